@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// A retiredTerm is a word or phrase that must not be used in this project, with its replacement.
+// A retiredTerm describes words or phrases that must not be used in this project, and their replacement.
 type retiredTerm struct {
-	phrases string // all forms, separated by commas
-	except  string // longer phrases that are correct although they contain a retired one, such as names in other projects
-	reason  string // the words to use instead
+	phrases string // all forms of the word or phrase, separated by commas
+	except  string // longer phrases that are allowed although they contain a retired phrase, such as names in other projects
+	reason  string // names the word to use instead
 }
 
 // retiredTerms must not occur in code, comments, documents, messages, tests and file contents. If a word also has an
@@ -68,7 +68,7 @@ var retiredElsewhere = []string{"internal/language_test.go", "store/dump_names.g
 // words matches the words of a text. An identifier in camel case has several words.
 var words = regexp.MustCompile(`\p{Lu}+\p{Ll}*|\p{Ll}+`)
 
-// A position is one word of a file, in lower case, and the number of its line.
+// A position is one word of a file, in lower case, and its line number.
 type position struct {
 	word string
 	line int
@@ -169,7 +169,7 @@ func splitAcronym(word string) []string {
 	return []string{word[:upper-1], word[upper-1:]}
 }
 
-// retiredByWord has the phrases of all terms by their first word.
+// retiredByWord maps the first word of each retired phrase to all retired phrases that begin with this word.
 var retiredByWord = func() map[string][]retiredUse {
 	out := map[string][]retiredUse{}
 	for _, term := range retiredTerms {

@@ -1,5 +1,5 @@
-// Package internal_test checks the structure of the source: the imports of packages, and the docs of packages and
-// exported names.
+// Package internal_test checks the source of all packages: their imports, the comments of packages and exported
+// names, and the language.
 package internal_test
 
 import (
@@ -17,8 +17,9 @@ import (
 
 const moduleName = "addon-operator"
 
-// mayImport lists the packages of this project that each part of the source may import. For a package, the first
-// entry whose prefix matches is used. If no entry matches, the package may import no package of this project.
+// mayImport lists, by prefixes of import paths, the packages of this project that a package may import. For a
+// package, the first entry with a matching prefix is used. If no entry matches, the package may import no package of
+// this project.
 var mayImport = []struct {
 	from string
 	to   []string
@@ -71,25 +72,25 @@ var mayImport = []struct {
 	{"modules", []string{"sdk"}},
 }
 
-// internalPackages import only each other.
+// internalPackages may import only packages below internal.
 var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/dryrun", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/span", "internal/tracing", "internal/tree", "internal/webhook"}
 
-// longestChain is the maximum length of a chain of imports of this project, without the packages in cmd, e2e and
-// deploy.
+// longestChain is the maximum length of a chain of packages of this project that import each other. Packages in cmd,
+// e2e and deploy have no limit.
 const longestChain = 7
 
 // mostImports is the maximum number of packages of this project that a package may import. Packages in cmd and e2e
 // have no limit.
 const mostImports = 10
 
-// A pkg is a package of this project, without its tests.
+// A pkg describes a package of this project, without its tests.
 type pkg struct {
 	path    string
 	imports []string // imported packages of this project
 	doc     bool
-	bare    []string // exported names without a doc
+	bare    []string // exported names without a comment
 	names   int      // exported names
-	words   []string // exported names that have no meaning
+	words   []string // words in exported names that are too general
 }
 
 func TestImportsGoOneWay(t *testing.T) {

@@ -2,12 +2,12 @@ package sdk
 
 import "encoding/json"
 
-// Config is the config of a hook, in the format of the addon-operator HOOKS docs. Nil and empty
-// fields are omitted, so that the operator's defaults apply. new(10) and new(false) set pointer
-// fields.
+// Config is the configuration of a hook. The HOOKS document of addon-operator describes its format. Nil and empty
+// fields are omitted, so that the defaults of the operator apply. The expressions new(10) and new(false) return
+// values for pointer fields.
 type Config struct {
-	// The ordered bindings. The number orders the hooks of a step. A module hook has no BeforeAll
-	// and AfterAll; a global hook has none of the Helm bindings.
+	// The ordered bindings. In each step, hooks run in the order of these numbers. A module hook must not set
+	// BeforeAll and AfterAll. A global hook must not set the bindings whose names contain Helm.
 	OnStartup        *int `json:"onStartup,omitempty"`
 	BeforeAll        *int `json:"beforeAll,omitempty"`
 	AfterAll         *int `json:"afterAll,omitempty"`
@@ -26,7 +26,7 @@ type Config struct {
 	Settings *Settings `json:"settings,omitempty"`
 }
 
-// MarshalJSON encodes the config as a hook prints it, with its version.
+// MarshalJSON encodes the configuration as a hook prints it, with the key configVersion.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type fields Config // without this method
 	return json.Marshal(struct {
@@ -35,16 +35,17 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	}{"v1", fields(c)})
 }
 
-// Schedule starts runs on a schedule.
+// Schedule is a binding that runs the hook on a schedule.
 type Schedule struct {
 	Name string `json:"name,omitempty"`
-	// Crontab has five fields, or six with seconds first, or is a descriptor such as @hourly.
+	// Crontab has the five fields of cron, or six fields of which the first is seconds, or is a descriptor such as
+	// @hourly.
 	Crontab              string   `json:"crontab"`
 	Queue                string   `json:"queue,omitempty"`
 	Group                string   `json:"group,omitempty"`
 	AllowFailure         bool     `json:"allowFailure,omitempty"`
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// Timeout is a duration such as 5m, after which a run is stopped and counted as failed.
+	// Timeout is a duration such as "5m". A run of this binding that lasts longer is stopped and fails.
 	Timeout string `json:"timeout,omitempty"`
 }
 
@@ -55,12 +56,13 @@ const (
 	Deleted  = "Deleted"
 )
 
-// Kubernetes selects objects of one kind and the changes that start a run.
+// Kubernetes is a binding that selects objects of one kind, and the changes of these objects that run the hook.
 type Kubernetes struct {
 	Name       string `json:"name,omitempty"`
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind"`
-	// ExecuteHookOnEvent lists the changes that start a run: nil means all, an empty list none.
+	// ExecuteHookOnEvent lists the types of changes that run the hook. Nil means all types, and an empty list means
+	// none.
 	ExecuteHookOnEvent           []string           `json:"executeHookOnEvent,omitzero"`
 	ExecuteHookOnSynchronization *bool              `json:"executeHookOnSynchronization,omitempty"`
 	WaitForSynchronization       *bool              `json:"waitForSynchronization,omitempty"`
@@ -70,13 +72,14 @@ type Kubernetes struct {
 	LabelSelector                *LabelSelector     `json:"labelSelector,omitempty"`
 	FieldSelector                *FieldSelector     `json:"fieldSelector,omitempty"`
 	Namespace                    *NamespaceSelector `json:"namespace,omitempty"`
-	// ResynchronizationPeriod is a duration such as 1h; empty means never.
+	// ResynchronizationPeriod is a duration such as "1h". In each period, all objects are checked again for changes;
+	// empty means never.
 	ResynchronizationPeriod string   `json:"resynchronizationPeriod,omitempty"`
 	Queue                   string   `json:"queue,omitempty"`
 	Group                   string   `json:"group,omitempty"`
 	AllowFailure            bool     `json:"allowFailure,omitempty"`
 	IncludeSnapshotsFrom    []string `json:"includeSnapshotsFrom,omitempty"`
-	// Timeout is a duration such as 5m, after which a run is stopped and counted as failed.
+	// Timeout is a duration such as "5m". A run of this binding that lasts longer is stopped and fails.
 	Timeout string `json:"timeout,omitempty"`
 }
 
@@ -85,7 +88,7 @@ type NameSelector struct {
 	MatchNames []string `json:"matchNames"`
 }
 
-// LabelSelector selects by labels, as everywhere in Kubernetes.
+// LabelSelector selects objects by labels, as a LabelSelector in the Kubernetes API does.
 type LabelSelector struct {
 	MatchLabels      map[string]string  `json:"matchLabels,omitempty"`
 	MatchExpressions []LabelRequirement `json:"matchExpressions,omitempty"`
@@ -94,12 +97,12 @@ type LabelSelector struct {
 // LabelRequirement is one expression of a LabelSelector.
 type LabelRequirement struct {
 	Key string `json:"key"`
-	// Operator is In, NotIn, Exists or DoesNotExist. The latter two have no values.
+	// Operator is In, NotIn, Exists or DoesNotExist. With Exists and DoesNotExist, Values must be empty.
 	Operator string   `json:"operator"`
 	Values   []string `json:"values,omitempty"`
 }
 
-// FieldSelector selects objects by the values of fields that the API server supports for this.
+// FieldSelector selects objects by the values of fields. The API server supports only a few fields of each kind.
 type FieldSelector struct {
 	MatchExpressions []FieldRequirement `json:"matchExpressions"`
 }
@@ -107,30 +110,31 @@ type FieldSelector struct {
 // FieldRequirement is one expression of a FieldSelector.
 type FieldRequirement struct {
 	Field string `json:"field"`
-	// Operator is = or !=.
+	// Operator is "=" or "!=".
 	Operator string `json:"operator"`
 	Value    string `json:"value"`
 }
 
-// NamespaceSelector selects namespaces: by name, or else by labels.
+// NamespaceSelector selects the namespaces of objects either by name or by labels.
 type NamespaceSelector struct {
 	NameSelector  *NameSelector  `json:"nameSelector,omitempty"`
 	LabelSelector *LabelSelector `json:"labelSelector,omitempty"`
 }
 
-// Admission makes the API server call the hook before it accepts matching requests.
+// Admission is a binding that makes the API server call the hook before the API server accepts a matching request.
 type Admission struct {
-	// Name is a domain name of at least three labels.
+	// Name is the name of the webhook: a domain name with at least three parts, such as "pods.example.com".
 	Name string `json:"name"`
-	// Rules select the requests; at least one is needed.
+	// Rules select the requests for which the hook is called. At least one rule is required.
 	Rules []Rule `json:"rules"`
-	// FailurePolicy is Fail or Ignore, SideEffects None or NoneOnDryRun.
+	// FailurePolicy is "Fail" or "Ignore". SideEffects is "None" or "NoneOnDryRun".
 	FailurePolicy string `json:"failurePolicy,omitempty"`
 	SideEffects   string `json:"sideEffects,omitempty"`
 	// TimeoutSeconds is from 1 to 30; 0 means the operator's default.
 	TimeoutSeconds  int              `json:"timeoutSeconds,omitempty"`
 	MatchConditions []MatchCondition `json:"matchConditions,omitempty"`
-	// LabelSelector matches the labels of the object, Namespace those of its namespace.
+	// LabelSelector selects requests by the labels of their object. Namespace selects requests by the labels of the
+	// namespace of their object.
 	LabelSelector        *LabelSelector   `json:"labelSelector,omitempty"`
 	Namespace            *NamespaceLabels `json:"namespace,omitempty"`
 	Group                string           `json:"group,omitempty"`
@@ -142,34 +146,36 @@ type NamespaceLabels struct {
 	LabelSelector *LabelSelector `json:"labelSelector"`
 }
 
-// Rule selects requests for an admission binding; "*" matches any value.
+// Rule selects requests for an admission binding. In its lists, "*" matches any value.
 type Rule struct {
 	APIGroups   []string `json:"apiGroups"`
 	APIVersions []string `json:"apiVersions"`
 	Resources   []string `json:"resources"`
-	// Operations are CREATE, UPDATE, DELETE and CONNECT.
+	// Operations are some of "CREATE", "UPDATE", "DELETE" and "CONNECT".
 	Operations []string `json:"operations"`
-	// Scope is Cluster, Namespaced or *; empty matches any.
+	// Scope is "Cluster", "Namespaced" or "*"; empty means "*".
 	Scope string `json:"scope,omitempty"`
 }
 
-// MatchCondition is a CEL expression that must be true for a request that calls the hook.
+// MatchCondition is a CEL expression that is evaluated for a request. The hook is called only if the expression is
+// true.
 type MatchCondition struct {
 	Name       string `json:"name"`
 	Expression string `json:"expression"`
 }
 
-// Conversion converts objects of a custom resource between versions.
+// Conversion is a binding with which the hook converts objects of a custom resource between versions.
 type Conversion struct {
 	Name string `json:"name"`
-	// CRDName is the name of the CustomResourceDefinition, PLURAL.GROUP.
+	// CRDName is the name of the CustomResourceDefinition, in the form PLURAL.GROUP.
 	CRDName              string           `json:"crdName"`
 	Conversions          []ConversionStep `json:"conversions"`
 	Group                string           `json:"group,omitempty"`
 	IncludeSnapshotsFrom []string         `json:"includeSnapshotsFrom,omitempty"`
 }
 
-// ConversionStep converts one version to another, each VERSION or GROUP/VERSION.
+// ConversionStep is a conversion from one version to another that the hook can do. The form of a version is VERSION
+// or GROUP/VERSION.
 type ConversionStep struct {
 	FromVersion string `json:"fromVersion"`
 	ToVersion   string `json:"toVersion"`
@@ -177,10 +183,11 @@ type ConversionStep struct {
 
 // Settings limits how often and how long a hook runs.
 type Settings struct {
-	// ExecutionMinInterval is a duration such as 30s, the interval in which one run is allowed.
+	// ExecutionMinInterval is a duration such as "30s". On average, at most one run is started in each interval.
 	ExecutionMinInterval string `json:"executionMinInterval,omitempty"`
-	// ExecutionBurst is the number of runs that can start without a wait before the limit applies; 0 means 1.
+	// ExecutionBurst is the number of runs that can start without a delay before ExecutionMinInterval applies; 0
+	// means 1.
 	ExecutionBurst int `json:"executionBurst,omitempty"`
-	// Timeout is a duration such as 5m, the timeout of runs whose binding sets none.
+	// Timeout is a duration such as "5m". It is the timeout of runs whose binding sets no timeout.
 	Timeout string `json:"timeout,omitempty"`
 }

@@ -39,7 +39,7 @@ func admission() []sdk.Admission {
 	}}
 }
 
-// The operator parses a printed config with all fields, and no field is lost.
+// The operator parses a printed configuration with all fields, and no field is lost.
 func TestOperatorReadsEveryFieldOfAConfig(t *testing.T) {
 	t.Parallel()
 	common := sdk.Config{

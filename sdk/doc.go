@@ -1,9 +1,10 @@
-// Package sdk implements hooks in Go: executables that follow the file contract of hooks.
+// Package sdk is a library for hooks in Go. A hook is an executable that the operator calls; it reads its inputs from
+// files and writes its outputs to files.
 //
-// A [Hook] has a [Config] and a function. The function gets a [Run], which has the inputs of one
-// execution and the collectors of its outputs. An [Element] of the binding context is one reason for the
-// run, an [Item] is an object in it. [Values] can be read and patched. [Objects] and [Metrics] collect
-// operations on objects and metrics.
+// A [Hook] has a [Config] and a function. The argument of the function is a [Run], which has the inputs of one
+// execution and collects its outputs. An [Element] of the binding context is one reason for the run, and an [Item] is
+// an object in an element. [Values] can be read and patched. [Objects] and [Metrics] collect operations on objects
+// and metrics.
 //
 //	func main() {
 //		sdk.Main(sdk.Hook{
@@ -15,7 +16,7 @@
 //		})
 //	}
 //
-// The collected outputs are written when the function returns without an error; otherwise they are
-// dropped. The package depends only on the standard library. Package sdktest runs such hooks, and
-// scripts, in tests with given objects and values.
+// If the function returns without an error, the collected outputs are written; otherwise they are dropped. The
+// package depends only on the standard library. Package sdktest runs hooks, in Go or other languages, in tests with
+// given objects and values.
 package sdk

@@ -41,7 +41,7 @@ func TestPageQuotesCodeThatCompiles(t *testing.T) {
 	}
 }
 
-// exported returns the functions and methods for users that the package in a directory declares.
+// exported returns the exported functions and methods that the package in a directory declares for users.
 func exported(t *testing.T, dir string) []string {
 	t.Helper()
 	files := token.NewFileSet()
@@ -76,7 +76,7 @@ func exported(t *testing.T, dir string) []string {
 		add(t.Methods)
 	}
 	return slices.DeleteFunc(all, func(name string) bool {
-		// These are called by encoders and by the other package, not by users.
+		// These methods are called by encoders and by package sdktest, not by users.
 		return slices.Contains([]string{"String", "MarshalJSON", "UnmarshalJSON", "Execute", "ValuesOf"}, name)
 	})
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Type is the type of an element.
+// Type is the type of an [Element].
 type Type string
 
-// The types of elements. Elements of ordered bindings have none.
+// The types of elements. Elements of ordered bindings, such as beforeHelm, have no type.
 const (
 	TypeSchedule        Type = "Schedule"
 	TypeSynchronization Type = "Synchronization"
@@ -23,39 +23,41 @@ const (
 	TypeConversion      Type = "Conversion"
 )
 
-// Element is one reason for a run.
+// Element is one element of the binding context: one reason for a run.
 type Element struct {
 	// Binding is the name of the binding. The name of an ordered binding is its key in the config, such as
 	// beforeHelm.
 	Binding string `json:"binding"`
 	Type    Type   `json:"type"`
-	// Group is the name of the group, if the binding has one. An element with a group contains only
-	// snapshots.
+	// Group is the name of the group of the binding; empty if the binding has no group. An element with a group
+	// contains only snapshots.
 	Group string `json:"groupName"`
 	// WatchEvent is set for an event: Added, Modified or Deleted. Item is the object at the time of the event.
 	WatchEvent string `json:"watchEvent"`
 	Item
-	// Objects is set for a Synchronization: all existing objects of the binding.
+	// Objects is set for a Synchronization: it has all existing objects of the binding.
 	Objects []Item `json:"objects"`
 	// Snapshots are the objects of the bindings in includeSnapshotsFrom of the config, by binding name.
 	Snapshots map[string][]Item `json:"snapshots"`
 	// FromVersion and ToVersion are the versions of a conversion.
 	FromVersion string `json:"fromVersion"`
 	ToVersion   string `json:"toVersion"`
-	// Review is the request of the API server; [Element.AdmissionRequest] and
-	// [Element.ConversionObjects] decode it.
+	// Review is the request of the API server; [Element.AdmissionRequest] and [Element.ConversionObjects] decode this
+	// request.
 	Review json.RawMessage `json:"review"`
 }
 
 // Item is one object in a binding context.
 type Item struct {
-	// Object is nil if full objects are not kept in memory.
+	// Object is the full object; nil if the binding sets keepFullObjectsInMemory to false.
 	Object json.RawMessage `json:"object"`
-	// FilterResult is nil without a jqFilter, and null if the filter returned nothing.
+	// FilterResult is the result of the jqFilter of the binding. It is nil if the binding has no jqFilter, and the
+	// text null if the filter returned nothing.
 	FilterResult json.RawMessage `json:"filterResult"`
 }
 
-// Decode decodes an item as a T: the result of the jqFilter or, without a filter, the object.
+// Decode decodes an item to a value of type T. It decodes the result of the jqFilter, or the full object if the
+// binding has no jqFilter.
 func Decode[T any](item Item) (T, error) {
 	var value T
 	text := item.FilterResult
@@ -71,7 +73,7 @@ func Decode[T any](item Item) (T, error) {
 	return value, nil
 }
 
-// DecodeAll decodes all items as Ts.
+// DecodeAll calls [Decode] for each item.
 func DecodeAll[T any](items []Item) ([]T, error) {
 	values := make([]T, len(items))
 	for i, item := range items {
@@ -84,9 +86,9 @@ func DecodeAll[T any](items []Item) ([]T, error) {
 	return values, nil
 }
 
-// Snapshot decodes the objects of a kubernetes binding as Ts, sorted by namespace and name. Each element
-// of a run has the same objects for this binding. In runs for other than ordered bindings, the config
-// must include the binding in includeSnapshotsFrom.
+// Snapshot decodes all objects of a kubernetes binding, sorted by namespace and name; see [Decode]. In runs for
+// ordered bindings, all snapshots of the hook are available. In other runs, a snapshot is available only if the
+// binding of the run names it in includeSnapshotsFrom. All elements of a run have the same objects for a binding.
 func Snapshot[T any](r *Run, binding string) ([]T, error) {
 	var have []string
 	for _, element := range r.Elements {

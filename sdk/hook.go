@@ -17,31 +17,32 @@ import (
 // Hook is the implementation of a hook.
 type Hook struct {
 	Config Config
-	// Run is called for each run. An error fails the run: the collected changes are dropped, users
-	// see the text of the error, and the hook runs again. ctx ends when the operator stops the
-	// hook.
+	// Run is called for each run. If it returns an error, the run has failed: the collected changes
+	// are dropped, users see the text of the error, and the hook runs again. ctx ends when the
+	// operator stops the hook.
 	Run func(ctx context.Context, r *Run) error
 }
 
-// Main is the whole main function of a hook: it runs the hook according to the arguments and the
-// environment, and ends the process.
+// Main is the whole main function of a hook. It prints the configuration or runs the hook,
+// according to the arguments and the environment of the process, and ends the process.
 func Main(hook Hook) {
 	//nolint:forbidigo // it stands for main
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second signal kills a hook that ignores ctx
+	context.AfterFunc(ctx, stop) // so that a second signal kills a hook that ignores ctx
 	code := hook.Execute(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code) //nolint:forbidigo // it stands for main
 }
 
-// Execute is Main with the given arguments and environment (KEY=VALUE). It returns the exit code:
-// 0, or 1 after an error, which it writes to stderr.
+// Execute does the work of [Main] with the given arguments and environment. The elements of env
+// have the form KEY=VALUE. Execute returns the exit code: 0, or 1 after an error, which it writes
+// to stderr.
 func (h Hook) Execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
 	err := h.execute(ctx, args, environment(env), stdout)
 	if err == nil {
 		return 0
 	}
-	_, _ = fmt.Fprintln(stderr, err) // a failed write cannot be reported
+	_, _ = fmt.Fprintln(stderr, err) // an error of this write cannot be reported
 	return 1
 }
 
@@ -67,7 +68,7 @@ func (h Hook) execute(ctx context.Context, args []string, env environment, stdou
 	return r.write(env)
 }
 
-// call calls Run and converts a panic to an error with its stack.
+// call calls Run. If Run panics, call returns an error with the stack of the panic.
 func (h Hook) call(ctx context.Context, r *Run) (err error) {
 	if h.Run == nil {
 		return errors.New("the hook has no Run function")
@@ -80,7 +81,7 @@ func (h Hook) call(ctx context.Context, r *Run) (err error) {
 	return h.Run(ctx, r)
 }
 
-// environment holds variables as KEY=VALUE.
+// environment holds environment variables in the form KEY=VALUE.
 type environment []string
 
 // lookup returns the last value of a variable, or "" if there is none.

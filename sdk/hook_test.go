@@ -16,7 +16,7 @@ import (
 	"addon-operator/sdk"
 )
 
-// TestMain runs this program as a hook if the environment says so.
+// TestMain runs this test program as a hook if an environment variable requests it.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_A_HOOK") != "" {
 		sdk.Main(sdk.Hook{Config: sdk.Config{OnStartup: new(5)}, Run: func(_ context.Context, r *sdk.Run) error {
@@ -28,10 +28,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// files are the files of a run, by the variables that name them.
+// files are the contents of the files of a run, by the environment variables that name the files.
 type files map[string]string
 
-// env writes the files. It returns the environment that names them, and a function that reads them.
+// env writes the files. It returns the environment that names the files, and a function that reads
+// them.
 func (f files) env(t *testing.T) (env []string, read func() files) {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +69,8 @@ func (f files) env(t *testing.T) (env []string, read func() files) {
 	}
 }
 
-// run runs a function as a hook. It returns the written files, the exit code, and the error output.
+// run runs do as the function of a hook. It returns the files that the hook has written, its exit
+// code, and its error output.
 func (f files) run(t *testing.T, do func(r *sdk.Run) error) (written files, code int, stderr string) {
 	t.Helper()
 	env, read := f.env(t)
@@ -114,7 +116,7 @@ func TestProgramIsAHook(t *testing.T) {
 	env, read := files{}.env(t)
 	env = append(env, "BE_A_HOOK=yes", "ADDON_OPERATOR_ATTEMPT=2")
 	config := exec.CommandContext(t.Context(), program, "--config")
-	config.Env = env[len(env)-2:] // for --config, the operator passes no files
+	config.Env = env[len(env)-2:] // when it calls a hook with --config, the operator passes no files
 	out, err := config.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +216,7 @@ func TestBadFilesAndArgumentsAreNamed(t *testing.T) {
 	}
 }
 
-// An operator without values, such as shell-operator, passes no values files.
+// An operator that has no values, such as shell-operator, passes no values files.
 func TestChangeThatCannotBeHandedOverFails(t *testing.T) {
 	t.Parallel()
 	env, _ := files{}.env(t)

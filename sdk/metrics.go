@@ -2,7 +2,7 @@ package sdk
 
 import "fmt"
 
-// Metrics collects changes of metrics. Labels may be nil.
+// Metrics collects changes of metrics. In all its methods, labels may be nil.
 type Metrics struct {
 	group   string
 	changes *[]metric // shared with the groups
@@ -18,13 +18,13 @@ type metric struct {
 	Group   string            `json:"group,omitempty"`
 }
 
-// Group returns a collector for the metrics of a group. When a run writes any metric of a group,
-// all previous metrics of the group are removed.
+// Group returns a collector for the metrics of a group. If a run changes any metric of a group, all
+// metrics of the group from earlier runs are removed.
 func (m *Metrics) Group(name string) *Metrics {
 	return &Metrics{group: name, changes: m.changes}
 }
 
-// Add adds to a counter.
+// Add adds value to a counter.
 func (m *Metrics) Add(name string, value float64, labels map[string]string) {
 	m.change(metric{Action: "add", Name: name, Value: &value, Labels: labels})
 }
@@ -34,12 +34,12 @@ func (m *Metrics) Set(name string, value float64, labels map[string]string) {
 	m.change(metric{Action: "set", Name: name, Value: &value, Labels: labels})
 }
 
-// Observe adds a value to a histogram with these upper bounds.
+// Observe adds a value to a histogram. The buckets are the upper bounds of its buckets.
 func (m *Metrics) Observe(name string, value float64, buckets []float64, labels map[string]string) {
 	m.change(metric{Action: "observe", Name: name, Value: &value, Buckets: buckets, Labels: labels})
 }
 
-// Expire removes all metrics of the collector's group. For a collector without a group, the operator
+// Expire removes all metrics of the collector's group. If the collector has no group, the operator
 // rejects the output of the run.
 func (m *Metrics) Expire() {
 	m.change(metric{Action: "expire"})
@@ -54,7 +54,7 @@ func (m *Metrics) change(change metric) {
 func (m *Metrics) output() (variable string, content []byte, err error) {
 	content, err = lines(*m.changes)
 	if err != nil {
-		err = fmt.Errorf("metrics: %w", err) // JSON has no NaN and no infinity
+		err = fmt.Errorf("metrics: %w", err) // JSON cannot represent NaN and infinity
 	}
 	return "METRICS_PATH", content, err
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Objects collects operations on objects in the cluster. The operator executes them in this order
-// after a successful run. An invalid operation fails the run.
+// Objects collects operations on objects in the cluster. After a successful run, the operator
+// executes the operations in the order of the calls. If an operation is invalid, the run fails.
 type Objects struct {
 	operations []operation
 	errs       []error
@@ -15,9 +15,9 @@ type Objects struct {
 
 // Ref identifies an object.
 type Ref struct {
-	// APIVersion may be empty if the kind is unambiguous.
+	// APIVersion may be empty if only one API group has this kind.
 	APIVersion string
-	// Kind is a kind, a plural or a short name, in any case.
+	// Kind is the name of a kind, its plural or its short name, in upper or lower case.
 	Kind string
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string
@@ -35,12 +35,12 @@ func (r Ref) String() string {
 // Change is one operation of a JSON patch (RFC 6902).
 type Change struct {
 	Op, Path string
-	// From is for move and copy, Value for add, replace and test.
+	// From is used only by "move" and "copy". Value is used only by "add", "replace" and "test".
 	From  string
 	Value any
 }
 
-// MarshalJSON encodes the fields of the operation. A nil value is null.
+// MarshalJSON encodes the fields that the operation uses. A nil value is encoded as null.
 func (c Change) MarshalJSON() ([]byte, error) {
 	fields := map[string]any{"op": c.Op, "path": c.Path}
 	switch c.Op {
@@ -52,7 +52,7 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// operation is one document of the file at KUBERNETES_PATCH_PATH.
+// operation is one document of the file whose path is in KUBERNETES_PATCH_PATH.
 type operation struct {
 	Operation     string `json:"operation"`
 	APIVersion    string `json:"apiVersion,omitempty"`
@@ -70,32 +70,34 @@ type operation struct {
 // Option modifies a patch.
 type Option func(*operation)
 
-// Subresource applies a patch to a subresource of the object, such as /status.
+// Subresource applies a patch to a subresource of the object, such as "/status".
 func Subresource(name string) Option { return func(o *operation) { o.Subresource = name } }
 
-// IgnoreMissing makes a patch of a missing object succeed.
+// IgnoreMissing makes the patch of an object that does not exist succeed without effect.
 func IgnoreMissing() Option { return func(o *operation) { o.IgnoreMissing = true } }
 
-// Create creates an object. It fails if the object exists.
+// Create creates an object. If the object exists already, the operation fails.
 func (o *Objects) Create(object any) { o.object("Create", object) }
 
-// CreateOrUpdate creates an object, or merges it into the existing one.
+// CreateOrUpdate creates an object. If it exists already, its fields are merged into the existing
+// object.
 func (o *Objects) CreateOrUpdate(object any) { o.object("CreateOrUpdate", object) }
 
-// CreateIfNotExists creates an object, unless it exists.
+// CreateIfNotExists creates an object. If it exists already, nothing happens.
 func (o *Objects) CreateIfNotExists(object any) { o.object("CreateIfNotExists", object) }
 
-// Delete deletes an object after its dependents, and waits until it no longer exists. A missing
-// object is not an error.
+// Delete deletes an object after its dependents. The operator waits until the object no longer
+// exists. If the object does not exist, nothing happens.
 func (o *Objects) Delete(ref Ref) { o.add("Delete", ref, operation{}) }
 
-// DeleteInBackground deletes an object. Its dependents are deleted afterwards.
+// DeleteInBackground deletes an object. The dependents of the object are deleted afterwards.
 func (o *Objects) DeleteInBackground(ref Ref) { o.add("DeleteInBackground", ref, operation{}) }
 
 // DeleteNonCascading deletes an object and keeps its dependents.
 func (o *Objects) DeleteNonCascading(ref Ref) { o.add("DeleteNonCascading", ref, operation{}) }
 
-// MergePatch changes an object with a JSON merge patch (RFC 7396). The patch is encoded as JSON.
+// MergePatch changes an object with a JSON merge patch (RFC 7396). The argument patch is encoded as
+// JSON.
 func (o *Objects) MergePatch(ref Ref, patch any, options ...Option) {
 	o.add("MergePatch", ref, operation{MergePatch: patch}, options...)
 }
@@ -149,7 +151,8 @@ func (o *Objects) add(name string, ref Ref, added operation, options ...Option) 
 	o.operations = append(o.operations, added)
 }
 
-// output returns the content of the file.
+// output returns the content of the file with the operations, and the environment variable with its
+// path.
 func (o *Objects) output() (variable string, content []byte, err error) {
 	const file = "KUBERNETES_PATCH_PATH"
 	if err := errors.Join(o.errs...); err != nil {

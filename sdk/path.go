@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Path joins keys to a path, and quotes keys where necessary.
+// Path joins keys to a path for methods of [Values]. It quotes keys where necessary.
 func Path(keys ...string) string {
 	quoted := make([]string, len(keys))
 	for i, key := range keys {
@@ -25,8 +25,9 @@ func quoteKey(key string) string {
 	}
 }
 
-// splitPath splits a path of keys separated by dots. A key in double or single quotes may contain any
-// character. Inside of a quoted key, its quote character is written twice. [0] is the same as .0.
+// splitPath splits a path of keys separated by dots. A key in double or single quotes may contain any character. In a
+// quoted key, the quote character itself is written twice. An index in brackets, such as [0], is the same as the key
+// .0.
 func splitPath(path string) ([]string, error) {
 	rest := path
 	var keys []string
@@ -90,7 +91,7 @@ func cutQuoted(rest, quote string) (key, behind string, err error) {
 	}
 }
 
-// pointer returns keys as a JSON pointer (RFC 6901).
+// pointer joins keys to a JSON pointer (RFC 6901).
 func pointer(keys []string) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var text strings.Builder

@@ -6,37 +6,40 @@ import (
 	"fmt"
 )
 
-// AdmissionRequest is the request of the API server in a validating or mutating element.
+// AdmissionRequest is the request that the API server asks the hook about, in an element of type
+// Validating or Mutating.
 type AdmissionRequest struct {
 	UID       string           `json:"uid"`
 	Kind      GroupVersionKind `json:"kind"`
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`
-	// Operation is CREATE, UPDATE, DELETE or CONNECT.
+	// Operation is "CREATE", "UPDATE", "DELETE" or "CONNECT".
 	Operation   string `json:"operation"`
 	SubResource string `json:"subResource"`
 	UserInfo    User   `json:"userInfo"`
-	// Object is the new object, OldObject the stored one; null if there is none.
+	// Object is the new object, and OldObject is the stored object. Each is the text null if the
+	// request has no such object.
 	Object    json.RawMessage `json:"object"`
 	OldObject json.RawMessage `json:"oldObject"`
 	DryRun    bool            `json:"dryRun"`
 }
 
-// GroupVersionKind is a kind of object.
+// GroupVersionKind identifies a kind of objects.
 type GroupVersionKind struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
 }
 
-// User is the sender of a request.
+// User is the user who has sent a request to the API server.
 type User struct {
 	Username string   `json:"username"`
 	UID      string   `json:"uid"`
 	Groups   []string `json:"groups"`
 }
 
-// AdmissionRequest decodes the review of a validating or mutating element.
+// AdmissionRequest decodes the review of an element. The type of the element must be Validating or
+// Mutating.
 func (e Element) AdmissionRequest() (AdmissionRequest, error) {
 	var review struct {
 		Request AdmissionRequest `json:"request"`
@@ -45,7 +48,8 @@ func (e Element) AdmissionRequest() (AdmissionRequest, error) {
 	return review.Request, err
 }
 
-// ConversionObjects decodes the objects to convert of a conversion element.
+// ConversionObjects returns the objects to convert from the review of an element. The type of the
+// element must be Conversion.
 func (e Element) ConversionObjects() ([]json.RawMessage, error) {
 	var review struct {
 		Request struct {
@@ -68,7 +72,7 @@ func (e Element) review(into any, types ...Type) error {
 	return fmt.Errorf("binding %s is of type %q, which has no such review", e.Binding, e.Type)
 }
 
-// verdict is the content of the file at ADMISSION_RESPONSE_PATH.
+// verdict is the content of the file whose path is in ADMISSION_RESPONSE_PATH.
 type verdict struct {
 	Allowed  bool     `json:"allowed"`
 	Message  string   `json:"message,omitempty"`
@@ -77,12 +81,14 @@ type verdict struct {
 	err      error
 }
 
-// Allow allows an admission request. Warnings are shown to the sender of the request.
+// Allow allows an admission request. The API server shows the warnings to the sender of the
+// request.
 func (r *Run) Allow(warnings ...string) {
 	r.verdict = &verdict{Allowed: true, Warnings: warnings}
 }
 
-// AllowChanged allows a mutating request and applies the changes to the object.
+// AllowChanged allows an admission request for a mutating binding, and applies the changes to the
+// object of the request.
 func (r *Run) AllowChanged(changes []Change, warnings ...string) {
 	r.verdict = &verdict{Allowed: true, Warnings: warnings}
 	if len(changes) > 0 {
@@ -90,7 +96,7 @@ func (r *Run) AllowChanged(changes []Change, warnings ...string) {
 	}
 }
 
-// Deny denies an admission request. The sender of the request gets the message.
+// Deny denies an admission request. The API server shows the message to the sender of the request.
 func (r *Run) Deny(message string, warnings ...string) {
 	r.verdict = &verdict{Message: message, Warnings: warnings}
 }
@@ -107,19 +113,20 @@ func (v *verdict) output() (variable string, content []byte, err error) {
 	return file, content, err
 }
 
-// conversionResult is the content of the file at CONVERSION_RESPONSE_PATH.
+// conversionResult is the content of the file whose path is in CONVERSION_RESPONSE_PATH.
 type conversionResult struct {
 	Objects []any  `json:"convertedObjects,omitempty"`
 	Failed  string `json:"failedMessage,omitempty"`
 }
 
-// Converted responds to a conversion request with all its objects, in their order and in the
-// requested version.
+// Converted responds to a conversion request. The arguments must be all objects of the request, in
+// the same order, converted to the requested version.
 func (r *Run) Converted(objects ...any) {
 	r.converted = &conversionResult{Objects: objects}
 }
 
-// NotConverted fails a conversion request with a message.
+// NotConverted rejects a conversion request. The API server shows the message to the sender of the
+// original request.
 func (r *Run) NotConverted(message string) {
 	r.converted = &conversionResult{Failed: message}
 }

@@ -12,34 +12,34 @@ import (
 	"strings"
 )
 
-// Run is one execution of a hook, with its inputs and the collectors of its outputs.
+// Run is one execution of a hook. It has the inputs of the execution and collects its outputs.
 type Run struct {
-	// Elements are the binding context: the reasons for this run, in their order.
+	// Elements are the binding context: the reasons for this run, in the order in which they occurred.
 	Elements []Element
-	// Values are the merged values. The operator keeps a change until the module is disabled.
+	// Values are the merged values. The operator applies a change again whenever it merges the values, until the
+	// module is disabled.
 	Values *Values
-	// ConfigValues are the values of the operator's ConfigMap. A change is written to the
-	// ConfigMap, where users see it.
+	// ConfigValues are the values of the operator's ConfigMap. The operator writes changes to the ConfigMap, where
+	// users see them.
 	ConfigValues *Values
 	// Objects collects operations on objects in the cluster.
 	Objects *Objects
-	// Metrics collects changes of the hook metrics of the operator.
+	// Metrics collects changes of the metrics that the hook reports and the operator serves.
 	Metrics *Metrics
-	// Log writes to the operator's log, under the name of the hook.
+	// Log writes to the operator's log. The operator adds the name of the hook to each line.
 	Log *slog.Logger
-	// Attempt is the number of the execution of this task, from 1; 0 if the operator does not
-	// report it.
+	// Attempt is the number of this attempt at the task, counted from 1; 0 if the operator does not report it.
 	Attempt int
-	// Interrupted is true if the operator ended during the previous attempt. It is then unknown which
-	// effects that attempt had.
+	// Interrupted is true if the operator ended during the previous attempt. If Interrupted is true, nobody knows
+	// which effects the previous attempt had.
 	Interrupted bool
 
 	verdict   *verdict
 	converted *conversionResult
 }
 
-// newRun reads the files named in env. It skips variables that are not set, because an operator may
-// not support all files.
+// newRun reads the input files whose paths are in env. It skips variables that are not set, because an operator may
+// not support all files. Only the binding context is required.
 func newRun(env environment, stdout io.Writer) (*Run, error) {
 	r := &Run{
 		Values:       &Values{variable: "VALUES_JSON_PATCH_PATH"},
@@ -71,14 +71,14 @@ func newRun(env environment, stdout io.Writer) (*Run, error) {
 	return r, nil
 }
 
-// decode decodes one JSON value and keeps numbers as they are written.
+// decode decodes one JSON value to into. Numbers have the type json.Number, which keeps the digits as written.
 func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	return decoder.Decode(into)
 }
 
-// write writes all outputs, or none if one of them is invalid.
+// write writes all outputs to their files. If an output is invalid, write returns an error and writes nothing.
 func (r *Run) write(env environment) error {
 	files := map[string][]byte{}
 	for _, output := range []interface {
@@ -116,8 +116,8 @@ func lines[T any](values []T) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// newLog returns a logger in the format that the operator parses in the output of hooks: JSON
-// objects with time, level and msg.
+// newLog returns a logger whose format the operator parses in the output of hooks: JSON objects with time, level and
+// msg.
 func newLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// Values are the sections that a hook gets: the section global, and in a module hook also the section of
-// the module, whose key is the name of the module in camelCase. A path is a sequence of keys separated
-// by dots, such as web.hosts.0; [Path] quotes keys that contain dots.
+// Values are the sections that a hook gets. All hooks get the section "global". A module hook also gets the section
+// of its module, whose key is the name of the module in camelCase. A path is a sequence of keys separated by dots,
+// such as web.hosts.0; [Path] quotes keys that contain dots.
 //
-// Set and Remove add to the values patch of the run. Later reads in the same run see the change. If a
-// change is invalid, the run fails after its function has returned.
+// Set and Remove add to the values patch of the run. Later reads in the same run see the change. If a change is
+// invalid, the run fails after the function of the hook has returned.
 type Values struct {
-	variable string // environment variable of the patch file
+	variable string // environment variable with the path of the patch file
 	tree     map[string]any
 	ops      []valuesOp
 	errs     []error
@@ -26,7 +26,7 @@ type valuesOp struct {
 	Value any    `json:"value"`
 }
 
-// MarshalJSON omits the value of a removal.
+// MarshalJSON omits the value of an operation "remove".
 func (o valuesOp) MarshalJSON() ([]byte, error) {
 	if o.Op == "remove" {
 		return json.Marshal(map[string]any{"op": o.Op, "path": o.Path})
@@ -35,18 +35,19 @@ func (o valuesOp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields(o))
 }
 
-// ValuesOf returns the values in a document with sections, which must be representable as JSON. It is for
+// ValuesOf returns the values in document, which maps keys to sections and must be representable as JSON. It is for
 // tests that only read values: changes are not written to a file.
 func ValuesOf(document map[string]any) (*Values, error) {
 	tree, err := plain(document)
 	if err != nil {
 		return nil, err
 	}
-	sections, _ := tree.(map[string]any) // a nil map is null
+	sections, _ := tree.(map[string]any) // a nil map was encoded as null
 	return &Values{tree: sections}, nil
 }
 
-// Value decodes the value at a path as a T. It returns absent if there is no value, or if it is null.
+// Value decodes the value at a path to type T. If the value does not exist or is null, Value returns the argument
+// absent.
 func Value[T any](v *Values, path string, absent T) (T, error) {
 	keys, err := splitPath(path)
 	if err != nil {
@@ -67,7 +68,7 @@ func Value[T any](v *Values, path string, absent T) (T, error) {
 	return value, nil
 }
 
-// Has reports whether there is a value at a path, including null.
+// Has reports whether a value exists at a path. The value can be null.
 func (v *Values) Has(path string) bool {
 	keys, err := splitPath(path)
 	if err != nil {
@@ -77,9 +78,8 @@ func (v *Values) Has(path string) bool {
 	return ok
 }
 
-// Set sets the value at a path. The value must be representable as JSON. Missing objects on the
-// path are created; an element of a list must exist. A global hook sets the flag of a module with
-// the path <module>Enabled.
+// Set sets the value at a path. The value must be representable as JSON. Set creates missing objects on the path, but
+// it cannot add elements to a list. With the path <module>Enabled, a global hook enables or disables a module.
 func (v *Values) Set(path string, value any) {
 	keys, err := splitPath(path)
 	if err == nil {
@@ -93,7 +93,8 @@ func (v *Values) Set(path string, value any) {
 	}
 }
 
-// Remove deletes the value at a path, if there is one. A global hook deletes its enabled override with the path <module>Enabled.
+// Remove deletes the value at a path, if it exists. With the path <module>Enabled, a global hook deletes the enabled
+// override of a module.
 func (v *Values) Remove(path string) {
 	keys, err := splitPath(path)
 	if err == nil {
@@ -104,7 +105,7 @@ func (v *Values) Remove(path string) {
 	}
 }
 
-// plain converts a value to decoded JSON.
+// plain converts a value to the types of decoded JSON, by encoding and decoding it.
 func plain(value any) (tree any, err error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -131,7 +132,7 @@ func (v *Values) remove(keys []string) error {
 	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 {
 		return nil
 	}
-	if len(keys) == 1 { // a flag, which is not part of the values
+	if len(keys) == 1 { // the key of a flag, which is not part of the values
 		v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
 		return nil
 	}
@@ -140,14 +141,14 @@ func (v *Values) remove(keys []string) error {
 		return err
 	}
 	removeAt(v.tree, keys)
-	if depth < len(keys) { // an element of a list
+	if depth < len(keys) { // the value is an element of a list, or below one
 		return v.add(keys[:depth])
 	}
 	v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
 	return nil
 }
 
-// add adds the current value at keys to the patch.
+// add appends an operation to the patch that sets the value at keys to its current value.
 func (v *Values) add(keys []string) error {
 	now, _ := find(v.tree, keys)
 	copied, err := plain(now)
@@ -167,10 +168,10 @@ func (v *Values) output() (variable string, content []byte, err error) {
 	return v.variable, content, err
 }
 
-// patchable returns how many keys a patch uses to change the value at keys. It is all of them, with
-// two exceptions. If there is a list on the path, the patch replaces the whole list, because its
-// elements may be different when the patch is replayed later. If a key on the path is missing, the
-// patch adds the value of that key, but never a whole section.
+// patchable returns how many of keys the path of a patch operation must contain to change the value at keys. It
+// contains all keys, with two exceptions. If a value on the path is a list, the operation replaces the whole list,
+// because its elements may be different when the operation is applied again later. If a key on the path is missing,
+// the operation adds the value of this key, but never a whole section.
 func patchable(tree map[string]any, keys []string) (int, error) {
 	node := tree
 	for i, key := range keys[:len(keys)-1] {

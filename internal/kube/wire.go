@@ -218,7 +218,8 @@ func expect(decoder *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// watch opens a watch of source that starts after version. The caller must close the result.
+// watch opens a watch of source that starts after version. The caller must close the returned
+// stream.
 func (c *Client) watch(ctx context.Context, source Source, metadata bool, version string) (io.ReadCloser, error) {
 	request := c.get(source.path(), "").
 		Param("watch", "true").

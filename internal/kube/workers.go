@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// workers runs functions, each in its own goroutine, while its run method runs. Functions that are
-// started before the call of run begin when run is called. The zero value is ready to use.
+// workers runs functions, each in its own goroutine. A function that is passed to start before the
+// method run is called begins when run is called. The zero value is ready to use.
 type workers struct {
 	mu      sync.Mutex
-	ctx     func() (context.Context, context.CancelFunc) // derives a context from the context of run; nil while run does not run
+	ctx     func() (context.Context, context.CancelFunc) // derives a context from that of run; nil before run and after its end
 	waiting []*job
 	running sync.WaitGroup
 }
 
-// job is one started function.
+// job is one function that was passed to start.
 type job struct {
 	work    func(context.Context)
-	cancel  context.CancelFunc // nil until the function runs
+	cancel  context.CancelFunc // cancels the context of work; nil until work runs
 	stopped bool
 }
 
-// start runs work in a goroutine, now or when run is called. The context of work ends when the
-// context of run ends or when stop is called. If stop was called before run, work still runs, with
-// an ended context.
+// start runs work in a goroutine, at once if the method run is active, otherwise when run is
+// called. The context of work ends when the context of run ends or when stop is called. If stop is
+// called before run, work is still called, but with a canceled context.
 func (c *workers) start(work func(context.Context)) (stop func()) {
 	m := &job{work: work}
 	c.mu.Lock()
@@ -43,7 +43,7 @@ func (c *workers) start(work func(context.Context)) (stop func()) {
 	}
 }
 
-// begin starts m's goroutine. The caller holds the lock.
+// begin starts m's goroutine. The caller holds c.mu.
 func (c *workers) begin(m *job) {
 	ctx, cancel := c.ctx()
 	m.cancel = cancel
@@ -56,7 +56,8 @@ func (c *workers) begin(m *job) {
 	})
 }
 
-// run runs all started functions until ctx has ended and all of them have returned.
+// run runs the functions that are passed to start. It returns when ctx has ended and all these
+// functions have returned.
 func (c *workers) run(ctx context.Context) {
 	c.mu.Lock()
 	c.ctx = func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) }

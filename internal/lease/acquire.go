@@ -32,7 +32,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 				return previous, nil
 			}
 			if isTaken(err) {
-				continue // another process was faster: read the new holder
+				continue // another process has written the Lease first: read its new holder
 			}
 		}
 		if ctx.Err() != nil {
@@ -50,12 +50,14 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 	}
 }
 
-// isTaken reports whether err means that the Lease has changed since it was read.
+// isTaken reports whether err means that the Lease was changed, created or deleted after the last
+// read.
 func isTaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// claim makes the process the holder of current, which may be nil.
+// claim makes the process the holder of the Lease. The caller has read the Lease as current, which
+// is nil if the Lease does not exist.
 func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previous, error) {
 	began := l.options.Clock()
 	next, previous := &coordinationv1.Lease{}, Previous{Holder: holderOf(current)}
@@ -70,7 +72,7 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 		next.Annotations = map[string]string{}
 	}
 	next.Annotations = maps.Clone(next.Annotations)
-	if !previous.Foreign { // otherwise Mark sets the term: until then, the last holder is foreign for the next process too
+	if !previous.Foreign { // after a foreign holder only Mark sets the term, see TermAnnotation
 		next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
 	}
 	now, seconds := metav1.NewMicroTime(began), int32(l.options.Duration/time.Second)
@@ -84,7 +86,8 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 	return previous, nil
 }
 
-// foreign reports whether the last program that acquired lease does not write the annotations.
+// foreign reports whether the last holder of lease was another program, which does not write the
+// annotations of this package.
 func foreign(lease *coordinationv1.Lease) bool {
 	last, ok := lease.Annotations[TermAnnotation]
 	return !ok && lease.Spec.AcquireTime != nil || ok && last != strconv.Itoa(int(term(lease)))
@@ -116,8 +119,8 @@ func (w *waiter) free(current *coordinationv1.Lease) bool {
 	return !w.lease.options.Clock().Before(w.expires(current))
 }
 
-// expires returns the time from which this process may acquire current if current is not renewed
-// before.
+// expires returns the time from which this process may acquire current if its holder does not renew
+// current before this time.
 func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
 	valid := w.lease.options.Duration
 	if s := current.Spec.LeaseDurationSeconds; s != nil {
@@ -139,8 +142,8 @@ func (w *waiter) report(current *coordinationv1.Lease, err error) {
 	}
 }
 
-// wait waits until current, which another process holds, may be free: it has expired, was released
-// or deleted, or has another holder. It may also return earlier.
+// wait waits until the Lease current, which another process holds, may be free: the Lease has
+// expired, was released or deleted, or has another holder. wait may also return earlier.
 func (w *waiter) wait(ctx context.Context, current *coordinationv1.Lease) {
 	changes, err := w.lease.client.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", Name).String(), ResourceVersion: current.ResourceVersion,

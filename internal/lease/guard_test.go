@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/lease"
 )
 
-// sent is a transport that counts the requests.
+// sent is a transport that counts the requests that it gets.
 type sent int
 
 func (s *sent) RoundTrip(*http.Request) (*http.Response, error) {

@@ -24,22 +24,25 @@ const Name = "addon-operator-leader-election"
 // The annotations of the Lease.
 const (
 	// TermAnnotation is the value of spec.leaseTransitions when this program last acquired the
-	// Lease. Acquire sets it, except after a foreign holder: then only Mark sets it.
+	// Lease. Acquire sets the annotation, except if the previous holder was foreign: in this case
+	// only Mark sets it. So if the process ends before Mark, the next process also gets to know the
+	// foreign holder.
 	TermAnnotation = "addon-operator/term"
-	// StoreAnnotation is the ID of the store that was last used.
+	// StoreAnnotation is the ID of the store of the last operator that called [Lease.Mark].
 	StoreAnnotation = "addon-operator/store"
-	// EpochAnnotation is the last epoch of that store.
+	// EpochAnnotation is the epoch of the last operator that called [Lease.Mark].
 	EpochAnnotation = "addon-operator/epoch"
 )
 
 const (
-	// defaultDuration is the default validity of the Lease after a renewal, the same as in the
-	// existing addon-operator.
+	// defaultDuration is the default time for which the Lease is valid after a renewal. The
+	// existing addon-operator uses the same time.
 	defaultDuration = 35 * time.Second
 	// defaultRenew is the default time between two renewals.
 	defaultRenew = 2 * time.Second
-	// marginPart is a divisor of the duration. The holder must stop duration/marginPart before
-	// other processes may acquire the Lease.
+	// marginPart is the divisor that computes the safety margin from the duration of the Lease. The
+	// holder must stop its work the time duration/marginPart before other processes may acquire the
+	// Lease.
 	marginPart = 7
 )
 
@@ -57,13 +60,13 @@ type Options struct {
 	// Identity identifies the holder. If a Lease has the identity of the process, the process
 	// acquires it at once, because the previous process with this identity must have ended.
 	Identity string
-	// Duration is the validity of the Lease after a renewal, and Renew is the interval of renewals.
-	// Zero means 35 s for Duration and 2 s for Renew.
+	// Duration is the time for which the Lease is valid after a renewal, and Renew is the interval
+	// between renewals. Zero means 35 s for Duration and 2 s for Renew.
 	Duration, Renew time.Duration
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Waiting is called when the process starts to wait for another holder, and when the holder or
-	// the error changes. The error is not nil if a request to the API server failed. Waiting may be
+	// Waiting is called when Acquire starts to wait, and when the holder of the Lease or the error
+	// changes. Its error argument is not nil if a request to the API server failed. Waiting may be
 	// nil.
 	Waiting func(Holder, error)
 }
@@ -71,8 +74,8 @@ type Options struct {
 // A Holder is the holder of a Lease.
 type Holder struct {
 	Identity string
-	// Store and Epoch are read from the annotations. They are empty if the Lease has no
-	// annotations.
+	// Store and Epoch are read from the annotations of the Lease. They have their zero values if
+	// the Lease has no annotations.
 	Store string
 	Epoch uint64
 	// Renewed is the time of the last renewal, by the clock of the holder.
@@ -94,21 +97,21 @@ func (h Holder) String() string {
 // Previous is the previous holder of the Lease.
 type Previous struct {
 	Holder
-	// Foreign is true if the last holder was another program, which writes no annotations. Then
-	// Store and Epoch are the values of the last operator before that program.
+	// Foreign is true if the last holder was another program, which writes no annotations. If
+	// Foreign is true, Store and Epoch are those of the last operator before that program.
 	Foreign bool
 }
 
-// A Lease is the Lease of a namespace, used by one process. The process acquires it once, and holds
-// it until it is released or lost.
+// A Lease is the Lease of a namespace, used by one process. The process acquires the Lease once,
+// and holds it until the Lease is released or lost.
 type Lease struct {
 	options Options
 	client  coordinationclient.LeaseInterface
 
-	writing sync.Mutex // locked during writes, so that concurrent changes do not overwrite each other
+	writing sync.Mutex // locked while the Lease is updated, so that concurrent changes of this process do not overwrite each other
 
 	mu    sync.Mutex
-	held  *coordinationv1.Lease // the Lease as last written; nil while it is not held
+	held  *coordinationv1.Lease // the Lease as this process last wrote it; nil before the process has acquired the Lease
 	until time.Time             // the process may act until this time
 	lost  error
 }
@@ -168,8 +171,8 @@ func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	}
 }
 
-// Renew renews the Lease until ctx ends. If Renew returns an error, the Lease is lost, and all
-// later calls of Check return an error.
+// Renew renews the Lease periodically. It returns nil when ctx ends. If Renew returns an error, the
+// Lease is lost, and all later calls of Check return an error.
 func (l *Lease) Renew(ctx context.Context) error {
 	tick := time.NewTicker(l.options.Renew)
 	defer tick.Stop()
@@ -210,7 +213,7 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // update renews the Lease and applies change to it. If another process has acquired the Lease,
-// update records that it is lost.
+// update records that this process has lost the Lease.
 func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -252,9 +255,9 @@ func (l *Lease) current() (*coordinationv1.Lease, error) {
 	return l.held, nil
 }
 
-// recordRenewal records a renewal that was started at began and that the API server has confirmed.
-// This process may act for a shorter time than other processes wait, because its last requests may
-// reach the API server later.
+// recordRenewal records a renewal that was sent at the time began and that the API server has
+// confirmed. This process must stop its work before other processes may acquire the Lease, because
+// the last requests of this process may reach the API server with a delay.
 func (l *Lease) recordRenewal(written *coordinationv1.Lease, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +281,7 @@ func (l *Lease) end(err error) error {
 	return l.lost
 }
 
-// same reports whether current is the same object as held, with the same term and holder.
+// same reports whether current and held are versions of one object, with the same term and holder.
 func same(held, current *coordinationv1.Lease) bool {
 	return current != nil && current.UID == held.UID && term(current) == term(held) &&
 		holderOf(current).Identity == holderOf(held).Identity
@@ -323,7 +326,8 @@ func holderOf(lease *coordinationv1.Lease) (h Holder) {
 	return h
 }
 
-// term returns the term of a Lease, which is spec.leaseTransitions, or 0 if it is not set.
+// term returns the term of lease: the value of spec.leaseTransitions, or 0 if this field is not
+// set.
 func term(lease *coordinationv1.Lease) int32 {
 	if n := lease.Spec.LeaseTransitions; n != nil {
 		return *n

@@ -42,11 +42,12 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t: t, config: c.Config(), client: client, namespace: c.Namespace(t)}
 }
 
-// validFor is the duration of the Leases of these tests. It is long, so that holders do not lose
-// their Leases while the machine is busy.
+// validFor is the duration of the Leases of these tests. The duration is long, so that holders do
+// not lose their Leases while the machine is busy.
 const validFor = 10 * time.Second
 
-// atOnce is the maximum duration of an acquisition that must not wait until the Lease expires.
+// atOnce is the maximum time that an acquisition may need if it must not wait until the Lease
+// expires.
 const atOnce = validFor * 3 / 4
 
 // lease returns the Lease for a process with the identity name.
@@ -215,7 +216,7 @@ func TestLeaseThatCannotBeRenewedIsLostByTheClock(t *testing.T) {
 	if err := a.Check(); err != nil {
 		t.Fatal(err)
 	}
-	late = validFor - validFor/30 // the clock as after a pause of the process; other processes wait for validFor
+	late = validFor - validFor/30 // as after a pause of the process; other processes still wait until validFor
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("it may act: %v", err)
 	}
@@ -245,7 +246,7 @@ func TestLeaseCountsFromTheRequestAndNotFromItsAnswer(t *testing.T) {
 		o.Config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return slowServer{rt, &takes, &late} })
 	})
 	s.acquire(a)
-	takes = validFor // when the answer arrives, other processes may already acquire the Lease
+	takes = validFor // when the response to the renewal arrives, other processes may already acquire the Lease
 	if err := a.Mark(t.Context(), "store", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +316,7 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	if p := <-got; !p.Foreign || p.Store != "store-a" {
 		t.Errorf("the previous holder is %+v", p)
 	}
-	again := s.lease("a") // the process that acquired the Lease ended before it called Mark
+	again := s.lease("a") // the process that acquired the Lease after the foreign holder ended before it called Mark
 	if p := s.acquire(again); !p.Foreign {
 		t.Errorf("after the end of a process that did not mark the Lease, the previous holder is %+v", p)
 	}
@@ -327,7 +328,7 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	}
 }
 
-// failing is a transport that answers the next write requests with status 503 and does not send
+// failing is a transport that answers the next left PUT requests with status 503, without sending
 // them.
 type failing struct {
 	next http.RoundTripper

@@ -18,9 +18,9 @@ type Binding struct {
 // A HookRun is one run of a hook.
 type HookRun struct {
 	Binding
-	// Type is the type of the binding, such as kubernetes. It is the label binding of hook metrics.
+	// Type is the type of the binding, such as kubernetes. Hook metrics have the type in their label "binding".
 	Type string
-	// Activation is "OperatorStartup" until the first converge has ended, then it is empty.
+	// Activation is "OperatorStartup" until the first converge has ended, and empty after that.
 	Activation         string
 	Took, User, System time.Duration
 	// MaxRSS is the maximum resident memory of the run, in bytes.

@@ -7,8 +7,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// counted returns the values of the counters with the label binding. The keys are the name of the counter and the
-// value of that label.
+// counted returns the values of all counters that have the label "binding". Each key consists of the name of the
+// counter and the value of this label.
 func counted(t *testing.T, s *Set) map[string]float64 {
 	t.Helper()
 	families, err := s.registry.Gather()

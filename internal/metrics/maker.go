@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buckets are the buckets of histograms in the METRICS document of addon-operator, in seconds. beyond has three more
-// buckets, for long durations.
+// buckets are the upper bounds of histogram buckets, in seconds, as in the METRICS document of addon-operator. The
+// list beyond has three more buckets, for long durations.
 var (
 	buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 	beyond  = append(slices.Clip(buckets), 30, 60, 300)
@@ -32,8 +32,8 @@ const (
 	typeHistogram = "histogram"
 )
 
-// metrics returns the metrics of the set, sorted by name. The metrics of the Go runtime and the process, which the
-// page also contains, are not among them.
+// metrics returns the metrics of the set, sorted by name. The result omits the metrics of the Go runtime and of the
+// process, which [Set.Page] also serves.
 func (s *Set) metrics() []metric {
 	all := slices.Clone(s.list)
 	slices.SortFunc(all, func(a, b metric) int {
@@ -52,12 +52,13 @@ type maker struct {
 	list   *[]metric
 }
 
-// note adds a metric to the list.
+// note adds a metric to the list of all metrics of the set.
 func (m maker) note(kind, name, help string, labels []string, buckets ...float64) {
 	*m.list = append(*m.list, metric{Name: m.prefix + name, Type: kind, Labels: labels, Help: help, Buckets: buckets})
 }
 
-// desc adds a metric to the list that the collector [scrape] collects, and returns its description.
+// desc adds a metric, whose values the collector [scrape] reports, to the list of all metrics. It returns the
+// description of the metric for Prometheus.
 func (m maker) desc(kind, name, help string, labels ...string) *prometheus.Desc {
 	m.note(kind, name, help, labels)
 	return prometheus.NewDesc(m.prefix+name, help, labels, nil)
@@ -89,7 +90,7 @@ func (m maker) histogram(name, help string, labels ...string) *prometheus.Histog
 	return m.histogramOf(buckets, name, help, labels)
 }
 
-// long creates a histogram for durations of minutes.
+// long creates a histogram for durations of up to several minutes.
 func (m maker) long(name, help string, labels ...string) *prometheus.HistogramVec {
 	return m.histogramOf(beyond, name, help, labels)
 }

@@ -41,7 +41,8 @@ func (m maker) modules() moduleMetrics {
 	}
 }
 
-// ModuleRan observes a completed run of module. trace is the identifier of its trace; empty if it is not traced.
+// ModuleRan observes a completed run of module. trace is the identifier of the run's trace; it is empty if the run is
+// not traced.
 func (m moduleMetrics) ModuleRan(module, activation string, took time.Duration, trace string) {
 	observe(m.moduleRun.WithLabelValues(module, activation), took, trace)
 }
@@ -59,7 +60,7 @@ func (m moduleMetrics) ModuleDeleteFailed(module string) {
 // DiscoveryFailed counts a failed attempt to discover modules.
 func (m moduleMetrics) DiscoveryFailed() { m.discoverErrors.Inc() }
 
-// ConfigRefused counts a rejected content of the ConfigMap.
+// ConfigRefused counts a change of the ConfigMap that was refused because it is invalid.
 func (m moduleMetrics) ConfigRefused() { m.configErrors.Inc() }
 
 // Converged counts a completed converge.
@@ -68,24 +69,26 @@ func (m moduleMetrics) Converged(activation string, took time.Duration) {
 	m.converges.WithLabelValues(activation).Inc()
 }
 
-// AddonsFetched observes the fetch of a repository and its addons. The reason is that of a failure,
-// or empty.
+// AddonsFetched observes the fetch of a repository and its addons. If the fetch failed, reason says why; otherwise
+// reason is empty.
 func (m moduleMetrics) AddonsFetched(scope, reason string, took time.Duration) {
 	m.addonsFetch.WithLabelValues(scope, reason).Observe(took.Seconds())
 }
 
-// HelmDid observes one Helm operation. trace is the identifier of its trace; empty if it is not traced.
+// HelmDid observes one Helm operation. trace is the identifier of the operation's trace; it is empty if the operation
+// is not traced.
 func (m moduleMetrics) HelmDid(module, activation, operation string, took time.Duration, trace string) {
 	observe(m.helmOperation.WithLabelValues(module, activation, operation), took, trace)
 }
 
-// ModuleHelmDid observes the whole Helm part of a run of module. The identifier of its trace is empty if
-// it is not traced.
+// ModuleHelmDid observes the total duration of the Helm steps of a run of module. trace is the identifier of the
+// run's trace; it is empty if the run is not traced.
 func (m moduleMetrics) ModuleHelmDid(module, activation string, took time.Duration, trace string) {
 	observe(m.moduleHelm.WithLabelValues(module, activation), took, trace)
 }
 
-// ObjectsAbsent counts absent objects of module's release, each given as namespace/Kind/name.
+// ObjectsAbsent counts a run of module that was started because objects of its release were absent, and each absent
+// object. The format of an object is namespace/Kind/name.
 func (m moduleMetrics) ObjectsAbsent(module string, objects []string) {
 	m.redeployed.WithLabelValues(module).Inc()
 	for _, o := range objects {

@@ -30,7 +30,7 @@ func (s *Set) Page() http.Handler {
 }
 
 // openMetrics gathers metrics for OpenMetrics. In that format, the name of a counter must end in _total. A counter
-// with another name is served with the type unknown, because as a counter it would get another name.
+// without this suffix is served with the type unknown. With the type counter, its name would be changed.
 type openMetrics struct{ from prometheus.Gatherer }
 
 // Gather returns the metrics.
@@ -48,8 +48,8 @@ func (o openMetrics) Gather() ([]*dto.MetricFamily, error) {
 	return families, err
 }
 
-// observe adds a duration to a histogram. If trace is not empty, it is the identifier of a trace, and is stored as
-// exemplar.
+// observe adds a duration to a histogram. If trace is not empty, it is the identifier of a trace, which is stored as
+// the exemplar of the observation.
 func observe(histogram prometheus.Observer, took time.Duration, trace string) {
 	if exemplars, ok := histogram.(prometheus.ExemplarObserver); ok && trace != "" {
 		exemplars.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": trace})

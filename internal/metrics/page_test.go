@@ -11,7 +11,7 @@ import (
 
 const prometheusAccepts = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 
-// page returns the metrics of s for a client that accepts these types.
+// page returns the metrics page of s, as served to a client whose Accept header is accept.
 func page(t *testing.T, s *Set, accept string) (contentType, text string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)

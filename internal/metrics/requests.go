@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// RequestSpan is the time span of Requests.
+// RequestSpan is the time before now that [Requests] describes.
 const RequestSpan = 5 * time.Minute
 
-// Requests are the requests to the API server in the last [RequestSpan].
+// Requests describes the requests to the API server in the last [RequestSpan].
 type Requests struct {
 	// Answered is the number of completed requests, not counting watches. A request with its retries by the client is
 	// counted once.
 	Answered int
-	// Within is the smallest of a few bounds that 95 % of the answered requests did not exceed. The largest bound is
-	// 30 s; it includes longer requests.
+	// Within is the 95th percentile of the duration of answered requests, rounded up to one of a few fixed bounds.
+	// The largest bound is 30 s, also for requests that lasted longer.
 	Within time.Duration
-	// Throttled is the number of responses with status 429. Failed is the number of responses with
-	// status 5xx and of requests without a response. Both include watches and retries.
+	// Throttled is the number of responses with status 429. Failed is the number of responses with status 5xx and of
+	// requests without a response. Throttled and Failed also count watches and retries.
 	Throttled, Failed int
 }
 
-// latencyBounds are the upper bounds of the latency buckets.
+// latencyBounds are the upper bounds by which the durations of requests are counted, see [Requests.Within].
 var latencyBounds = [...]time.Duration{
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
@@ -42,14 +42,14 @@ type requestWindow struct {
 	buckets [requestBuckets]requestBucket // guarded by mu; a bucket is reused after RequestSpan
 }
 
-// A requestBucket counts the requests of ten seconds.
+// A requestBucket counts the requests in one interval of ten seconds.
 type requestBucket struct {
-	number            int64                   // number of ten-second intervals since 1970
-	within            [len(latencyBounds)]int // number of requests between two bounds; the last number includes longer requests
+	number            int64                   // number of the ten-second interval, counted from 1970
+	within            [len(latencyBounds)]int // number of requests by the bound that they did not exceed; the last includes longer ones
 	throttled, failed int
 }
 
-// bucket returns the current bucket. The caller holds mu.
+// bucket returns the bucket for the current time. The caller holds mu.
 func (w *requestWindow) bucket() *requestBucket {
 	number := w.clock().Unix() / int64(bucketSpan/time.Second)
 	b := &w.buckets[number%requestBuckets]
@@ -59,7 +59,7 @@ func (w *requestWindow) bucket() *requestBucket {
 	return b
 }
 
-// observe counts a completed request.
+// observe counts a completed request that took this time.
 func (w *requestWindow) observe(took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *requestWindow) observe(took time.Duration) {
 	w.bucket().within[min(i, len(latencyBounds)-1)]++
 }
 
-// result counts a response by its status code. A code that is not a number means that there was no
+// result counts a request if its status code is 429 or 5xx, or if code is not a number, because there was no
 // response.
 func (w *requestWindow) result(code string) {
 	status, err := strconv.Atoi(code)

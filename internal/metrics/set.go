@@ -9,8 +9,8 @@ import (
 
 // A Set contains all metrics of one operator. It is safe for concurrent use. Create one with New.
 type Set struct {
-	// If Exemplars is true, [Set.Page] serves the format OpenMetrics, with the identifiers of traces, to clients that
-	// accept this format.
+	// If Exemplars is true, [Set.Page] serves the OpenMetrics format, which includes the identifiers of traces, to
+	// clients that accept this format.
 	Exemplars bool
 
 	registry *prometheus.Registry
@@ -33,8 +33,8 @@ type Set struct {
 	commitWrites prometheus.Counter
 }
 
-// New returns a set whose metric names start with prefix. state is called at each scrape. It must not call methods of
-// the set.
+// New returns a set whose metric names start with prefix. The function state is called at each scrape. It must not
+// call methods of the set.
 func New(prefix string, state func() (State, error)) *Set {
 	s := &Set{registry: prometheus.NewRegistry()}
 	m := maker{prefix: prefix, into: s.registry, list: &s.list}
@@ -47,7 +47,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time that tasks waited in queues before they started.", "module", "hook", "binding", "queue")
 	s.tasks = m.counters("tasks_ended_total", "Ended tasks in the history, by node and final state.", "node", "state")
 	s.damaged = m.counters("damaged_records_total", "Records of the store that could not be read and were moved to another table.", "table")
-	s.damaged.WithLabelValues("queues") // the counter is 0 before the first damaged task
+	s.damaged.WithLabelValues("queues") // so that the counter is served with the value 0 before the first damaged task
 	s.loops = m.counters("loops_total", "Runs that were delayed because a step had caused itself at least three times in a row.", "node", "module")
 	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that were dropped because of a type conflict or a limit.", "module", "hook", "reason")
 	s.hookSlow = m.gauges("hook_runs_slow", "Current runs of a hook that take much longer than all previous ones, and waits of more than a minute for a Helm hook.", "module", "hook")
@@ -65,7 +65,7 @@ func (s *Set) TaskWaited(b Binding, wait time.Duration) {
 	s.taskWait.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue).Add(max(0, wait.Seconds()))
 }
 
-// TaskEnded counts a task in the history.
+// TaskEnded counts a task that has ended with state.
 func (s *Set) TaskEnded(node, state string) { s.tasks.WithLabelValues(node, state).Inc() }
 
 // RecordDamaged counts a record that could not be read.

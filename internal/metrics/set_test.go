@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// scraped returns the samples of s whose names begin with prefix, without
-// buckets.
+// scraped returns the samples of s whose names begin with prefix, except the buckets of histograms.
 func scraped(t *testing.T, s *Set, prefix string) []string {
 	t.Helper()
 	w := httptest.NewRecorder()

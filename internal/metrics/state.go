@@ -36,11 +36,11 @@ type Queue struct {
 	Length int
 	// Node, Module and Hook are the step and the subject of the head task.
 	Node, Module, Hook string
-	// State is the state of the head task: running, retrying or waiting.
+	// State is the state of the head task: "running", "retrying" or "waiting".
 	State string
 }
 
-// Seen is one attached binding and the number of its objects.
+// Seen is one attached binding of a hook, and the number of objects in its snapshot.
 type Seen struct {
 	Binding
 	// Kubernetes is true for a kubernetes binding. Only such a binding has objects.
@@ -149,7 +149,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectModules(now, gauge)
 }
 
-// waiting is the state of tasks that have not started.
+// waiting is the value of the label state for tasks that have not started.
 const waiting = "waiting"
 
 func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64, ...string)) {
@@ -168,7 +168,7 @@ func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64,
 		if m.Enabled {
 			word, on = "true", 1
 		}
-		gauge(s.moduleInfo, 1, m.Name, word, "true") // the label critical is true, because later modules wait for each module
+		gauge(s.moduleInfo, 1, m.Name, word, "true") // the label critical is true for each module, because later modules wait for it
 		gauge(s.moduleEnabled, on, m.Name, "")
 		if m.Maintenance != "" {
 			gauge(s.moduleMaintenance, 1, m.Name, m.Maintenance)

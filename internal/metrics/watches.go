@@ -23,12 +23,13 @@ func (m maker) watches() watchMetrics {
 	}
 }
 
-// FilterFailed counts an object of kind for which the jqFilter of a binding failed.
+// FilterFailed counts a failed run of the jqFilter of a binding for an object of this kind.
 func (m watchMetrics) FilterFailed(b Binding, kind string) {
 	m.filterErrors.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Inc()
 }
 
-// FilterTook observes the duration of the jqFilter of a binding for an object of kind.
+// FilterTook observes the duration of one run of the jqFilter of a binding for an object of this
+// kind.
 func (m watchMetrics) FilterTook(b Binding, kind string, took time.Duration) {
 	m.filterTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
 }

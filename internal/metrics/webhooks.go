@@ -9,9 +9,11 @@ import (
 // A Review is one review request of the API server.
 type Review struct {
 	Binding
-	// Type is Validating, Mutating or Conversion. Result is the result in one word.
+	// Type is "Validating", "Mutating" or "Conversion". Result describes the result of the review
+	// in one word.
 	Type, Result string
-	// Took is the time until the response; Ran is the part of it in which hooks ran.
+	// Took is the time from the arrival of the request to its response; Ran is the part of this
+	// time in which hooks ran.
 	Took, Ran time.Duration
 }
 

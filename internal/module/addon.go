@@ -25,19 +25,20 @@ const (
 	addonChartDir = "chart"
 )
 
-// These keys of a section choose the plan and the version of an addon. They are not passed to the chart.
+// The values of these keys in the section of a module select the plan and the version of the addon. The keys are not
+// passed to the chart.
 const (
 	PlanKey         = "plan"
 	AddonVersionKey = "addonVersion"
 )
 
-// An Addon describes the registered addon that a module is made from. Such a module has no hooks. It has plans, each
-// a named set of values for the chart.
+// An Addon describes the registered addon that a module is made from. A module that is made from an addon has no
+// hooks. An addon has plans, each a named set of values for the chart.
 type Addon struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Content identifies the files of the addon.
+	// Content is the digest of the files of the addon.
 	Content string `json:"content"`
 	// Plans are sorted by name.
 	Plans []AddonPlan `json:"plans"`
@@ -53,11 +54,11 @@ type AddonPlan struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// String returns the addon for messages.
+// String returns "addon", the name and the version, for messages.
 func (a *Addon) String() string { return "addon " + a.Name + " " + a.Version }
 
-// Title returns the directory of the module for messages. Users know an addon by its name and
-// version, not by the directory that the operator writes.
+// Title returns a text that identifies the module in messages: its addon, or otherwise its directory. Users know an
+// addon by its name and version, not by the directory that the operator writes.
 func (m *Module) Title() string {
 	if m.Addon != nil {
 		return m.Addon.String() + " of module " + m.Name
@@ -75,8 +76,8 @@ type addonError struct {
 func (e *addonError) Error() string { return e.text }
 func (e *addonError) Unwrap() error { return e.error }
 
-// NameFiles returns err with the paths of an addon's files replaced by the addon, its version, and
-// the path in the chart. Errors of other modules stay unchanged.
+// NameFiles returns err with each path of a file of the addon replaced by the name and version of the addon and the
+// path of the file in it. If the module is not made from an addon, NameFiles returns err unchanged.
 func (m *Module) NameFiles(err error) error {
 	if err == nil || m.Addon == nil {
 		return err
@@ -96,8 +97,8 @@ func (m *Module) ChartDir() string {
 	return m.Path
 }
 
-// findAddon reads the description of the addon in the module's directory. If the module is not made from an addon, it
-// does nothing.
+// findAddon sets m.Addon, m.Chart and m.CRDs from the files in the module's directory if the module is made from an
+// addon. Otherwise it does nothing.
 func (m *Module) findAddon() error {
 	path := filepath.Join(m.Path, addonFile)
 	text, err := os.ReadFile(path)
@@ -126,8 +127,8 @@ func (m *Module) findAddon() error {
 }
 
 // HelmValues returns the values for the chart of an addon: the values of the plan that section names, overridden by
-// the rest of section. If section names no plan, it uses the first plan by name. It returns an error if the plan does
-// not exist, or if the schema of the plan rejects values. It does not change section.
+// the rest of section. If section names no plan, HelmValues uses the first plan by name. It returns an error if the
+// plan does not exist, or if the schema of the plan rejects the rest of section. It does not change section.
 func (a *Addon) HelmValues(section map[string]any) (map[string]any, error) {
 	plan, err := a.plan(section[PlanKey])
 	if err != nil {
@@ -142,8 +143,9 @@ func (a *Addon) HelmValues(section map[string]any) (map[string]any, error) {
 	return values.Merge(plan.Values, own), nil
 }
 
-// Plan returns the name of the plan that section names. If section names no plan, it returns the first one. byDefault
-// is true if section names no plan although there are several.
+// Plan returns the name of the plan that section names, even if the addon has no such plan. If section names no plan,
+// Plan returns the first plan by name. byDefault is true if section names no plan although the addon has several
+// plans.
 func (a *Addon) Plan(section map[string]any) (name string, byDefault bool) {
 	plan, err := a.plan(section[PlanKey])
 	if err != nil {
@@ -176,8 +178,8 @@ func (a *Addon) PlanNames() []string {
 }
 
 // CheckValues returns a description of each value of the plan that the schema of the plan rejects. Users could not
-// set such a value in the section of the module. Missing and unknown values are accepted, because the schema is meant
-// only for values that users set. It returns an error if the schema cannot be used.
+// set a rejected value in the section of the module. Missing and unknown values are accepted, because the schema is
+// meant only for values that users set. It returns an error if the schema cannot be used.
 func (p *AddonPlan) CheckValues() (refused []string, err error) {
 	invalid, err := p.validate(p.Values)
 	if invalid == nil {
@@ -186,7 +188,7 @@ func (p *AddonPlan) CheckValues() (refused []string, err error) {
 	return violations(invalid, true), err
 }
 
-// check returns an error if the schema of the plan rejects section, or cannot be used.
+// check returns an error if the schema of the plan rejects section, or if the schema cannot be used.
 func (p *AddonPlan) check(section map[string]any) error {
 	invalid, err := p.validate(section)
 	if invalid == nil {
@@ -195,14 +197,14 @@ func (p *AddonPlan) check(section map[string]any) error {
 	return errors.New(strings.Join(violations(invalid, false), "; "))
 }
 
-// validate checks values against the schema of the plan. invalid is nil if the schema accepts them, or if there is no
-// schema. err is not nil if the schema cannot be used.
+// validate checks values against the schema of the plan. invalid is nil if the schema accepts values, or if the plan
+// has no schema. err is not nil if the schema cannot be used.
 func (p *AddonPlan) validate(values map[string]any) (invalid *jsonschema.ValidationError, err error) {
 	if p.Schema == nil {
 		return nil, nil
 	}
 	defer func() {
-		if r := recover(); r != nil { // the library panics on numbers such as 1e-9999999
+		if r := recover(); r != nil { // the jsonschema library panics on numbers such as 1e-9999999
 			err = fmt.Errorf("the schema cannot be used: %v", r)
 		}
 	}()
@@ -235,15 +237,16 @@ func compileSchema(text []byte) (*jsonschema.Schema, error) {
 	return schema, nil
 }
 
-// noLoader refuses to load schemas from files and servers.
+// noLoader returns an error for each schema that is not in the compiled document.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: only references within the schema are supported", url)
 }
 
-// violations returns one text for each innermost cause of err. The texts omit values, because they can be secret. If
-// presentOnly is true, it leaves out causes that disappear if other values are set.
+// violations returns one text for each innermost cause in the tree of causes of err. The texts omit values, because
+// they can be secret. If presentOnly is true, violations leaves out causes that can disappear if other values are
+// set.
 func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	if presentOnly && dependsOnOthers(err.ErrorKind) {
 		return nil

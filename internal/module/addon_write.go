@@ -17,7 +17,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// An AddonModule is a module that must be written, made from a registered addon.
+// An AddonModule is a module, made from a registered addon, that [WriteAddonModules] writes to disk.
 type AddonModule struct {
 	// Name is the name of the module.
 	Name  string
@@ -32,25 +32,26 @@ type AddonModule struct {
 // written again. If root does not exist, it is created.
 //
 // A version is synced to disk before the link points to it, and the link is replaced atomically. So a crash of the
-// process or the machine leaves either the old module or the new one. If a module cannot be written, it stays
-// unchanged, and the others are written. The error names each module that could not be written.
+// process or the machine leaves either the old module or the new one. If a module cannot be written, its directory
+// stays unchanged, and the other modules are written. The error names each module that could not be written.
 //
-// inUse are the paths of modules that may be read at the same time. Their directories are kept, so that a reader
-// finds all files of one version.
+// inUse are the paths of module directories that other goroutines may read at the same time. These directories are
+// kept, so that a reader finds all files of one version.
 func WriteAddonModules(root string, modules []AddonModule, inUse ...string) error {
 	return (&addonWriter{root: root}).run(modules, inUse)
 }
 
-// An addonWriter is one call of [WriteAddonModules].
+// An addonWriter holds the state of one call of [WriteAddonModules].
 type addonWriter struct {
 	root string
-	// step is called before each change of a file or directory. If it returns an error, the change is not made. It
-	// can be nil.
+	// step is called before each change of a file or directory, so that tests can simulate a crash there. If it
+	// returns an error, the change is not made. It can be nil.
 	step func(change, path string) error
 }
 
-// Entries of root with these prefixes are neither modules nor versions. They differ from versions, whose names have
-// the form ".MODULE.CHECKSUM", because the name of a module contains no dot and the prefixes end in a dash.
+// Entries of root whose names begin with these prefixes are temporary. They are neither modules nor directories of
+// versions, whose names have the form ".MODULE.CHECKSUM". The prefixes end in a dash and the name of a module
+// contains no dot, so no name of a version begins with a prefix.
 const (
 	writingPrefix  = ".writing-"
 	linkingPrefix  = ".linking-"
@@ -61,7 +62,7 @@ func (w *addonWriter) run(modules []AddonModule, inUse []string) error {
 	if err := w.change("make", w.root, func() error { return os.MkdirAll(w.root, 0o700) }); err != nil {
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
-	errs := []error{w.removeOthers(modules, inUse)} // first, because the disk may be full and this frees space
+	errs := []error{w.removeOthers(modules, inUse)} // entries are removed first, because this frees space on a disk that may be full
 	for _, m := range modules {
 		if err := w.write(m); err != nil {
 			errs = append(errs, fmt.Errorf("module %s from addon %s %s: %w", m.Name, m.Addon.Name, m.Addon.Version, err))
@@ -70,7 +71,7 @@ func (w *addonWriter) run(modules []AddonModule, inUse []string) error {
 	return errors.Join(append(errs, w.removeOthers(modules, inUse))...)
 }
 
-// change makes one change of a file or directory.
+// change calls step, if it is set, and then makes one change of a file or directory.
 func (w *addonWriter) change(what, path string, do func() error) error {
 	if w.step != nil {
 		if err := w.step(what, path); err != nil {
@@ -80,7 +81,7 @@ func (w *addonWriter) change(what, path string, do func() error) error {
 	return do()
 }
 
-// removeOthers removes the entries of root that neither belong to one of modules nor are in use.
+// removeOthers removes all entries of root except the links of modules, the versions that they point to, and inUse.
 func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error {
 	kept := map[string]bool{}
 	for _, path := range inUse {
@@ -97,7 +98,7 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
 	var errs []error
-	for _, entry := range slices.Backward(entries) { // links before versions: the names of versions begin with a dot, so they are first in the order of names
+	for _, entry := range slices.Backward(entries) { // backward: links before versions, whose names begin with a dot
 		if !kept[entry.Name()] {
 			errs = append(errs, w.remove(entry.Name()))
 		}
@@ -105,8 +106,8 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 	return errors.Join(errs...)
 }
 
-// remove removes an entry of root. It renames a directory first. So a reader gets an error instead of an incomplete
-// directory, and a crash leaves no incomplete version.
+// remove removes an entry of root. It renames a directory before it removes the files in it. So a reader gets an
+// error instead of an incomplete directory, and a crash leaves no incomplete version.
 func (w *addonWriter) remove(name string) error {
 	path := filepath.Join(w.root, name)
 	if info, err := os.Lstat(path); err == nil && info.IsDir() && !strings.HasPrefix(name, removingPrefix) {
@@ -126,7 +127,7 @@ func (w *addonWriter) removeAll(path string) error {
 	return w.change("remove", path, func() error { return os.RemoveAll(path) })
 }
 
-// write makes the link of m point to its version.
+// write writes the directory of the version of m if it is not complete, and makes the link of m point to it.
 func (w *addonWriter) write(m AddonModule) error {
 	about, err := json.MarshalIndent(m.Addon, "", "  ")
 	if err != nil {
@@ -165,7 +166,7 @@ func (w *addonWriter) writeVersion(m AddonModule, version string, own map[string
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.removeAll(next)) // because the disk may be full
+			err = errors.Join(err, w.removeAll(next)) // frees the space, because the disk may be full
 		}
 	}()
 	if err := w.copyDir(chart, filepath.Join(next, addonChartDir)); err != nil {
@@ -214,7 +215,7 @@ func (w *addonWriter) link(name, version string) error {
 	return w.sync(w.root)
 }
 
-// copyDir copies files to the directory to.
+// copyDir copies the tree files to the directory named to.
 func (w *addonWriter) copyDir(files fs.FS, to string) error {
 	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -265,8 +266,8 @@ func (w *addonWriter) sync(path string) error {
 	})
 }
 
-// isComplete reports whether dir has the description about of an addon, and all parts of a version. If a part was
-// removed, the version is written again.
+// isComplete reports whether dir contains all parts of a version, with about as the description of the addon. If a
+// part was removed by mistake, the version is written again.
 func isComplete(dir string, about []byte) bool {
 	there, err := os.ReadFile(filepath.Join(dir, addonFile))
 	if err != nil || !bytes.Equal(there, about) {
@@ -299,12 +300,12 @@ func (a *Addon) configSchema() ([]byte, error) {
 	}, "", "  ")
 }
 
-// maxAddonModule is the maximum length of the name of an addon's module, which is also the name of
-// its Helm release.
+// maxAddonModule is the maximum length of the name of a module made from an addon. The Helm release has the same
+// name, and Helm has this limit.
 const maxAddonModule = 53
 
-// AddonModuleName returns the name of the module for an addon, or an error if the name is not valid
-// for a module.
+// AddonModuleName returns the name of the module that is made from an addon with this name, or an error if the name
+// is not valid for a module.
 func AddonModuleName(addon string) (string, error) {
 	name := strings.ToLower(values.Kebab(addon))
 	if err := values.CheckName(name); err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing/fstest"
 )
 
-// versionOf returns a module made from an addon of this version. Its chart has this number of templates, each of
-// which contains the version.
+// versionOf returns a module made from an addon of the given version. The chart has as many templates as the argument
+// templates says, and each template contains the version.
 func versionOf(name, version string, templates int) AddonModule {
 	files := fstest.MapFS{"Chart.yaml": {Data: []byte("apiVersion: v2\nname: " + name + "\nversion: " + version + "\n")}}
 	for i := range templates {
@@ -64,7 +64,7 @@ func TestKillInTheMiddleOfWritingLeavesTheOldModuleOrTheNewOne(t *testing.T) {
 		about    string
 		next     []AddonModule
 		allowed  []string // the results that are allowed after the kill
-		expected string   // the result after the next start
+		expected string   // the result of the next call without a kill
 	}{
 		{"upgraded", []AddonModule{versionOf("redis", "2.0.0", 3)}, []string{"redis 1.0.0", "redis 2.0.0"}, "redis 2.0.0"},
 		{"unregistered", nil, []string{"redis 1.0.0", ""}, ""},
@@ -112,7 +112,8 @@ func TestKillInTheMiddleOfWritingLeavesTheOldModuleOrTheNewOne(t *testing.T) {
 	}
 }
 
-// halve makes a part of a change that is not atomic, as a kill in the middle would.
+// halve carries out only a part of a change of path, as if the process were killed during the change. Atomic changes
+// are not carried out.
 func halve(t *testing.T, change, path string) {
 	t.Helper()
 	switch change {
@@ -122,7 +123,7 @@ func halve(t *testing.T, change, path string) {
 		}
 	case "remove":
 		if info, err := os.Lstat(path); err != nil || !info.IsDir() {
-			return // a link is removed in one step
+			return // removing a link is atomic
 		}
 		if err := os.RemoveAll(filepath.Join(path, addonChartDir, "templates", "0.yaml")); err != nil {
 			t.Error(err)
@@ -217,7 +218,8 @@ func TestDirectoryOfAnOlderOperatorIsReplaced(t *testing.T) {
 	}
 }
 
-// diskEnv is the variable with a directory on a small disk. It is set only in the child process of the test.
+// diskEnv is the environment variable with the path of a directory on a small disk. It is set only in the child
+// process of the test.
 const diskEnv = "ADDON_OPERATOR_TEST_SMALL_DISK"
 
 func TestModuleThatDoesNotFitOnTheDiskStaysAsItWas(t *testing.T) {
@@ -240,7 +242,7 @@ func TestModuleThatDoesNotFitOnTheDiskStaysAsItWas(t *testing.T) {
 	if err := WriteAddonModules(root, []AddonModule{versionOf("redis", "1.0.0", 3)}); err != nil {
 		t.Fatal(err)
 	}
-	const many = 300 // each template needs a page of the disk
+	const many = 300 // the templates do not fit, because each needs a page of the disk
 	err := WriteAddonModules(root, []AddonModule{versionOf("redis", "2.0.0", many), versionOf("acc", "1.0.0", 3)})
 	if err == nil || !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), "module redis from addon redis 2.0.0") {
 		t.Errorf("error %v", err)

@@ -10,7 +10,7 @@ import (
 type Source string
 
 const (
-	// SourceNobody means that no source sets the flag. The module is disabled.
+	// SourceNobody means that no source sets the enabled flag of the module. The module is disabled.
 	SourceNobody Source = ""
 	// SourceAddon is the addon of the module. It disables the module until another source enables
 	// it.
@@ -25,11 +25,11 @@ const (
 	SourceConfig Source = "ConfigMap"
 )
 
-// A Decision tells whether a module is enabled, and which source decided that.
+// A Decision says whether a module is enabled, and which source decided that.
 type Decision struct {
 	Enabled bool   `json:"enabled"`
 	Source  Source `json:"source,omitempty"`
-	// By is the deciding file, hook or key.
+	// By is the path of the file, the hook, the key of the ConfigMap or the addon that decided.
 	By string `json:"by,omitempty"`
 }
 
@@ -51,10 +51,10 @@ func (d Decision) String() string {
 	}
 }
 
-// Decide decides whether the flags enable a module. The last source that sets the flag decides. The order of sources
-// is: the values files of the directories of modules, the values file of the module, the overrides of hooks, the
-// ConfigMap. If no source sets the flag, the module is disabled. The enabled script, which runs later, can only
-// disable an enabled module.
+// Decide decides by the enabled flags in all sources whether module m is enabled. The last source that sets the flag
+// decides. The order of sources is: the values files of the directories of modules, the values file of the module or
+// its addon, the enabled overrides of hooks, the ConfigMap. If no source sets the flag, the module is disabled. The
+// enabled script of the module, which runs later, can only disable an enabled module.
 func Decide(m Module, overrides map[string]values.EnabledOverride, config values.Config) Decision {
 	var decision Decision
 	for _, found := range m.Flags {

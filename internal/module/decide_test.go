@@ -19,7 +19,7 @@ func config(t *testing.T, data map[string]string) values.Config {
 	return c
 }
 
-// This is the first example in the LIFECYCLE document of addon-operator.
+// This test is the first example in the LIFECYCLE document of addon-operator.
 func TestModulesOwnFileOverrulesTheCommonOne(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{
@@ -36,8 +36,8 @@ func TestModulesOwnFileOverrulesTheCommonOne(t *testing.T) {
 	}
 }
 
-// This is the second example in the LIFECYCLE document of addon-operator. There, the enabled script decides at last,
-// by writing false.
+// This test is the second example in the LIFECYCLE document of addon-operator. In that example, the enabled script
+// decides last: it writes false.
 func TestConfigMapOverrulesFilesAndLeavesTheScriptToVeto(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{

@@ -18,12 +18,12 @@ import (
 // part is a file or directory that belongs to the code of a module.
 type part struct {
 	name string
-	// If executables is true, only executable files count, because hooks write other files into their directories.
-	// Symlinks to directories are not followed then.
+	// If executables is true, only executable files belong to the code, because hooks write other files into their
+	// directories. In this case, symlinks to directories are not followed.
 	executables bool
 }
 
-// moduleParts are the files and directories of which a module's digest is made.
+// moduleParts are the files and directories from which the digest of a module is computed.
 var moduleParts = []part{
 	{name: addonFile},
 	{name: chartFile},
@@ -36,17 +36,17 @@ var moduleParts = []part{
 	{name: valuesFile},
 }
 
-// maxDepth limits the nesting of directories. Only a cycle of symlinks reaches it.
+// maxDepth limits the nesting of directories. In practice only a cycle of symlinks exceeds this limit.
 const maxDepth = 64
 
-// Digests computes digests. It caches the checksums of files, so that only changed files are read
-// again. The zero value is ready to use. It is safe for concurrent use.
+// Digests computes digests of code. It caches the checksums of files, so that only changed files are read again. The
+// zero value is ready to use. It is safe for concurrent use.
 type Digests struct {
 	mu    sync.Mutex
-	roots map[string]map[string]seen // key of the root → path of the file → checksum
+	roots map[string]map[string]seen // cached checksums by key of the root directory and path of the file
 }
 
-// seen is the cached checksum of a file with this stamp.
+// seen is the cached checksum of a file, valid while the file has this stamp.
 type seen struct {
 	stamp stamp
 	sum   [sha256.Size]byte
@@ -59,8 +59,8 @@ type stamp struct {
 	mtime, ctime syscall.Timespec
 }
 
-// Module returns the digest of a module's code: the executables under hooks, the enabled script,
-// values, schemas and chart. The path and the order of the module are not part of it.
+// Module returns the digest of a module's code: the executables under hooks, the enabled script, values, schemas,
+// chart and addon. The digest does not depend on the path and the order of the module.
 func (d *Digests) Module(m Module) (string, error) {
 	return d.digest(m.Path, moduleParts)
 }
@@ -94,12 +94,12 @@ func hooksIn(dir string) part {
 	return part{name: hooksDir, executables: true}
 }
 
-// digest returns the digest of the parts below root. Missing parts are ignored.
+// digest returns the digest of the parts below root. Parts that do not exist are ignored.
 func (d *Digests) digest(root string, parts []part) (string, error) {
 	return d.digestAs(root, root, parts)
 }
 
-// digestAs is like digest, but caches the checksums of files under key.
+// digestAs is like digest, but caches the checksums of files under key instead of root.
 func (d *Digests) digestAs(key, root string, parts []part) (string, error) {
 	if _, err := os.Stat(root); err != nil {
 		return "", fmt.Errorf("cannot tell whether code changed: %w", err)
@@ -124,14 +124,15 @@ func (d *Digests) digestAs(key, root string, parts []part) (string, error) {
 	return hex.EncodeToString(pass.digest.Sum(nil)), nil
 }
 
-// reading is one pass over the parts of a root.
+// reading is the state of one computation of a digest. It has the cached checksums of the previous computation, and
+// those of this one.
 type reading struct {
 	before, now map[string]seen
 	digest      hash.Hash
 }
 
-// visit adds the file at path, or all files below the directory at path. name is its path from the root, which is
-// part of the digest. Dangling symlinks, and files that vanish during the visit, are ignored.
+// visit adds the file at path, or all files below the directory at path. name is the path relative to the root, which
+// is part of the digest. Dangling symlinks, and files that vanish during the visit, are ignored.
 func (r *reading) visit(path, name string, executables bool, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s is nested too deeply: remove the symlink that points to a directory above itself", path)
@@ -163,8 +164,8 @@ func (r *reading) visit(path, name string, executables bool, depth int) error {
 	return nil
 }
 
-// isSkipped reports whether an entry of a directory of hooks is skipped: a hidden directory, or a link to a directory
-// or to nothing.
+// isSkipped reports whether an entry of a directory of hooks is skipped because it is a hidden directory, a symlink
+// to a directory, or a dangling symlink.
 func isSkipped(path string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
@@ -186,7 +187,7 @@ func (r *reading) file(path, name string, info fs.FileInfo) error {
 			return err
 		}
 		held = seen{stamp: is, sum: sum}
-		// If the file was written during the read, its checksum is not cached.
+		// The checksum is not cached if the file was written while it was read.
 		after, err := os.Stat(path)
 		if err != nil {
 			known = false
@@ -201,7 +202,7 @@ func (r *reading) file(path, name string, info fs.FileInfo) error {
 	return err
 }
 
-// stampOf returns the stamp of a file, and whether the file system provides one.
+// stampOf returns the stamp of a file, and whether the platform provides one.
 func stampOf(info fs.FileInfo) (stamp, bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -216,7 +217,7 @@ func checksum(path string) (sum [sha256.Size]byte, err error) {
 	if err != nil {
 		return sum, err
 	}
-	defer file.Close() // the file was only read
+	defer file.Close() // an error of Close does not matter, because the file was only read
 	h := sha256.New()
 	if _, err := io.Copy(h, file); err != nil {
 		return sum, fmt.Errorf("reading %s: %w", path, err)

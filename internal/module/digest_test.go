@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/module"
 )
 
-// aModule returns the directory of a module with all parts that belong to the digest, and some that do not.
+// aModule returns the directory of a module with all parts that belong to its digest, and some files that do not.
 func aModule(t *testing.T) string {
 	t.Helper()
 	return tree(t, map[string]string{
@@ -22,7 +22,7 @@ func aModule(t *testing.T) string {
 	})
 }
 
-// later changes the time of a file by so much that each file system notices it.
+// later sets the modification time of a file so much later that each file system records the difference.
 func later(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
@@ -141,7 +141,7 @@ func TestDigestOfHooksChangesWithHooksOnly(t *testing.T) {
 	var digests module.Digests
 	hooks := func() string {
 		t.Helper()
-		digest(t, &digests, dir) // another digest of the same files
+		digest(t, &digests, dir) // a different digest of the same files, which must not share the cache
 		sum, err := digests.Hooks(dir)
 		if err != nil {
 			t.Fatal(err)

@@ -17,44 +17,44 @@ import (
 type Chart string
 
 const (
-	// NoChart means that there is no chart; the Helm steps of the module are skipped.
+	// NoChart means that the module has no chart. The Helm steps of such a module are skipped.
 	NoChart Chart = ""
-	// TemplatesOnly means that there is a directory templates, but no Chart.yaml. For the release, a chart is
-	// generated around the templates.
+	// TemplatesOnly means that the module has a directory "templates", but no Chart.yaml. To install the release, the
+	// operator generates a chart around the templates.
 	TemplatesOnly Chart = "templates"
-	// FullChart means that there is a chart with a Chart.yaml.
+	// FullChart means that the module has a chart with a Chart.yaml.
 	FullChart Chart = "chart"
 )
 
-// Module is one module on disk. Paths are absolute. Symlinks in them are not resolved, because
-// hooks read the order and name of their module from the path.
+// Module is one module on disk. All its paths are absolute. Symlinks in paths are not resolved, because hooks read
+// the order and name of their module from the path.
 type Module struct {
-	// Name is the name in kebab-case. Key is the camelCase key of the module's section. If the name of a broken
-	// module is invalid, Key is empty.
+	// Name is the name in kebab-case. Key is the camelCase key of the module's section. If the name is invalid, which
+	// makes the module broken, Key is empty.
 	Name, Key string
-	// Order is the number in the directory's name.
+	// Order is the number in the name of the module's directory. Modules run in this order.
 	Order int
-	// Path is the path of the directory.
+	// Path is the path of the module's directory.
 	Path string
-	// Chart is the kind of chart at the time of the scan. [FindChart] returns the current one.
+	// Chart is the kind of chart at the time of the scan. [FindChart] returns the current kind.
 	Chart Chart
-	// Hooks is the directory of hooks, "" if there is none.
+	// Hooks is the path of the directory of hooks, "" if there is none.
 	Hooks string
-	// CRDs is the directory of CustomResourceDefinitions, "" if there is none.
+	// CRDs is the path of the directory of CustomResourceDefinitions, "" if there is none.
 	CRDs string
-	// Enabled is the enabled script, "" if there is none.
+	// Enabled is the path of the enabled script, "" if there is none.
 	Enabled string
-	// Addon describes the registered addon of the module, nil if there is none.
+	// Addon describes the registered addon that the module is made from; it is nil for other modules.
 	Addon *Addon
-	// Flags has the enabled flags in the values files, from low to high precedence.
+	// Flags has the decisions of the values files whether the module is enabled, from low to high precedence.
 	Flags []Decision
-	// Broken is the error that prevents the module from being loaded; nil if there is none. Fields other than Name, Order and
-	// Path may then be incomplete.
+	// Broken is the error that prevents the module from being loaded; nil if there is none. If Broken is not nil,
+	// fields other than Name, Order and Path may be incomplete.
 	Broken error
 }
 
-// BrokenBy returns the error because of which the module cannot be loaded, or nil. It is the error of the module's
-// files, or the error in hooks, which has the errors of hooks by the name of the module.
+// BrokenBy returns the error because of which the module cannot be loaded, or nil. This error is Broken, or otherwise
+// the entry of the module in hooks, which maps names of modules to the errors of their hooks.
 func (m *Module) BrokenBy(hooks map[string]error) error {
 	if m.Broken != nil {
 		return m.Broken
@@ -65,7 +65,7 @@ func (m *Module) BrokenBy(hooks map[string]error) error {
 	return nil
 }
 
-// These are the names of a module's parts in its directory.
+// The names of files and directories that are the parts of a module.
 const (
 	chartFile    = "Chart.yaml"
 	templatesDir = "templates"
@@ -76,8 +76,8 @@ const (
 
 var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
 
-// parseDirName splits the name of a module's directory. If there is no number, or if it is too large, the order is
-// unnumbered.
+// parseDirName splits the name of a module's directory into the order and the name of the module. If dir has no
+// number, or if the number is too large, the order is unnumbered.
 func parseDirName(dir string, unnumbered int) (order int, name string) {
 	m := numbered.FindStringSubmatch(dir)
 	if m == nil {
@@ -90,8 +90,8 @@ func parseDirName(dir string, unnumbered int) (order int, name string) {
 	return order, m[2]
 }
 
-// load reads the module in the directory m.Path. It sets either the parts or Broken. It returns the module's values
-// file, and warnings.
+// load reads the module in the directory m.Path. It sets either the fields for the parts of the module, or Broken. It
+// returns the content of the module's values file, and warnings.
 func (m *Module) load() (file values.File, warnings []string) {
 	if err := values.CheckName(m.Name); err != nil {
 		m.Broken = fmt.Errorf("%s: %w", m.Path, err)
@@ -117,7 +117,7 @@ func (m *Module) load() (file values.File, warnings []string) {
 	return file, warnings
 }
 
-// findParts finds the parts in the module's directory.
+// findParts sets the fields for the parts that it finds in the module's directory.
 func (m *Module) findParts() (warnings []string, err error) {
 	parts, misspelt, err := readParts(m.Path)
 	if err != nil {
@@ -160,8 +160,8 @@ func FindChart(dir string) (Chart, error) {
 	return chartOf(dir, parts, misspelt)
 }
 
-// readParts returns the modes of the parts in a module's directory, by name. misspelt is the path of a chart file
-// whose name has the wrong case.
+// readParts returns the file modes of the parts in a module's directory, by name. If the name of the chart file has
+// the wrong case, misspelt is the path of this file.
 func readParts(dir string) (parts map[string]fs.FileMode, misspelt string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -185,7 +185,8 @@ func readParts(dir string) (parts map[string]fs.FileMode, misspelt string, err e
 	return parts, misspelt, nil
 }
 
-// chartOf returns the kind of chart in a module's directory with these parts.
+// chartOf returns the kind of chart in a module's directory path. The arguments parts and misspelt are the results of
+// readParts.
 func chartOf(path string, parts map[string]fs.FileMode, misspelt string) (Chart, error) {
 	mode, found := parts[chartFile]
 	switch {

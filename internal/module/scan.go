@@ -24,15 +24,16 @@ type Set struct {
 	// unique.
 	Modules []Module
 	// Static has the merged sections of the values files, by key. The global section is merged from the values files
-	// of all directories. The section of a module is that in the values file of its directory of modules, overridden
-	// by that in its own values file. Broken modules have no section.
+	// of all directories of modules. The section of a module is merged from the values file of the directory that
+	// contains the module, and from the values file of the module, which has precedence. Broken modules have no
+	// section.
 	Static values.Values
 	// Files has the sections from which Static was merged, by key.
 	Files map[string][]values.Part
 	// Empty are the directories that contain no module, for example because they are not mounted. No module may be
 	// treated as removed because it is missing from such a directory.
 	Empty []string
-	// Warnings describe skipped entries and ignored values, with one sentence each.
+	// Warnings describe skipped entries and ignored values, in one sentence each.
 	Warnings []string
 }
 
@@ -49,12 +50,12 @@ func (s Set) Find(name string) (m Module, found bool) {
 // directory in them, and each symlink to a directory, is a module, unless its name begins with a dot. If several
 // modules have the same name, the first one is used. Modules without a number get the order unnumberedOrder.
 //
-// addons is the directory that [WriteAddonModules] writes; "" means that there is none. It is read last, and may be
-// empty or missing.
+// addons is the directory that [WriteAddonModules] writes; "" means that there is none. This directory is read last,
+// and may be empty or missing.
 //
 // A problem of one module makes only that module broken. Scan returns an error only for problems that affect all
-// modules: a directory that cannot be read, or an invalid values.yaml in it. The Set is the zero value in that case,
-// and tells nothing about the modules.
+// modules: a directory that cannot be read, or an invalid values.yaml in it. If Scan returns an error, the Set is the
+// zero value, and says nothing about the modules.
 func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	s := scan{unnumbered: unnumberedOrder, byName: map[string]string{}, own: map[string]values.File{}}
 	var wrong []error
@@ -78,8 +79,8 @@ func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	return s.set, nil
 }
 
-// Names returns the path of each module in the directories dirs, by name. empty has the directories without modules.
-// Names reads no files, so it includes broken modules.
+// Names returns the path of each module in the directories dirs, by name. empty lists the directories without
+// modules. Names reads no files, so paths includes broken modules.
 func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 	paths = map[string]string{}
 	for _, dir := range dirs {
@@ -113,9 +114,9 @@ func isNoModule(entry string) bool { return strings.HasPrefix(entry, ".") || ent
 type scan struct {
 	set        Set
 	unnumbered int
-	files      []values.File          // values.yaml of the directories, in order
-	byName     map[string]string      // name → path of the module that has it
-	own        map[string]values.File // path of a module → its values.yaml
+	files      []values.File          // the values.yaml of each directory of modules, in the order of directories
+	byName     map[string]string      // paths of modules by name
+	own        map[string]values.File // the values.yaml of each module, by the path of the module
 }
 
 // readDir reads the modules and the values of one directory. It adds a directory without modules to set.Empty, unless
@@ -153,8 +154,9 @@ func (s *scan) readDir(dir string, addons bool) error {
 }
 
 // readEntry reads one entry of a directory of modules, and reports whether it is a module. An entry that cannot be
-// read, such as a symlink to a directory that is not mounted, may be a module, so it becomes a broken module. The
-// path of a module made from an addon is that of its version. So its files do not change when the addon is upgraded.
+// read, such as a symlink to a directory that is not mounted, may be a module, so it becomes a broken module. For a
+// module made from an addon, Path is the directory of its version, not the link. So the files of the module do not
+// change when the addon is upgraded.
 func (s *scan) readEntry(path string, addons bool) bool {
 	m := Module{}
 	m.Order, m.Name = parseDirName(filepath.Base(path), s.unnumbered)
@@ -186,8 +188,8 @@ func (s *scan) warn(format string, args ...any) {
 	s.set.Warnings = append(s.set.Warnings, fmt.Sprintf(format, args...))
 }
 
-// mergeValues sets the flags of all modules, marks modules with errors in values files as broken,
-// and merges the sections.
+// mergeValues sets the Flags of all modules, marks modules with errors in values files as broken, and merges the
+// sections of the values files.
 func (s *scan) mergeValues() {
 	s.set.Static, s.set.Files = values.Values{}, map[string][]values.Part{}
 	s.markBroken()
@@ -226,7 +228,7 @@ func (s *scan) mergeValues() {
 	}
 }
 
-// notePart records the section with this key in file, if there is one.
+// notePart adds the section of file with this key to s.set.Files, if file has one.
 func (s *scan) notePart(file values.File, key string) {
 	if part, found := file.Sections[key]; found {
 		s.set.Files[key] = append(s.set.Files[key], values.Part{Path: file.Path, Section: part})
@@ -234,7 +236,7 @@ func (s *scan) notePart(file values.File, key string) {
 }
 
 // markBroken marks the modules with errors in the values file of a directory as broken. Errors that belong to no
-// module become warnings.
+// module of this directory become warnings.
 func (s *scan) markBroken() {
 	byKey := map[string]*Module{}
 	for i := range s.set.Modules {
@@ -255,8 +257,8 @@ func (s *scan) markBroken() {
 	}
 }
 
-// section returns the section with this key in a file, as values with only this key. It returns nil if the file does
-// not have the section.
+// section returns values that contain only the section of a values file with this key. It returns nil if the file
+// does not have the section.
 func section(file values.File, key string) values.Values {
 	if under, ok := file.Sections[key]; ok {
 		return values.Values{key: under}

@@ -15,7 +15,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// scan reads directories, which must be readable. Unnumbered modules get order 1.
+// scan returns the modules in directories, which must be readable. Modules without a number in the
+// directory's name get order 1.
 func scan(t testing.TB, dirs ...string) module.Set {
 	t.Helper()
 	set, err := module.Scan(dirs, "", 1)
@@ -25,7 +26,7 @@ func scan(t testing.TB, dirs ...string) module.Set {
 	return set
 }
 
-// find returns a module of set, which must exist.
+// find returns the module of set with this name, which must exist.
 func find(t testing.TB, set module.Set, name string) module.Module {
 	t.Helper()
 	m, found := set.Find(name)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// write writes files below dir, by path. The text "x" makes an executable file, and a text that begins with "-> "
-// makes a symlink. A path that ends with a slash makes a directory.
+// write writes files below dir. The argument files maps paths to texts. The text "x" creates an executable file, and
+// a text that begins with "-> " creates a symlink. A path that ends with a slash creates a directory.
 func write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -34,7 +34,7 @@ func write(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// tree makes a directory with files, in the notation of write.
+// tree creates a directory with files, which are given as in [write].
 func tree(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,22 +12,23 @@ import (
 )
 
 const (
-	// settleTime is the time without changes after which directories are read. A copied module consists of many
-	// files, and so of many changes.
+	// settleTime is the time without further changes after which Watch reports changes. The copying of a module
+	// causes many changes, because a module has many files.
 	settleTime = 300 * time.Millisecond
-	// longestSettle is the maximum time before directories that change all the time are read.
+	// longestSettle is the maximum time after a change until Watch reports it, even if more changes follow all the
+	// time.
 	longestSettle = 5 * time.Second
 )
 
-// Watch calls changed after files below roots have changed, until ctx ends. Several changes in a short time lead to
-// one call. Watch calls failed for a directory that cannot be watched, and for an error of the watcher, once for each
-// error text. Changes in a directory that cannot be watched are not noticed.
+// Watch calls changed after files below roots have changed, until ctx ends. For several changes in a short time,
+// Watch calls changed once. Watch calls failed for a directory that cannot be watched, and for an error of the
+// watcher, once for each error text. Changes in a directory that cannot be watched are not noticed.
 func Watch(ctx context.Context, roots []string, failed func(error), changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch the module directories: %w", err)
 	}
-	defer func() { _ = watcher.Close() }() // its error does not matter
+	defer func() { _ = watcher.Close() }() // the error does not matter, because nothing was written
 	w := watch{watcher: watcher, failed: failed, reported: map[string]bool{}}
 	w.addAll(roots)
 	settled, latest := time.NewTimer(settleTime), time.NewTimer(longestSettle)
@@ -79,7 +80,7 @@ func (w *watch) fail(err error) {
 	}
 }
 
-// addAll watches the directories below roots that are not watched yet.
+// addAll adds the directories at and below roots to the watcher. A directory that is watched already stays watched.
 func (w *watch) addAll(roots []string) {
 	for _, root := range roots {
 		w.add(root, 0)
@@ -100,7 +101,8 @@ func (w *watch) add(dir string, depth int) {
 		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "venv" || entry.Name() == "node_modules" {
 			continue
 		}
-		// Module directories may be symlinks. Below them, only the chart follows symlinks.
+		// Module directories may be symlinks. Symlinks in a module are not watched: except in its chart, they are not
+		// followed.
 		if entry.IsDir() || depth == 0 && entry.Type()&os.ModeSymlink != 0 && isDir(under) {
 			w.add(under, depth+1)
 		}

@@ -38,7 +38,7 @@ const (
 	addRule2 = `{"operation":"JQPatch","kind":"Role","namespace":"NS","name":"a","jqFilter":".rules += [{apiGroups: [\"\"], resources: [\"secrets\"], verbs: [\"get\"]}]"}`
 )
 
-// rules returns the number of rules of the Role a.
+// rules returns the number of rules in the Role named a.
 func (s *fixture) rules() int {
 	s.t.Helper()
 	rules, _ := s.get(roles, "a").Object["rules"].([]any)

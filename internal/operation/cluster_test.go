@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a cluster, a namespace in it, an executor, and a client with another field manager.
+// fixture is a cluster, a namespace in it, an executor, and a second client with another field
+// manager.
 type fixture struct {
 	t         *testing.T
 	client    *kube.Client
@@ -60,7 +61,8 @@ var (
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 )
 
-// parse reads the only operation in text, in which NS is the placeholder for the namespace.
+// parse parses text, which must contain one operation. It replaces NS in text by the name of the
+// namespace.
 func (s *fixture) parse(text string) operation.Operation {
 	s.t.Helper()
 	all, err := operation.Parse([]byte(strings.ReplaceAll(text, "NS", s.namespace)))
@@ -73,7 +75,7 @@ func (s *fixture) parse(text string) operation.Operation {
 	return all[0]
 }
 
-// attempt returns a first attempt that stores its marks in s.
+// attempt returns a first attempt at an operation. Its marks are stored in s.
 func (s *fixture) attempt() operation.Attempt {
 	return operation.Attempt{Since: time.Now(), Note: func(m operation.Mark) error {
 		s.noted = &m
@@ -84,7 +86,8 @@ func (s *fixture) attempt() operation.Attempt {
 	}}
 }
 
-// resend returns an attempt that follows an attempt that stored mark and was then interrupted.
+// resend returns a second attempt at an operation. The first attempt stored mark and was then
+// interrupted.
 func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 	a := s.attempt()
 	a.Resumed, a.Mark = true, mark
@@ -103,7 +106,7 @@ func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 
 func (s *fixture) try(text string, a operation.Attempt) error {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // cleanup functions use this context too
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // not t.Context: cleanup functions call try
 	defer cancel()
 	return s.executor.Do(ctx, s.parse(text), a)
 }
@@ -115,7 +118,7 @@ func (s *fixture) do(text string) {
 	}
 }
 
-// refuses executes an operation, which must fail with an error that contains want.
+// refuses executes an operation, which must fail with a final error that contains want.
 func (s *fixture) refuses(text string, a operation.Attempt, want string) {
 	s.t.Helper()
 	err := s.try(text, a)
@@ -124,7 +127,7 @@ func (s *fixture) refuses(text string, a operation.Attempt, want string) {
 	}
 }
 
-// made creates an object as another client.
+// made creates an object with another field manager than the operator's.
 func (s *fixture) made(resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	s.t.Helper()
 	object := &unstructured.Unstructured{}
@@ -156,7 +159,7 @@ func (s *fixture) gone(resource schema.GroupVersionResource, name string) bool {
 	return err != nil
 }
 
-// patch changes an object as another client.
+// patch changes an object with another field manager than the operator's.
 func (s *fixture) patch(resource schema.GroupVersionResource, name, patch string) {
 	s.t.Helper()
 	_, err := s.objects.Resource(resource).Namespace(s.namespace).

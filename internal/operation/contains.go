@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// inServerForm returns the fields of a requested object, for comparison with the stored object. It
-// removes fields that the server sets or ignores, and converts the stringData of a Secret to data,
-// as the server does.
+// inServerForm returns the fields of a requested object in the form in which the API server stores
+// them. It removes fields that the server sets or ignores, and converts the stringData of a Secret
+// to data, as the server does.
 func inServerForm(asked *unstructured.Unstructured) map[string]any {
 	fields := asked.DeepCopy().Object
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
@@ -18,7 +18,7 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 			delete(metadata, found)
 		}
 	}
-	delete(fields, "status") // most kinds ignore the status of a new object
+	delete(fields, "status") // for most kinds, the server ignores the status of a new object
 	text, isMap := fields["stringData"].(map[string]any)
 	if !isMap || asked.GetKind() != "Secret" {
 		return fields
@@ -38,8 +38,9 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 }
 
 // contains reports whether live contains all fields and items of asked. A map in live may have more
-// fields, but a list must have the same number of items. A missing field is equal to null and to a
-// zero value. Quantities, such as "1000m" and 1, are compared by their amounts.
+// fields, but a list must have the same number of items. A field that is missing in live is equal
+// to null or a zero value in asked. Quantities, such as "1000m" and 1, are compared by their
+// amounts.
 func contains(live, asked any) bool {
 	switch asked := asked.(type) {
 	case nil:

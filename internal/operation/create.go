@@ -50,7 +50,7 @@ func (t *target) body() []byte {
 		return nil
 	}
 	for key, value := range map[string]string{keyAPIVersion: t.object.APIVersion, keyKind: t.object.Kind} {
-		fields[key] = json.RawMessage(strconv.Quote(value)) // the values contain no characters that JSON must escape
+		fields[key] = json.RawMessage(strconv.Quote(value)) // values of apiVersion and kind contain no characters that JSON must escape
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -66,9 +66,9 @@ func (t *target) post(ctx context.Context, asked *unstructured.Unstructured) err
 	return end(t.written(t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager})))
 }
 
-// createUnnamed creates an object with metadata.generateName. It chooses the name itself and
-// records it before the request, so that a later attempt can find out whether the object was
-// created.
+// createUnnamed creates an object with metadata.generateName. It chooses the name itself and stores
+// the name in a mark before the request, so that a later attempt can find out whether the object
+// was created.
 func (t *target) createUnnamed(ctx context.Context, a Attempt, asked *unstructured.Unstructured) (err error) {
 	if a.Mark != nil && a.Mark.Name != "" {
 		asked.SetName(a.Mark.Name)
@@ -112,8 +112,8 @@ func (t *target) createOrMerge(ctx context.Context, asked *unstructured.Unstruct
 	return refusal{err}
 }
 
-// dropNulls removes null fields. In a merge patch, null means that the field must not exist, so a
-// new object must not contain the field.
+// dropNulls removes null fields. In a merge patch, null means that the field must not exist. So an
+// object that is created from the patch must not contain the field.
 func dropNulls(fields map[string]any) {
 	for key, value := range fields {
 		switch value := value.(type) {
@@ -125,9 +125,9 @@ func dropNulls(fields map[string]any) {
 	}
 }
 
-// isMade reports whether an earlier attempt created the object. This is true if the operator has
-// written the object, the object is not older than the operation, and it contains all requested
-// fields.
+// isMade reports whether an earlier attempt created the object. It returns true if the operator has
+// written the object, the object is not older than the operation, and the object contains all
+// requested fields.
 func (t *target) isMade(ctx context.Context, since time.Time, asked *unstructured.Unstructured) (bool, error) {
 	live, err := t.get(ctx)
 	if isMissing(err) {
@@ -148,7 +148,8 @@ func (t *target) get(ctx context.Context) (*unstructured.Unstructured, error) {
 }
 
 // lastWritten returns the time of the operator's last write to the object or subresource, by the
-// clock of the API server. The result ours is true if there was such a write.
+// clock of the API server. The result ours is true if the operator has written the object or
+// subresource.
 func lastWritten(live *unstructured.Unstructured, subresource string) (when string, ours bool) {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager != fieldManager || entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != subresource {

@@ -18,15 +18,15 @@ import (
 // lookAgain is the interval between reads of an object that cannot be watched.
 const lookAgain = time.Second
 
-// delete deletes the object that had the name at the first attempt. If another object has the name
-// in a later attempt, delete does not delete that object.
+// delete deletes the object that had the name at the first attempt. If the name belongs to another
+// object at a later attempt, delete does not delete this object.
 func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
 		live, err := t.get(ctx)
 		if isMissing(err) {
 			if mark == nil {
-				return a.Note(Mark{Object: t.object}) // a later attempt must not delete an object that is created with this name in the meantime
+				return a.Note(Mark{Object: t.object}) // so that a later attempt does not delete a new object
 			}
 			return nil
 		}
@@ -48,8 +48,8 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 		case isMissing(err):
 			return nil
 		case apierrors.IsConflict(err) && live.GetDeletionTimestamp() == nil:
-			continue // another object has the name now, or the object is being deleted
-		case err != nil && !apierrors.IsConflict(err): // a conflict also means that the object is being deleted
+			continue // the conflict means that the name now belongs to another object, or that the object is being deleted
+		case err != nil && !apierrors.IsConflict(err): // a conflict is no failure: the object is being deleted
 			if live.GetDeletionTimestamp() == nil {
 				err = sparing{err, t.object}
 			}
@@ -73,7 +73,8 @@ func (t *target) deleteNow(ctx context.Context, uid types.UID) error {
 	}))
 }
 
-// awaitGone returns when the object no longer exists.
+// awaitGone waits until the object with this UID no longer exists. If it still exists after
+// t.x.goneWithin, the error is final.
 func (t *target) awaitGone(ctx context.Context, uid types.UID) (err error) {
 	end := kube.StartWait(ctx, "deletion", t.object)
 	defer func() { end(err) }()
@@ -129,7 +130,7 @@ func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured)
 	for {
 		select {
 		case event, open := <-watching.ResultChan():
-			if !open || event.Type == watch.Error { // the version may be too old: read the object again
+			if !open || event.Type == watch.Error { // the resource version may be too old: the caller reads the object again
 				return false, nil
 			}
 			if isDeletionOf(event, live.GetUID()) {

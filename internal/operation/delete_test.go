@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/operation"
 )
 
-// owned creates the ConfigMap owner, and the ConfigMap name, which it owns.
+// owned creates the ConfigMap "owner", and a ConfigMap called name that has "owner" as its owner.
 func (s *fixture) owned(owner, name string) {
 	s.t.Helper()
 	o := s.made(configMaps, strings.ReplaceAll(configMapA, "name: a", "name: "+owner))

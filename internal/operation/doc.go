@@ -5,11 +5,12 @@
 //
 //   - An operation is one document of the file at $KUBERNETES_PATCH_PATH. It creates, changes or
 //     deletes an object. The document HOOKS of shell-operator describes the format.
-//   - An executor executes operations. Where necessary, it first checks whether an earlier attempt
-//     has already executed the operation.
+//   - An executor executes operations. Before an executor repeats an operation, it checks where
+//     necessary whether an earlier attempt has already executed it.
 //   - An attempt describes the earlier attempts at the same operation.
-//   - A mark is a record that is stored before some requests. From the mark, a later attempt finds
-//     out whether the request had an effect, or another client has changed the object.
+//   - A mark describes a request, and is stored before some requests. With the mark, a later
+//     attempt can find out whether the request was carried out or another client has changed the
+//     object.
 //   - A refusal is a final error: a retry of the same operation would fail again.
 //
 // Parsing needs no cluster. No error contains the content of an object or a patch, because the

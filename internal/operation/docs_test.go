@@ -33,7 +33,7 @@ func TestReferenceShowsWhatIsRead(t *testing.T) {
 		t.Errorf("%d operations are shown", read)
 	}
 
-	// The page has a row for every operation and every field, and for no other.
+	// The page must have one row for every operation and every field, and no other rows.
 	_, err = operation.Parse([]byte(`{"operation":"?"}{"operation":"Delete","kind":"a","name":"a","?":1}`))
 	if err == nil {
 		t.Fatal("an unknown operation is read")

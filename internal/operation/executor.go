@@ -24,9 +24,9 @@ const (
 	// goneWithin is the maximum time for which a Delete waits until the object no longer exists.
 	goneWithin = 20 * time.Second
 
-	// appearWithin is the maximum time to wait until the kind of an object to create is served. The
-	// CRD of the kind may have been created just before, and the API server needs a moment to serve
-	// the kind.
+	// appearWithin is the maximum time for which an operation that creates an object waits until the API server
+	// serves the kind of the object. The CRD of the kind may have been created just before, and the API server needs
+	// a moment to serve the kind.
 	appearWithin = 10 * time.Second
 
 	// conflictTries is the maximum number of attempts to write an object while other writers cause
@@ -39,7 +39,8 @@ const (
 type Options struct {
 	// QPS is the maximum number of requests per second; zero means no limit.
 	QPS float32
-	// Burst is the number of requests that may exceed QPS at once. It has no effect without QPS.
+	// Burst is the number of requests that may be sent at once, faster than QPS allows. It has no effect if QPS is
+	// zero.
 	Burst int
 	// Timeout is the maximum time to wait for the answer to one request; zero means 10 s.
 	Timeout time.Duration
@@ -55,9 +56,9 @@ type Executor struct {
 	goneWithin, appearWithin time.Duration
 }
 
-// NewExecutor returns an executor that uses the connections of client. The argument kinds must have
-// been created for the same client, and must run, so that the executor can wait for new kinds.
-// NewExecutor sends no request.
+// NewExecutor returns an executor that uses the connections of client. The argument kinds must have been created for
+// the same client. Its Run method must be running, so that the executor can wait for new kinds. NewExecutor sends no
+// request.
 func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, error) {
 	config := client.Config()
 	config.QPS, config.Burst = -1, o.Burst
@@ -74,8 +75,8 @@ func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, 
 	}, nil
 }
 
-// IsWriter reports whether the operator is one of managers, which is the Manager of a
-// [kube.Object].
+// IsWriter reports whether managers contains the field manager of the operator. The argument managers is the field
+// Manager of a [kube.Object].
 func IsWriter(managers string) bool {
 	return slices.Contains(strings.Fields(managers), fieldManager)
 }
@@ -87,8 +88,8 @@ type Attempt struct {
 	Since time.Time
 	// Resumed is false for the first attempt and true for all later attempts.
 	Resumed bool
-	// Awaited is true if an earlier operation has waited for the kind of the object, and that wait
-	// has timed out. Then this operation does not wait for the kind.
+	// Awaited is true if an earlier operation has waited for the same kind, and its wait has timed out. If Awaited is
+	// true, this operation does not wait for the kind of its object.
 	Awaited bool
 	// Mark is the last mark of an earlier attempt; nil if there is none.
 	Mark *Mark
@@ -103,10 +104,10 @@ type Attempt struct {
 // Mark describes a request before it is sent. A later attempt compares the mark with the object, to
 // find out whether the request had an effect.
 type Mark struct {
-	// Name is the chosen name of an object with generateName.
+	// Name is the name that the operator has chosen for an object with generateName.
 	Name string `json:"name,omitempty"`
-	// UID and ResourceVersion identify the object before the request. Both are empty if the object
-	// did not exist. Marks of deletions have no ResourceVersion.
+	// UID and ResourceVersion identify the object before the request. They are empty if the object did not exist.
+	// Marks of deletions have no ResourceVersion.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Expected is the checksum of the object after the request; empty if the request does not
@@ -115,12 +116,12 @@ type Mark struct {
 	// Written is the time of the operator's last write to the object before the request, by the
 	// clock of the API server.
 	Written string `json:"written,omitempty"`
-	// Object is the object of the request.
+	// Object identifies the object that the request creates, changes or deletes.
 	Object kube.Ref `json:"-"`
 }
 
-// Do executes o. If it finds that an earlier attempt has already executed o, it does nothing.
-// [IsRefused] reports whether an error is final. No error contains the content of the object.
+// Do executes o. If Do finds that an earlier attempt has already executed o, it does nothing. [IsRefused] reports
+// whether an error of Do is final. No error contains the content of the object.
 func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 	t, err := x.find(ctx, o, a)
 	if err == nil {
@@ -136,7 +137,7 @@ func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 		}
 	}
 	if isUnserved(err) {
-		x.client.Mapper().Reset() // the cached kinds are outdated
+		x.client.Mapper().Reset() // the cached list of kinds is outdated
 	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -144,7 +145,7 @@ func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 	return explain(err)
 }
 
-// target is an operation with its resolved kind and object.
+// target is an operation whose kind and object have been resolved.
 type target struct {
 	Operation
 	x      *Executor
@@ -154,8 +155,8 @@ type target struct {
 	wrote  func(object kube.Ref, resourceVersion string) // may be nil
 }
 
-// written returns err, the error of a request. If err is nil, written calls t.wrote with the
-// version of the written object.
+// written returns err, which is the error of a request that writes an object. If err is nil, written calls t.wrote
+// with the version of the written object.
 func (t *target) written(object *unstructured.Unstructured, err error) error {
 	if err == nil && object != nil && t.wrote != nil {
 		ref := t.object
@@ -165,7 +166,7 @@ func (t *target) written(object *unstructured.Unstructured, err error) error {
 	return err
 }
 
-// find resolves the kind of o and returns the target.
+// find resolves the kind and the object of o.
 func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, error) {
 	kind, err := x.resolve(ctx, o, a)
 	if err != nil {
@@ -185,8 +186,8 @@ func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, e
 	return t, nil
 }
 
-// resolve returns the kind of o. If o creates an object and its kind is not served yet, resolve
-// waits for the kind.
+// resolve returns the kind of o. If o creates an object and the API server does not serve its kind yet, resolve waits
+// until it does, for at most x.appearWithin.
 func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Kind, error) {
 	asking, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
@@ -212,7 +213,7 @@ func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Ki
 		}
 	}
 	if missing := (*kube.NotServedError)(nil); errors.As(err, &missing) && missing.Undiscovered != nil {
-		return kind, err // the kind may be in a group whose discovery failed
+		return kind, err // not final: the kind may be in a group whose discovery failed
 	}
 	return kind, refusal{err}
 }
@@ -235,7 +236,8 @@ func (t *target) within(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, t.x.timeout)
 }
 
-// subresources returns the subresource of a patch, if any.
+// subresources returns the subresource that a patch changes, as the argument list of a request; nil means the object
+// itself.
 func (t *target) subresources() []string {
 	if t.Subresource == "" {
 		return nil

@@ -25,7 +25,8 @@ func (d *document) text(field string) string {
 }
 
 // need reports a problem if a required field is missing or empty. The parameter text is the result
-// of d.text for the field. If d.text has reported a problem, need reports nothing.
+// of d.text for this field. If d.text has already reported a problem with the field, need does not
+// report another.
 func (d *document) need(field, text string) {
 	if value, found := d.fields[field]; text == "" && (!found || value == nil || value == "") {
 		d.fail(field, "is required")

@@ -11,8 +11,8 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The operations of a JSON patch (RFC 6902, section 4): all, those that need a value, and those
-// that need a second path.
+// The names of operations in a JSON patch (RFC 6902, section 4): all operations, the operations
+// with a value, and the operations with a second path.
 var (
 	patchOps  = []string{"add", "remove", "replace", "move", "copy", "test"}
 	withValue = []string{"add", "replace", "test"}
@@ -58,8 +58,9 @@ func (d *document) checkPatchItem() {
 	}
 }
 
-// pointer checks a JSON pointer (RFC 6901). It must point to a part of the object. The empty
-// pointer, which means the whole object, is rejected, because a patch must not replace the object.
+// pointer checks a JSON pointer (RFC 6901). The pointer must point to a part of the object. The
+// empty pointer, which means the whole object, is rejected, because a patch must not replace the
+// whole object.
 func (d *document) pointer(field string) {
 	value, found := d.fields[field]
 	if !found || value == nil {

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The keys of an operation.
+// The keys of the document that describes an operation.
 const (
 	keyOperation           = "operation"
 	keyNamespace           = "namespace"
@@ -27,7 +27,7 @@ const (
 	keyIgnoreHookError     = "ignoreHookError"
 )
 
-// keys are all keys of a document.
+// keys are all keys that a document may have.
 var keys = []string{
 	keyOperation, keyAPIVersion, keyKind, keyNamespace, keyName, keySubresource, keyObject, keyMergePatch, keyJSONPatch,
 	keyJQFilter, keyIgnoreMissingObject, keyIgnoreHookError,
@@ -60,7 +60,7 @@ func Parse(text []byte) ([]Operation, error) {
 	return operations, nil
 }
 
-// document is the state of parsing one operation, or a part of it.
+// document is the state of parsing one operation, or one item of a JSON patch in it.
 type document struct {
 	number int
 	fields map[string]any
@@ -91,8 +91,9 @@ func (d *document) read(value any) Operation {
 		Subresource:         d.segment(keySubresource, strings.TrimPrefix(d.text(keySubresource), "/")),
 		IgnoreMissingObject: d.flag(keyIgnoreMissingObject),
 	}
-	// The field ignoreHookError is only validated. It requests a patch of the status even if the
-	// hook has failed, but the files of a failed hook are not read.
+	// The field ignoreHookError is validated, but has no effect. It requests that a patch of the
+	// status is executed even if the hook has failed, but the operator does not read the files of a
+	// failed hook.
 	d.flag(keyIgnoreHookError)
 	switch {
 	case o.Type.creates():
@@ -133,7 +134,7 @@ func (d *document) operationType() Type {
 	return text
 }
 
-// readPatch reads the fields of a patch. A deletion has no further fields.
+// readPatch reads the fields that only a patch has. A deletion has none of them.
 func (d *document) readPatch(o *Operation) {
 	switch o.Type {
 	case MergePatch:
@@ -177,7 +178,8 @@ func (d *document) readObject(o *Operation) {
 	})
 }
 
-// adopt adds the problems of a part of the document to d, with the path of the part.
+// adopt adds the problems of part, which is a part of the document, to d. Each problem names the
+// path of the part.
 func (d *document) adopt(path string, part *document) {
 	prefix := fmt.Sprintf("document %d: ", d.number)
 	for _, err := range part.wrong {
@@ -186,7 +188,8 @@ func (d *document) adopt(path string, part *document) {
 }
 
 // tree returns the value of a required field as JSON. If the value is a string, it must contain
-// JSON or YAML, which tree parses. The function check reports the problems of the value.
+// JSON or YAML, which tree parses. The function check, which tree calls with the parsed value, must
+// report the problems of the value to d.
 func (d *document) tree(field string, check func(value any)) json.RawMessage {
 	value, found := d.fields[field]
 	if !found {

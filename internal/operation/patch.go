@@ -23,8 +23,8 @@ func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) e
 	return end(t.written(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...)))
 }
 
-// missing returns the result of a patch whose request returned err. If err means that the object
-// does not exist, the result depends on ignoreMissingObject.
+// missing returns the error of a patch whose request returned err. If err means that the object
+// does not exist, missing returns nil or a final error, depending on ignoreMissingObject.
 func (t *target) missing(err error) error {
 	switch {
 	case isUnserved(err) && t.Subresource != "":
@@ -38,7 +38,8 @@ func (t *target) missing(err error) error {
 	}
 }
 
-// merge sends a merge patch. It needs no mark, because repeating it has the same result.
+// merge sends a merge patch. A merge patch needs no mark, because it has the same result if it is
+// repeated.
 func (t *target) merge(ctx context.Context) (err error) {
 	for range conflictTries {
 		if err = t.patch(ctx, types.MergePatchType, t.MergePatch); !apierrors.IsConflict(err) {
@@ -48,10 +49,10 @@ func (t *target) merge(ctx context.Context) (err error) {
 	return refusal{err}
 }
 
-// change executes a patch that may have another result if it is applied again. It reads the object,
-// computes the patched object, and writes it only if the version of the object is still the same.
-// Before the write, it records a mark, from which a later attempt can find out whether the patch
-// was applied.
+// change executes a JSON patch or a jq patch, which may have another result if it is applied again.
+// It reads the object, computes the patched object, and writes it only if the resource version of
+// the object is still the same. Before the write, it stores a mark, with which a later attempt can
+// find out whether the patch was applied.
 func (t *target) change(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
@@ -80,7 +81,7 @@ func (t *target) change(ctx context.Context, a Attempt) (err error) {
 	return refuse("other writers changed it during each of %d attempts to write it", conflictTries)
 }
 
-// changed returns live with the patch applied.
+// changed returns the result of the patch applied to live.
 func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := live.MarshalJSON()
 	if err != nil {
@@ -130,8 +131,8 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	return result, nil
 }
 
-// send replaces live with next. If the object has changed since live was read, the error is a
-// conflict.
+// send replaces the object live by next. If the object has changed since it was read as live, the
+// error is a conflict.
 func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured) error {
 	if t.Type == JSONPatch {
 		body, err := pinned(t.JSONPatch, live.GetResourceVersion())
@@ -144,8 +145,8 @@ func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured
 	return end(t.written(t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...)))
 }
 
-// pinned returns a JSON patch that also sets the resource version. If the object has another
-// version, the API server rejects the patch as a conflict.
+// pinned returns patch with one more operation, which sets the resource version. If the object has
+// another version, the API server rejects the patch as a conflict.
 func pinned(patch json.RawMessage, version string) ([]byte, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(patch, &items); err != nil {
@@ -158,7 +159,8 @@ func pinned(patch json.RawMessage, version string) ([]byte, error) {
 	return json.Marshal(append(items, pin))
 }
 
-// mark returns the mark from which a later attempt can find out whether next was written.
+// mark returns the mark with which a later attempt can find out whether this attempt has replaced
+// live by next.
 func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	m := Mark{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(), Object: t.object}
 	m.Written, _ = lastWritten(live, t.Subresource)
@@ -168,9 +170,9 @@ func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	return m
 }
 
-// isSent reports whether the request that m describes was applied. This is true if the object has
-// the same UID and another version, and either has the expected checksum, or the operator has
-// written the object since the mark.
+// isSent reports whether the request that m describes was applied. It returns true if the object
+// has the same UID as in the mark and another resource version, and also either has the expected
+// checksum, or was written by the operator after the mark.
 func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	if m.UID != string(live.GetUID()) || m.ResourceVersion == live.GetResourceVersion() {
 		return false

@@ -30,7 +30,7 @@ func IsRefused(err error) bool {
 	return errors.As(err, &final) || kube.IsRefused(err) && !isUnserved(err)
 }
 
-// sparing is the error of a deletion that did not delete the object.
+// sparing is the error of a deletion that did not delete its object.
 type sparing struct {
 	error
 	object kube.Ref
@@ -39,7 +39,7 @@ type sparing struct {
 func (s sparing) Unwrap() error { return s.error }
 
 // NotDeleted reports whether err is a final error of a deletion, and returns the object that was
-// not deleted. A mark was recorded for the object before.
+// not deleted. The deletion has stored a mark for the object before.
 func NotDeleted(err error) (object kube.Ref, ok bool) {
 	var left sparing
 	if !IsRefused(err) || !errors.As(err, &left) {
@@ -57,9 +57,9 @@ type answer struct {
 func (a answer) Error() string { return a.text }
 func (a answer) Unwrap() error { return a.err }
 
-// explain returns err with a text for users. If the server finds fields of the object invalid, the
-// text contains the messages of the server without the values of the fields. The text of a timeout
-// is replaced too. Any other error is returned unchanged.
+// explain returns err with a text for users. If the API server rejects fields of the object as
+// invalid, the text contains the messages of the server without the values of the fields. A timeout
+// also gets another text. Any other error is returned unchanged.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -82,9 +82,9 @@ func explain(err error) error {
 	return answer{"the API server rejects it as invalid: " + strings.Join(causes, "; "), err}
 }
 
-// withoutValue returns the message of a cause without the value in it: "Invalid value: must be a
-// number" for `Invalid value: "x": must be a number`. If it cannot find the end of the value,
-// withoutValue omits the rest of the message.
+// withoutValue returns the message of a cause without the value that the message quotes. For
+// example, it returns "Invalid value: must be a number" for `Invalid value: "x": must be a number`.
+// If it cannot find the end of the value, withoutValue omits the rest of the message.
 func withoutValue(cause metav1.StatusCause) string {
 	what, rest, found := strings.Cut(cause.Message, ": ")
 	neverHaveIt := []metav1.CauseType{
@@ -103,8 +103,8 @@ func withoutValue(cause metav1.StatusCause) string {
 	return what
 }
 
-// isUnserved reports whether err means that the server does not know the path of the request: the
-// kind or the subresource is not served.
+// isUnserved reports whether err means that the API server does not serve the kind or the
+// subresource of the request.
 func isUnserved(err error) bool {
 	if !apierrors.IsNotFound(err) {
 		return false

@@ -11,8 +11,8 @@ import (
 // Mark replaces a secret.
 const Mark = "(redacted)"
 
-// Hashed returns the mark of a secret with this hash. since is the time of the last change of the secret, or zero if
-// that is unknown. By the hash, people can see whether two secrets are equal.
+// Hashed returns the mark that replaces a secret with this hash. since is the time of the last change of the secret,
+// or zero if this time is unknown. The hash shows people whether two secrets are equal.
 func Hashed(hash string, since time.Time) string {
 	if since.IsZero() {
 		return "(redacted " + hash + ")"
@@ -20,8 +20,8 @@ func Hashed(hash string, since time.Time) string {
 	return "(redacted " + hash + ", since " + since.UTC().Format("2006-01-02 15:04Z") + ")"
 }
 
-// The name of a secret ends in a word such as password or token. Names of the place of a secret, such as secretName
-// and tokenPath, do not end in such a word.
+// The name of a setting that contains a secret ends in a word such as password or token. Names of settings that only
+// say where a secret is, such as secretName and tokenPath, end in other words.
 var (
 	secretName = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|secret|token|credentials?|api_?-?key|private_?-?key|access_?-?key|secret_?-?key|encryption_?-?key|auth|dockerconfig(json)?|dockercfg|htpasswd|\.key|_key|-key)s?$`)
 	publicName = regexp.MustCompile(`(?i)(public_?-?key)s?$`)
@@ -35,11 +35,11 @@ func Secret(name string) bool {
 
 const (
 	quotedLines = 3
-	quotedRunes = 120 // maximum number of characters of each line
+	quotedRunes = 120 // maximum number of characters of each quoted line
 )
 
-// Beginning returns the first lines of text in quotation marks, for the error about an invalid text. It omits
-// everything after the first name of a secret.
+// Beginning returns the first lines of text in quotation marks. Errors use it to quote an invalid text. Beginning
+// omits everything after the first name of a secret.
 func Beginning(text []byte) string {
 	const enough = quotedLines * quotedRunes * 4 // bytes
 	shown := strings.ToValidUTF8(string(text[:min(len(text), 4*enough)]), "?")
@@ -71,8 +71,7 @@ func Beginning(text []byte) string {
 	return "“" + strings.Join(lines, "⏎ ") + "”"
 }
 
-// secretForms match secrets in a line of text, in other forms than a setting with the name of a secret. The groups of a
-// match are kept.
+// secretForms match secrets in a line of text that do not follow the name of a secret. The groups of a match are kept.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}`), // HTTP authorization
 	regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+(@)`),                // user and password in a URL
@@ -84,8 +83,8 @@ var secretForms = []*regexp.Regexp{
 // YAML, or a flag.
 var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(["']?\s*[:=]\s*|\s+)`)
 
-// Text returns text with marks in place of likely secrets. These are the rest of a line after the name of a secret,
-// credentials of HTTP and of URLs, and private keys in PEM.
+// Text returns text with marks in place of likely secrets. Likely secrets are the rest of a line after the name of a
+// secret, credentials of HTTP and of URLs, and private keys in PEM.
 func Text(text string) string {
 	var out []string
 	inKey := false

@@ -14,23 +14,23 @@ import (
 
 // A Redactor replaces secrets in values by marks. The zero value replaces all secrets by the same mark.
 type Redactor struct {
-	// Secret is the key of the hashes in marks. Equal values have equal hashes. If Secret is nil, marks have no
-	// hashes.
+	// Secret is the key with which the hashes in marks are computed. Equal secrets have equal hashes. If Secret is
+	// nil, marks have no hashes.
 	Secret []byte
-	// Prefix is the JSON pointer of the redacted value. The pointers in Since begin with it.
+	// Prefix is the JSON pointer of the redacted value. The JSON pointers in Since begin with Prefix.
 	Prefix string
-	// Since is the time of the last change of values, by JSON pointer.
+	// Since maps the JSON pointer of a value to the time of the last change of the value.
 	Since map[string]time.Time
-	// If Undated is true, marks have no dates, because the reader sees the dates elsewhere.
+	// If Undated is true, marks have no dates, because their readers see the dates elsewhere.
 	Undated bool
-	// If Texts is true, secrets that are parts of texts are replaced too, as by [Text].
+	// If Texts is true, secrets in the middle of texts are also replaced, as by [Text].
 	Texts bool
 }
 
 // Values returns v as JSON with marks in place of secrets. The following texts and numbers are secrets: all values
 // below a key with the name of a secret; the data of a Secret object; the value of a patch whose path names a secret;
-// and the value in a pair of name and value, such as an environment variable, if the name is that of a secret. Empty
-// texts, true, false and null are never replaced.
+// and the field "value" beside a field "name", as in an environment variable, if the content of "name" is the name of
+// a secret. Empty texts, true, false and null are never replaced.
 func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r Redactor) Values(v any) (any, error) {
 }
 
 // Value is like [Redactor.Values], for the value v at the JSON pointer path. If a part of path is the name of a
-// secret, it hides the whole value.
+// secret, Value replaces all texts and numbers in v by marks.
 func (r Redactor) Value(path string, v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -57,16 +57,16 @@ func (r Redactor) Value(path string, v any) (any, error) {
 	return r.hide(out, place{path: path, secret: secretPath(path)}), nil
 }
 
-// A place describes the position of a value.
+// A place describes the position of a value in the redacted value.
 type place struct {
 	path string
-	at   time.Time // time of the last change of the surrounding patch or value
+	at   time.Time // time of the last change of the patch or value around it; zero if unknown
 	// secret is set if the value is part of a secret. encoded is set if the value is in base64, as in the data of a
 	// Secret.
 	secret, encoded bool
 }
 
-// below returns the place of the value with this key.
+// below returns the place of the value with this key in the map at p.
 func (p place) below(key string) place {
 	p.path += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 	return p
@@ -102,8 +102,8 @@ func (r Redactor) hide(v any, at place) any {
 	return v
 }
 
-// mark returns the mark for a secret. If r.Secret is set, the mark has a hash of the secret, and the time of its last
-// change if that is known.
+// mark returns the mark for a secret. If r.Secret is set, the mark has a hash of the secret. Unless r.Undated is
+// true, the mark also has the time of the last change of the secret, if this time is known.
 func (r Redactor) mark(secret string, at place) string {
 	if r.Secret == nil {
 		return Mark
@@ -112,7 +112,7 @@ func (r Redactor) mark(secret string, at place) string {
 		secret = string(decoded)
 	}
 	sum := hmac.New(sha256.New, r.Secret)
-	_, _ = sum.Write([]byte(secret)) // a hash returns no error
+	_, _ = sum.Write([]byte(secret)) // the Write method of a hash returns no error
 	hash := hex.EncodeToString(sum.Sum(nil)[:4])
 	if r.Undated {
 		return Hashed(hash, time.Time{})
@@ -131,7 +131,7 @@ var plainInSecrets = map[string]bool{
 }
 
 func (r Redactor) hideMap(m map[string]any, at place) any {
-	if text, dated := m["at"].(string); dated { // a patch, or the value of a layer
+	if text, dated := m["at"].(string); dated { // m is a patch, or a value with the time of its change
 		if since, err := time.Parse(time.RFC3339, text); err == nil {
 			at.at = since
 		}
@@ -145,7 +145,7 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 		switch {
 		case inSecret && !at.secret && key == "metadata":
 			m[key] = r.hideMetadata(value, below)
-		case inSecret && key == "objects": // the objects of a snapshot: each has its own kind
+		case inSecret && key == "objects": // the objects of a snapshot are hidden by their own kinds
 			m[key] = r.hide(value, below)
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			below.encoded = key == "data"
@@ -159,8 +159,8 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 	return m
 }
 
-// hideMetadata hides all metadata of an object except the fields in plainInSecrets. Annotations are hidden, because
-// they can contain the whole object.
+// hideMetadata hides all metadata of an object except the fields in plainInSecrets. Annotations must be hidden,
+// because they can contain the whole object.
 func (r Redactor) hideMetadata(v any, at place) any {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -11,15 +11,15 @@ import (
 
 // Delays are the delays between two attempts. A delay of 0 means that there is no further attempt.
 type Delays struct {
-	// Resync is the delay after any failure.
+	// Resync is the maximum delay after any failure.
 	Resync time.Duration
-	// First is the delay after a temporary failure. It doubles with each further temporary failure in a row, up to
-	// Longest.
+	// First is the delay after a temporary failure. The delay doubles with each further temporary failure in a row,
+	// up to Longest.
 	First, Longest time.Duration
 }
 
-// Parse parses the first and the longest delay, such as "5s..5m". A single duration is both. "0" means that there is
-// no further attempt.
+// Parse parses the first and the longest delay, such as "5s..5m". A single duration is both the first and the longest
+// delay. "0" means that there is no further attempt.
 func Parse(text string) (first, longest time.Duration, err error) {
 	from, to, isRange := strings.Cut(text, "..")
 	if !isRange {
@@ -37,18 +37,19 @@ func Parse(text string) (first, longest time.Duration, err error) {
 	return first, longest, nil
 }
 
-// Upper returns the longest time between two attempts.
+// Upper returns the longest delay that d can have between two attempts.
 func (d Delays) Upper() time.Duration { return max(d.Resync, d.Longest) }
 
 // Next returns the time at which work that failed at now is tried again; zero means never. attempts is the number of
-// temporary failures in a row, including this one. It is 0 if this failure is not temporary.
+// temporary failures in a row, including this one. attempts is 0 if this failure is not temporary.
 func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }
 
-// Replan returns the time of the next attempt at work that failed at the time failed. planned is the time that was
-// planned with other delays, or by another clock. If planned is within the longest delay, it stays. If planned is
-// zero, because the delays were 0, the delay begins at failed. See [Delays.Next] for attempts.
+// Replan returns the time of the next attempt at work that failed at the time failed. planned is the time of this
+// attempt that was computed earlier, possibly with other delays or another clock. If planned is not later than now
+// plus the longest delay, Replan returns planned. If planned is zero, because the delays were 0, the delay begins at
+// failed. See [Delays.Next] for attempts.
 func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	switch {
 	case !planned.IsZero() && planned.Sub(now) <= d.Upper():
@@ -67,8 +68,8 @@ func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	return after(now, delay)
 }
 
-// shorter returns the shorter of d.Resync and delay. A value of 0 is treated as infinite; if both are 0, shorter
-// returns 0.
+// shorter returns the shorter of d.Resync and delay. A delay of 0 is treated as infinite; if both delays are 0,
+// shorter returns 0.
 func (d Delays) shorter(delay time.Duration) time.Duration {
 	if delay == 0 || d.Resync > 0 && d.Resync < delay {
 		return d.Resync
@@ -76,7 +77,7 @@ func (d Delays) shorter(delay time.Duration) time.Duration {
 	return delay
 }
 
-// after returns the time that is delay after t. If delay is 0, it returns the zero time.
+// after returns the time that is delay after t. If delay is 0, after returns the zero time.
 func after(t time.Time, delay time.Duration) time.Time {
 	if delay == 0 {
 		return time.Time{}
@@ -84,7 +85,7 @@ func after(t time.Time, delay time.Duration) time.Time {
 	return t.Add(delay)
 }
 
-// mostDoublings limits the computation. A duration overflows after fewer doublings.
+// mostDoublings limits the loop that doubles a delay. Each duration overflows after fewer doublings.
 const mostDoublings = 64
 
 // backoff returns the delay after the n-th temporary failure in a row. If n is 0, it returns 0.

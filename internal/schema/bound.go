@@ -12,34 +12,35 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// most is the maximum number of reported violations.
+// most is the maximum number of violations that a validation reports.
 const most = 100
 
-// errMore represents all violations after the first most. Of equal errors, the validator keeps only
-// one.
+// errMore represents all violations that exceed the limit most. It can be added several times,
+// because the validator keeps only one of several equal errors.
 var errMore = errors.New("there are more mistakes than these")
 
 // bounded validates a value in linear time. The validator of kube-openapi compares each error with
 // all previous errors, and each element of a list with uniqueItems with all other elements. For
-// lists and maps with many thousands of elements, as a ConfigMap can contain, this takes hours. The
-// result of bounded is the same, except that the number of reported violations is limited. Below
-// keywords that combine schemas, such as anyOf, the validator of kube-openapi runs alone.
+// lists and maps with many thousands of elements, which fit into a ConfigMap, these comparisons
+// need hours. The result of bounded is the same, except that the number of reported violations is
+// limited. Below keywords that combine schemas, such as anyOf, the validator of kube-openapi runs
+// without bounded.
 type bounded struct {
 	schema *spec.Schema
 	path   string
-	told   *int // number of violations that the whole check has found
+	told   *int // number of violations found so far; shared by all validators of one check
 }
 
-// SetPath sets the path of the value.
+// SetPath sets the path of the validated value, which violations name.
 func (b *bounded) SetPath(path string) { b.path = path }
 
-// Applies reports whether source is a schema.
+// Applies reports whether source is a schema. The validator of kube-openapi asks this.
 func (b *bounded) Applies(source any, _ reflect.Kind) bool {
 	_, is := source.(*spec.Schema)
 	return is
 }
 
-// Validate returns the violations of a value.
+// Validate returns the violations of b.schema by a value.
 func (b *bounded) Validate(value any) *validate.Result {
 	before := *b.told
 	plain := *b.schema
@@ -60,7 +61,7 @@ func (b *bounded) Validate(value any) *validate.Result {
 	return r
 }
 
-// below makes the validator use bounded for nested values.
+// below sets options of the validator, so that it uses bounded for nested values.
 func (b *bounded) below(o *validate.SchemaValidatorOptions) {
 	o.NewValidatorForIndex = func(_ int, s *spec.Schema, _ any, path string, _ strfmt.Registry, _ ...validate.Option) validate.ValueValidator {
 		return &bounded{s, path, b.told}
@@ -71,8 +72,8 @@ func (b *bounded) below(o *validate.SchemaValidatorOptions) {
 }
 
 // withoutMostUnknown limits the unknown keys of a map whose schema permits no additional
-// properties. If there are more than most unknown keys, it returns a copy of the map with only most
-// of them, and true. Other values are returned unchanged.
+// properties. If the map has more than most unknown keys, withoutMostUnknown returns a copy of the
+// map that contains only most of these keys, and true. Other values are returned unchanged.
 func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 	fields, isMap := value.(map[string]any)
 	if !isMap || s.AdditionalProperties == nil || s.AdditionalProperties.Allows || len(fields) <= most {
@@ -114,7 +115,7 @@ func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 func unique(list []any) bool {
 	seen := make(map[string]bool, len(list))
 	for _, element := range list {
-		text, err := json.Marshal(element) // keys are sorted; NaN cannot be encoded and is not equal to any value
+		text, err := json.Marshal(element) // equal elements have equal texts; NaN has none, and equals nothing
 		if err == nil && seen[string(text)] {
 			return false
 		}

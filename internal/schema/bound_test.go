@@ -59,8 +59,8 @@ func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
 	}
 }
 
-// used returns the CPU time that fn uses in its own thread. Other work of the machine does not
-// change the result.
+// used returns the CPU time of the thread that runs fn. Other work of the machine does not change
+// this time.
 func used(t *testing.T, fn func()) time.Duration {
 	t.Helper()
 	runtime.LockOSThread()
@@ -77,7 +77,8 @@ func used(t *testing.T, fn func()) time.Duration {
 	return thread() - before
 }
 
-// Whether a value is valid does not depend on the number of errors elsewhere.
+// TestMistakesBeyondThoseListedAreMistakes checks that a value is invalid even if the limit of
+// errors was reached elsewhere.
 func TestMistakesBeyondThoseListedAreMistakes(t *testing.T) {
 	t.Parallel()
 	set, err := schema.Parse(schema.File{Path: "c", Text: []byte(

@@ -10,19 +10,18 @@ import (
 // Cache is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex
-	dirs map[string]cached // by directory; guarded by mu
+	dirs map[string]cached // results by the path of the directory; guarded by mu
 }
 
-// cached is the result of Parse for files with these checksums.
+// cached is the result of [Parse], valid while the files have these checksums.
 type cached struct {
 	config, values [sha256.Size]byte
 	set            *Set
 	err            error
 }
 
-// Load returns the schemas in a directory openapi, which may not exist. It reads the files in each
-// call, but parses them only if they have changed. The error names the file and the position in the
-// file.
+// Load returns the schemas in a directory openapi, which may not exist. Each call reads the files,
+// but parses them only if they have changed. The error names the file and the position in the file.
 func (c *Cache) Load(dir string) (*Set, error) {
 	config, err := readFile(filepath.Join(dir, configFile))
 	if err != nil {

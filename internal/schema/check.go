@@ -13,14 +13,15 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// A Violation is one value, or one missing value, that a schema does not accept.
+// A Violation describes one value that a schema does not accept, or one required value that is
+// missing.
 type Violation struct {
-	// Path is the path of the value. It starts with the key of the section, as in
+	// Path is the path of the value. The path starts with the key of the section, as in
 	// "web.ports[0].name".
 	Path string
-	// Rule is the violated keyword of the schema.
+	// Rule is the keyword of the schema that the value violates.
 	Rule string
-	// Text is the violated requirement, as the end of a sentence that begins with the path.
+	// Text says what is required, as the end of a sentence that begins with Path.
 	Text string
 }
 
@@ -32,10 +33,11 @@ func (v Violation) String() string {
 	return v.Path + " " + v.Text + " (" + v.Rule + ")"
 }
 
-// ruleMore is the Rule of the violation that represents all violations that are not reported.
+// ruleMore is the Rule of a violation that represents all violations beyond the maximum number.
 const ruleMore = "more"
 
-// order returns the primary sort key of the violation. The path is the secondary sort key.
+// order returns the primary sort key of the violation, which puts a violation with ruleMore last.
+// The path is the secondary sort key.
 func (v Violation) order() int {
 	if v.Rule == ruleMore {
 		return 1
@@ -43,7 +45,7 @@ func (v Violation) order() int {
 	return 0
 }
 
-// Violations are the violations of one schema, sorted by path.
+// Violations are the violations of one schema by a section, sorted by path.
 type Violations []Violation
 
 // shown is the maximum number of violations in an error text.
@@ -70,8 +72,8 @@ func (v Violations) Err() error {
 
 // Check validates a section and returns the violations. The parameter key is the key of the
 // section. The parameter old is the previous section, with which rules can compare, or nil if there
-// was none. Rules are evaluated only if there are no other violations. For a nil Schema, there are
-// no violations. Check does not change section and old.
+// was none. Rules are evaluated only if there are no other violations. A nil Schema accepts each
+// section. Check changes neither section nor old.
 func (s *Schema) Check(key string, section, old any) (found Violations) {
 	if s == nil {
 		return nil
@@ -87,8 +89,8 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 	return slices.Compact(found)
 }
 
-// held returns the violations of OpenAPI keywords by a section. If the validator panics, held
-// returns one violation for the whole section.
+// held returns the violations of OpenAPI keywords by a section. It evaluates no rules. If the
+// validator panics, held returns one violation for the whole section.
 func (s *Schema) held(key string, section any) (found Violations) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -109,7 +111,7 @@ const (
 	Rules    = keyRules
 )
 
-// keywords maps error codes of the validator to keywords of a schema.
+// keywords maps error codes of the validator to the keywords of a schema that cause these errors.
 var keywords = map[int32]string{
 	openapi.InvalidTypeCode: "type", openapi.RequiredFailCode: Required,
 	openapi.TooLongFailCode: "maxLength", openapi.TooShortFailCode: "minLength", openapi.PatternFailCode: "pattern",
@@ -120,13 +122,14 @@ var keywords = map[int32]string{
 	openapi.UnallowedPropertyCode: "additionalProperties", openapi.FailedAllPatternPropsCode: "patternProperties",
 }
 
-// explain converts an error of the validator to a violation without values.
+// explain converts an error of the validator to a violation whose text contains no values.
 //
-// Some errors of the validator have no fields for the wanted type, or for the keyword that combines
-// schemas. For these errors, explain parses the text. The validation of custom resources in
-// apiextensions is no alternative, because it uses the same validator and returns the same texts.
-// It reports an error of oneOf at the root instead of the path of the value. Its errors have no
-// keywords, and an error of a format quotes the value. It also cannot be limited as [bounded] does.
+// Some errors of the validator have no field for the wanted type, or for the keyword that combines
+// schemas. For these errors, explain parses the text. The package apiextensions, which validates
+// custom resources, is no alternative. It uses the same validator and returns the same texts. Its
+// errors have no keywords, an error of oneOf has the path of the root instead of the path of the
+// value, and an error of a format quotes the value. Its number of errors also cannot be limited as
+// [bounded] does.
 func (s *Schema) explain(key string, err error) Violation {
 	var v *openapi.Validation
 	if !errors.As(err, &v) {
@@ -156,8 +159,8 @@ func (s *Schema) explain(key string, err error) Violation {
 var typeWanted = regexp.MustCompile(`must be of type ([^:]*)`)
 
 // explainType returns the rule and the text for a value of the wrong type, or for a text with the
-// wrong format. The validator returns the same kind of error for both. The result does not contain
-// the text that the error quotes.
+// wrong format. For a wrong type and for a wrong format, the validator returns the same kind of
+// error. The result does not contain the value that the error quotes.
 func explainType(v *openapi.Validation) (rule, text string) {
 	m := typeWanted.FindStringSubmatch(strings.TrimPrefix(v.Error(), v.Name))
 	if m == nil {
@@ -177,8 +180,8 @@ func explainType(v *openapi.Validation) (rule, text string) {
 
 var combined = regexp.MustCompile(`^"(.*?)" (must .*?\((allOf|anyOf|oneOf|not)\))|^"(.*?)" (has a dependency on .*)`)
 
-// explainComposite converts an error without structure, such as an error of a keyword that combines
-// schemas.
+// explainComposite converts an error of the validator that has only a text and no fields, such as
+// an error of a keyword that combines schemas.
 func explainComposite(key string, err error) Violation {
 	m := combined.FindStringSubmatch(err.Error())
 	switch {
@@ -227,8 +230,7 @@ func (s *Schema) at(path string) (at spec.Schema, found bool) {
 	return at, true
 }
 
-// plain returns a copy of values with the types that the validator expects: all numbers are
-// float64.
+// plain returns a copy of values in which all numbers are float64, as the validator expects.
 func plain(v any) any {
 	return copied(v, func(leaf any) any {
 		if n, whole := leaf.(int64); whole {

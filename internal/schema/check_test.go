@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// secret is a value in the tests. No error may quote it.
+// secret is a value in the tests. No error may quote this value.
 const secret = "s3cr3t"
 
 func TestViolationsSayWhereAndByWhichRuleAndQuoteNoValue(t *testing.T) {
@@ -155,7 +155,7 @@ x-deckhouse-validations:
 	}{
 		{"{min: 1, max: 2}", "", nil},
 		{"{min: 3, max: 2}", "", []string{"mod: min is above max (x-deckhouse-validations)"}},
-		{"{min: 3}", "", nil}, // max is missing, so the rule does not apply
+		{"{min: 3}", "", nil}, // the key max is missing, so the rule does not apply
 		{"{mode: a}", "", nil},
 		{"{mode: a}", "{mode: b}", []string{"mod: mode stays (x-deckhouse-validations)"}},
 		{"{mode: a}", "{}", nil},

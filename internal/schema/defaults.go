@@ -3,9 +3,9 @@ package schema
 import "k8s.io/kube-openapi/pkg/validation/spec"
 
 // Default returns a copy of a section with the schema's defaults for missing keys, also in nested
-// maps and in elements of lists. If a map is missing, it is created only if the schema has a
-// default for the map itself. Then the defaults of its keys are added too. An explicit null is not
-// missing.
+// maps and in elements of lists. Default adds a missing map only if the schema has a default for
+// the map itself. To this map, it also adds the defaults of the map's keys. A key whose value is
+// null is not missing.
 func (s *Schema) Default(section any) any {
 	section = clone(section)
 	if s != nil {
@@ -14,7 +14,7 @@ func (s *Schema) Default(section any) any {
 	return section
 }
 
-// fill adds the defaults of s to v, in place.
+// fill adds the defaults of schema s to v. It modifies the maps in v.
 func fill(v any, s *spec.Schema) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -39,8 +39,8 @@ func fill(v any, s *spec.Schema) {
 // clone returns a copy that shares no map and no list with v.
 func clone(v any) any { return copied(v, func(leaf any) any { return leaf }) }
 
-// copied returns a copy that shares no map and no list with v. It replaces all other values with
-// the results of the function of.
+// copied returns a copy that shares no map and no list with v. It replaces each value v that is
+// neither a map nor a list by the result of the function of for v.
 func copied(v any, of func(leaf any) any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -12,6 +12,6 @@
 // The document VALUES of addon-operator describes the files. Unlike in plain OpenAPI, a key that
 // the schema does not name is rejected, unless additionalProperties permits it.
 //
-// An error for a schema may quote the schema. An error for values names keys, types and limits. It
-// never quotes a value, because the value can be a secret.
+// An error about a schema may quote the schema. An error about values names keys, types and limits.
+// It never quotes a value, because the value can be a secret.
 package schema

@@ -15,12 +15,12 @@ import (
 type expansion struct {
 	root  spec.Schema
 	nodes int
-	open  []string // the references being resolved, outermost first
+	open  []string // the references whose targets are being expanded, outermost first
 }
 
-// expand returns root with each $ref replaced by its target. Keywords beside a $ref are ignored. A
-// recursive schema is an error. The definitions of root stay unchanged, because a schema that
-// extends root may use them.
+// expand returns root with each $ref replaced by its target. Other keywords in a map with $ref are
+// ignored. For a recursive schema, expand returns an error. The definitions of root stay unchanged,
+// because a schema that extends root may use them.
 func expand(root spec.Schema) (spec.Schema, error) {
 	e := &expansion{root: root}
 	return e.visit("", root)
@@ -43,7 +43,8 @@ func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
 	return parts(path, s, e.visit)
 }
 
-// follow returns the expanded target of a reference.
+// follow returns the target of the reference ref, which is at path, with the references in it
+// replaced.
 func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	if slices.Contains(e.open, ref) {
 		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads back to itself: write out the needed levels", path, ref)
@@ -87,7 +88,7 @@ func lookUp(s spec.Schema, path []string) (spec.Schema, bool) {
 	return s, true
 }
 
-// partNamed returns the part of s with a name, or an index, under a keyword.
+// partNamed returns the subschema of s that has this name, or index, in the value of keyword.
 func partNamed(s spec.Schema, keyword, name string) (part spec.Schema, found bool) {
 	switch keyword {
 	case "definitions":
@@ -132,7 +133,8 @@ func checkPattern(pattern string) error {
 	return errors.New(strings.Replace(err.Error(), "error parsing regexp: ", "not a regular expression of RE2: ", 1))
 }
 
-// orRoot returns path, or "at the top" for the path of the root.
+// orRoot returns path for an error text. For the path of the root, which is empty, it returns "at
+// the top".
 func orRoot(path string) string {
 	if path == "" {
 		return "at the top"

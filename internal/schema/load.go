@@ -18,22 +18,23 @@ const (
 	valuesFile = "values.yaml"
 )
 
-// The maximum size of a file in bytes, nesting, and number of subschemas of a schema. The largest
-// schemas in use have a few thousand lines.
+// The limits of one schema: the size of its file in bytes, the depth of nesting, and the number of
+// subschemas. The largest schemas in use have a few thousand lines.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 64
 	maxNodes = 50_000
 )
 
-// A Set contains the schemas of one section. Each schema may be nil, and the Set may be nil. For a
-// nil schema, all values are valid.
+// A Set contains the schemas of one section. Each schema may be nil, and the Set may be nil. A nil
+// schema accepts all values.
 type Set struct {
 	// Config is the schema of the section in the ConfigMap, from the file config-values.yaml.
 	Config *Schema
 	// Values is the schema of the merged values, from the file values.yaml.
 	Values *Schema
-	// Helm is Values with additional required properties: those in x-required-for-helm.
+	// Helm is the schema of the values for Helm: Values, in which the names in x-required-for-helm
+	// are also required.
 	Helm *Schema
 }
 
@@ -52,7 +53,7 @@ func (s *Schema) File() string {
 	return s.file
 }
 
-// A File is the text of one schema file. If the text is empty, there is no schema.
+// A File is the text of one schema file. A file with an empty text contains no schema.
 type File struct {
 	Path string
 	Text []byte
@@ -82,7 +83,7 @@ func open(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() // the file was only read
+	defer file.Close() // an error of Close does not matter, because the file was only read
 	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
 		err = fmt.Errorf("%s has more than %d bytes: split the module into several modules", path, maxBytes)
@@ -90,8 +91,8 @@ func open(path string) ([]byte, error) {
 	return text, err
 }
 
-// Parse returns the schemas of one section from the texts of its two files. The schema in values
-// may extend the schema in config.
+// Parse returns the schemas of one section. The argument config is the file config-values.yaml, and
+// values is the file values.yaml. The schema in values may extend the schema in config.
 func Parse(config, values File) (*Set, error) {
 	set := &Set{}
 	var parent *spec.Schema
@@ -118,8 +119,9 @@ func Parse(config, values File) (*Set, error) {
 	return set, err
 }
 
-// schema decodes the file. It merges the schema with parent if the schema extends it, resolves
-// references, and makes the schema reject unknown keys where additionalProperties is not set.
+// schema decodes the file. If the schema in the file extends another one, schema merges it with
+// parent. It replaces references by their targets, and makes the schema reject unknown keys where
+// additionalProperties is not set.
 func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err error) {
 	if len(f.Text) > maxBytes {
 		return root, false, fmt.Errorf("%s has more than %d bytes", f.Path, maxBytes)
@@ -156,8 +158,8 @@ func decode(text []byte, root *spec.Schema) (err error) {
 	return nil
 }
 
-// explainDecode returns an error of the decoder with a text that names parts of the file instead of
-// Go types. It also removes parts of the text that differ from process to process.
+// explainDecode returns err, which is an error of the decoder, with a text for users. The text
+// names parts of the file instead of Go types. It is the same in each process.
 func explainDecode(err error) error {
 	text := err.Error()
 	_, where, found := strings.Cut(text, ` within "`)
@@ -173,8 +175,8 @@ func explainDecode(err error) error {
 	return fmt.Errorf("%s: %s", where, why)
 }
 
-// checkSize returns an error if a JSON text is nested too deeply for a schema, or if YAML aliases
-// have made it much longer than the file.
+// checkSize returns an error if a JSON text is nested too deeply for a schema, or if it is too long
+// because YAML aliases were replaced.
 func checkSize(text []byte) error {
 	if len(text) > 16*maxBytes {
 		return errors.New("its YAML aliases make it too large")

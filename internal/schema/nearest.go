@@ -11,8 +11,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// edits returns the minimum number of edits that change a into b. An edit inserts, removes or
-// replaces a letter, or swaps two adjacent letters. A result of limit means limit or more edits.
+// edits returns the minimum number of edits that change a into b. An edit inserts, removes or replaces a letter, or
+// swaps two adjacent letters. If limit or more edits are necessary, edits returns limit.
 func edits(a, b string, limit int) int {
 	x, y := []rune(a), []rune(b)
 	if max(len(x)-len(y), len(y)-len(x)) >= limit {

@@ -19,13 +19,14 @@ const (
 	maxCost = 1_000_000
 )
 
-// The variables of a rule: the value that the rule checks, and the previous value.
+// The variables in the expression of a rule: the value that the rule checks, and its previous
+// value.
 const (
 	celSelf    = "self"
 	celOldSelf = "oldSelf"
 )
 
-// A rule is one compiled condition with its message.
+// A rule is one compiled condition, and the message for values that violate it.
 type rule struct {
 	expression, message string
 	program             cel.Program
@@ -33,15 +34,16 @@ type rule struct {
 	transition bool
 }
 
-// ruled contains the rules of a schema and of the schemas below it.
+// ruled contains the rules of a schema and of its subschemas.
 type ruled struct {
 	rules      []rule
 	properties map[string]*ruled
-	additional *ruled // for keys that are not in properties
+	additional *ruled // the rules for keys that are not in properties
 	items      *ruled
 }
 
-// compile compiles the rules in root and returns the Schema. The root must not contain references.
+// compile compiles the rules in root and returns the Schema of root. The references in root must
+// have been replaced.
 func compile(file string, root spec.Schema) (*Schema, error) {
 	c := &compiler{}
 	rules, err := c.visit("", &root)
@@ -51,10 +53,11 @@ func compile(file string, root spec.Schema) (*Schema, error) {
 	return &Schema{file: file, root: root, rules: rules}, nil
 }
 
-// A compiler compiles rules. It creates the CEL environment when it compiles the first rule.
+// A compiler compiles rules. A compiler creates the CEL environment when it compiles its first
+// rule.
 type compiler struct{ env *cel.Env }
 
-// visit returns the rules of s and of the schemas below it, or nil if there are none.
+// visit returns the rules of s and of its subschemas, or nil if they have no rules.
 func (c *compiler) visit(path string, s *spec.Schema) (r *ruled, err error) {
 	r = &ruled{properties: map[string]*ruled{}}
 	if r.rules, err = c.rules(path, s.Extensions[keyRules]); err != nil {
@@ -141,9 +144,9 @@ func (c *compiler) compile(expression string) (rule, error) {
 	return r, err
 }
 
-// check evaluates the rules for a value and appends violations to found. All numbers are float64,
-// as existing rules expect. If had is false, there is no previous value, and rules that use it are
-// skipped. Elements of lists have no previous values.
+// check evaluates the rules for the value self and appends violations to found. All numbers in self
+// and old must be float64, as existing rules expect. If had is false, self has no previous value,
+// and rules that use the previous value are skipped. Elements of lists have no previous values.
 func (r *ruled) check(path string, self any, old any, had bool, found *Violations) {
 	if r == nil {
 		return
@@ -177,8 +180,8 @@ func (r *ruled) check(path string, self any, old any, had bool, found *Violation
 // errNoBool is the error of a rule whose result is neither true nor false.
 var errNoBool = errors.New("it is neither true nor false")
 
-// eval returns nil if the rule is true. It also returns nil if the rule accesses a missing key,
-// because then the rule does not apply.
+// eval returns nil if the rule is true for self. It also returns nil if the rule accesses a missing
+// key, because such a rule does not apply to self.
 func (r rule) eval(self, old any) error {
 	out, _, err := r.program.Eval(map[string]any{celSelf: self, celOldSelf: old})
 	if err == nil {
@@ -197,8 +200,8 @@ func (r rule) eval(self, old any) error {
 	return fmt.Errorf("rule %q cannot be evaluated: %s", r.expression, cause(err))
 }
 
-// cause returns the reason why a rule cannot be evaluated. It does not return the text of the CEL
-// library, which may contain values.
+// cause returns the reason why a rule cannot be evaluated. It does not return the error text of the
+// CEL library, which may contain values.
 func cause(err error) string {
 	text := err.Error()
 	switch {

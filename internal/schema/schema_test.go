@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// parse returns the schemas of a section from the texts of its two files.
+// parse returns the schemas of a section, from the texts of config-values.yaml and values.yaml.
 func parse(t *testing.T, config, values string) *schema.Set {
 	t.Helper()
 	set, err := schema.Parse(schema.File{Path: "config-values.yaml", Text: []byte(config)}, schema.File{Path: "values.yaml", Text: []byte(values)})

@@ -11,18 +11,19 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// The keys that extend OpenAPI, as described in the document VALUES of addon-operator.
+// The keys of a schema that are not part of OpenAPI. The document VALUES of addon-operator
+// describes them.
 const (
 	keyExtend          = "x-extend"
 	keyRequiredForHelm = "x-required-for-helm"
 	keyRules           = "x-deckhouse-validations"
 )
 
-// A change returns the changed schema at a path.
+// A change is a function that returns the changed form of s, which is the schema at path.
 type change func(path string, s spec.Schema) (spec.Schema, error)
 
-// parts returns a copy of s in which f has changed every direct subschema. After the first error,
-// it calls f no more and returns the error.
+// parts returns a copy of s in which each direct subschema is replaced by the result of f for it.
+// If f returns an error, parts returns the error without further calls of f.
 func parts(path string, s spec.Schema, f change) (spec.Schema, error) {
 	var failed error
 	one := func(path string, s spec.Schema) spec.Schema {
@@ -72,8 +73,8 @@ func parts(path string, s spec.Schema, f change) (spec.Schema, error) {
 	return s, failed
 }
 
-// named returns a copy of schemas in which f has changed each schema. It calls f in the order of
-// the names.
+// named returns a copy of schemas in which each schema is replaced by the result of f for it. It
+// calls f in the order of the names.
 func named(path string, schemas map[string]spec.Schema, f func(string, spec.Schema) spec.Schema) map[string]spec.Schema {
 	if schemas == nil {
 		return nil
@@ -85,9 +86,9 @@ func named(path string, schemas map[string]spec.Schema, f func(string, spec.Sche
 	return changed
 }
 
-// extend returns s. If s has the key x-extend, extend adds the properties, definitions and required
-// names of parent that s does not set. The file name in x-extend is ignored, because only one file
-// can be extended.
+// extend returns s. If s has the key x-extend, extend adds what s does not set from parent:
+// properties, definitions, extensions, required names, title and description. The file name in
+// x-extend is ignored, because only one file can be extended.
 func extend(s spec.Schema, parent *spec.Schema) spec.Schema {
 	asked, _ := s.Extensions[keyExtend].(map[string]any)
 	if _, named := asked["schema"].(string); !named || parent == nil {
@@ -127,8 +128,8 @@ func union(first, second []string) []string {
 }
 
 // closed returns a copy of s that rejects unknown keys. If a property sets additionalProperties,
-// the property and everything below it stay unchanged. If the root or the schema of list elements
-// sets additionalProperties, it keeps this value, but the schemas below it are closed.
+// the schema of the property and its subschemas stay unchanged. If the root or the schema of list
+// elements sets additionalProperties, this value stays, but the subschemas reject unknown keys.
 func closed(s spec.Schema) (spec.Schema, error) {
 	if s.AdditionalProperties == nil {
 		s.AdditionalProperties = &spec.SchemaOrBool{Allows: false}
@@ -143,8 +144,8 @@ func closed(s spec.Schema) (spec.Schema, error) {
 	})
 }
 
-// requiredForHelm returns a copy of s in which the names in x-required-for-helm are required too,
-// at the root and in properties at every depth.
+// requiredForHelm returns a copy of s in which the names in x-required-for-helm are also required.
+// It does so for the root and for properties at every depth.
 func requiredForHelm(s spec.Schema) (spec.Schema, error) {
 	return requireForHelm("", s)
 }
@@ -184,11 +185,11 @@ func helmNames(v any) (names []string, err error) {
 	}
 }
 
-// types are the types of OpenAPI, and the type null of JSON Schema.
+// types are the names of types in OpenAPI, and the type null of JSON Schema.
 var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// withIntegers converts numbers that are integers from float64 to int64, as in values. It modifies
-// maps and lists in v.
+// withIntegers converts whole numbers from float64 to int64, the type of whole numbers in values.
+// It modifies maps and lists in v.
 func withIntegers(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -207,7 +208,7 @@ func withIntegers(v any) any {
 	return v
 }
 
-// escape escapes a name for a path, as in JSON pointers (RFC 6901).
+// escape escapes a name for use as a part of a path, as in JSON pointers (RFC 6901).
 func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
@@ -217,7 +218,7 @@ func unescape(name string) string {
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 }
 
-// element returns the element of list at index i, which is a number in decimal.
+// element returns the element of list at index i, which is a decimal number.
 func element(list []spec.Schema, i string) (spec.Schema, bool) {
 	at, err := strconv.Atoi(i)
 	if err != nil || at < 0 || at >= len(list) {

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// shardSize is the size in bytes above which a shard is divided. Because of the limit, a run that changes one of ten
-// thousand series rewrites only a few of them.
+// shardSize is the size in bytes above which a shard is divided. Because shards are small, a run of a hook that
+// changes one of ten thousand series writes only a few of them again.
 const shardSize = 16 << 10
 
 func placeOf(name, key string) uint64 {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(name)) // a hash never fails
-	_, _ = sum.Write([]byte{0xff}) // this byte cannot occur in UTF-8
+	_, _ = sum.Write([]byte{0xff}) // a separator, which cannot be a part of UTF-8 text
 	_, _ = sum.Write([]byte(key))
 	return sum.Sum64()
 }
 
-// A Part is a shard with its first place. All series of the shard have this place or a higher one.
+// A Part is a shard with its first place: all series of the shard have the place From or a higher one.
 type Part struct {
 	From  uint64
 	Shard *Shard
 }
 
 // Divide divides the shard, whose first place is from, into parts, in the order of their places. If the shard is not
-// too large, it is the only part. Equal shards have equal parts.
+// larger than shardSize, it is the only part. Equal shards are divided into equal parts.
 func (s *Shard) Divide(from uint64) []Part {
 	if s.size <= shardSize {
 		return []Part{{from, s}}
@@ -46,7 +46,7 @@ func (s *Shard) Divide(from uint64) []Part {
 	parts := []Part{{from, NewShard(s.owner)}}
 	for i, p := range all {
 		last := parts[len(parts)-1].Shard
-		// Parts are half full, so that added series do not divide them again at once.
+		// The size of a part is about half of shardSize, so that a few more series do not divide it again.
 		if i > 0 && last.size >= shardSize/2 && p.place > all[i-1].place {
 			last = NewShard(s.owner)
 			parts = append(parts, Part{p.place, last})

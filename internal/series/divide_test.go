@@ -9,8 +9,8 @@ import (
 	"addon-operator/internal/series"
 )
 
-// TestPartsOfAShardAreAllOfItByPlace divides random shards. It checks that each series is in exactly the part that
-// its place requires, and that no part is divided again.
+// TestPartsOfAShardAreAllOfItByPlace divides random shards. It checks that each series is only in the part to which
+// its place belongs, and that no part is divided again.
 func TestPartsOfAShardAreAllOfItByPlace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,8 +45,8 @@ func TestPartsOfAShardAreAllOfItByPlace(t *testing.T) {
 	})
 }
 
-// TestPlacesNeverChange compares a place with a constant, because later versions of the operator must find the series
-// in existing stores.
+// TestPlacesNeverChange compares the place of a series with a constant, because later versions of the operator must
+// find the series in existing stores.
 func TestPlacesNeverChange(t *testing.T) {
 	t.Parallel()
 	e := series.Owner{Module: "m", Hook: "h"}.Entry(series.Op{Name: "x", Labels: map[string]string{"b": "2", "a": "1", "hook": "no", "c": ""}})

@@ -1,14 +1,14 @@
 package series
 
-// An Entry is an operation of an owner on one series. [Owner.Entry] creates it.
+// An Entry is an operation of a hook on one series. [Owner.Entry] creates it.
 type Entry struct {
 	op     Op
 	labels map[string]string
 	key    string
 }
 
-// Entry returns op as an entry of the owner. It omits empty labels, and the labels hook and module, which every
-// series of the owner has.
+// Entry returns op as an entry of the owner. It omits empty labels, and the labels "hook" and "module", which each
+// series of the owner has. For a global hook, it omits only the label "hook".
 func (o Owner) Entry(op Op) Entry {
 	own := o.labels()
 	labels := make(map[string]string, len(op.Labels))
@@ -20,8 +20,9 @@ func (o Owner) Entry(op Op) Entry {
 	return Entry{op, labels, keyOf(labels)}
 }
 
-// Place returns the place of the series. The series belongs to the last shard of the owner's group whose first place
-// is not higher. The place of a series must never change, because stores depend on it.
+// Place returns the place of the series. Each shard of the owner and group has a first place. The series belongs to
+// the last shard whose first place is not higher than the place of the series. The place of a series must never
+// change, because stores depend on it.
 func (e Entry) Place() uint64 { return placeOf(e.op.Name, e.key) }
 
 // Cost returns the approximate number of bytes that the series adds to a shard if the series is new.

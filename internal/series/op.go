@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An Action is what an operation does.
+// An Action says what an operation does with a metric.
 type Action string
 
-// These are the actions of operations.
+// The actions of operations.
 const (
-	// Add adds to a counter.
+	// Add adds a value to a counter.
 	Add Action = "add"
 	// Set sets a gauge.
 	Set Action = "set"
@@ -34,12 +34,12 @@ type Op struct {
 	Group  string            `json:"group,omitempty"`
 	Value  float64           `json:"value,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// Buckets are the upper bounds of a histogram's buckets, in increasing order, without the infinite bound. They
-	// are nil for other actions than Observe.
+	// Buckets are the upper bounds of the buckets of a histogram, in increasing order, without the infinite bound.
+	// Buckets is nil if the action is not Observe.
 	Buckets []float64 `json:"buckets,omitempty"`
 }
 
-// These are the limits of one file and of one operation.
+// The limits of the text that one run of a hook writes, and of one operation in it. Lengths are in bytes.
 const (
 	maxText       = 4 << 20
 	maxOps        = 20_000
@@ -55,7 +55,7 @@ var (
 	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
-// written is an operation in the form in which a hook writes it.
+// written is an operation as a hook writes it in JSON.
 type written struct {
 	Name    string            `json:"name"`
 	Action  Action            `json:"action"`
@@ -72,7 +72,7 @@ func (w written) op(prefix string) (Op, error) {
 	switch {
 	case w.Add != nil && w.Set != nil:
 		return Op{}, errors.New(`fields "add" and "set": only one of them can be there`)
-	case w.Add != nil: // the shortcuts override action and value, for compatibility
+	case w.Add != nil: // the shortcuts override action and value, as in shell-operator
 		w.Action, w.Value = Add, w.Add
 	case w.Set != nil:
 		w.Action, w.Value = Set, w.Set
@@ -110,7 +110,8 @@ func (w written) op(prefix string) (Op, error) {
 	return op.withBuckets(w.Buckets)
 }
 
-// withBuckets returns op with these buckets if its action is Observe. Otherwise it returns op unchanged.
+// withBuckets returns op with these buckets, or with the default buckets of Prometheus if buckets is empty, if the
+// action of op is Observe. Otherwise it returns op unchanged.
 func (op Op) withBuckets(buckets []float64) (Op, error) {
 	switch {
 	case op.Action != Observe:

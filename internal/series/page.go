@@ -16,7 +16,8 @@ type Snapshot struct {
 	Shards   []*Shard
 }
 
-// Page returns a handler that calls read at each scrape, and serves the returned snapshot in the Prometheus format.
+// Page returns a handler that calls read at each scrape, and serves the returned snapshot in the format of
+// Prometheus.
 func Page(read func() (Snapshot, error)) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{read})
@@ -26,7 +27,7 @@ func Page(read func() (Snapshot, error)) http.Handler {
 // collector is a Prometheus collector for a snapshot.
 type collector struct{ read func() (Snapshot, error) }
 
-// Describe sends nothing, because the metrics are not known in advance.
+// Describe sends no descriptions, because the metrics are not known in advance.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the series of the snapshot. Each series gets all labels that any series of the same name has.
@@ -55,7 +56,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 					}
 				}
 				// Two series can have the same labels, because a global hook can set the labels of a module's hook.
-				// Only the first one is sent.
+				// Only the first of these series is sent.
 				if all := strings.Join(values, "\xff"); !sent[all] {
 					sent[all] = true
 					to <- f.metric(desc, v, values)

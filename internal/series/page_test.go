@@ -24,7 +24,8 @@ func scrape(t testing.TB, snapshot series.Snapshot) string {
 	return w.Body.String()
 }
 
-// snapshotOf returns a snapshot with one shard for each owner, after the operations in the text of the owner.
+// snapshotOf returns a snapshot with one shard for each owner. The shard is the result of the operations in the text
+// of the owner.
 func snapshotOf(t testing.TB, shards map[series.Owner]string) series.Snapshot {
 	t.Helper()
 	snapshot := series.Snapshot{Families: map[string]series.Family{}}

@@ -9,9 +9,10 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Parse parses the operations of a hook: a sequence of JSON objects, with or without line breaks between them.
-// {PREFIX} in a name is replaced by prefix. If an operation is invalid, Parse returns no operations. The error names
-// the first invalid operation, by its number counted from 1, and the field.
+// Parse parses the operations of a hook: a sequence of JSON objects, with or without line breaks between them. The
+// first {PREFIX} in the name of a metric is replaced by prefix. If an operation is invalid, Parse returns no
+// operations. The error names the first invalid operation, by its number, and the invalid field. Numbers are counted
+// from 1.
 func Parse(text []byte, prefix string) ([]Op, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%d bytes of metrics were written, more than the limit of %d MiB", len(text), maxText>>20)
@@ -51,7 +52,7 @@ func parse(raw json.RawMessage, prefix string) (Op, error) {
 	return op, named(w.Name, err)
 }
 
-// named adds the name of the metric to err, if there is one.
+// named returns err with the name of the metric in front, if the metric has a name.
 func named(name string, err error) error {
 	if err == nil || name == "" {
 		return err
@@ -85,7 +86,7 @@ func fieldError(err error) error {
 	return fmt.Errorf("field %q: is a %s, and has to be %s", field, is, want)
 }
 
-// kindOf returns the kind of the JSON value raw.
+// kindOf returns the kind of the JSON value raw as a word for messages.
 func kindOf(raw json.RawMessage) string {
 	switch raw[0] {
 	case '{':

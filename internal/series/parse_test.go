@@ -129,8 +129,8 @@ func manyLabels(n int) string {
 	return all.String()
 }
 
-// isPart reports whether the name of op is that of a part of a histogram in snapshot, or op is a histogram with the
-// name of such a part. The operator ignores such an operation.
+// isPart reports whether the name of op may collide with a name that Prometheus derives from the name of a histogram,
+// by adding _bucket, _count or _sum. The operator ignores an operation whose name collides with another.
 func isPart(snapshot series.Snapshot, op series.Op) bool {
 	for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 		stem, isSuffixed := strings.CutSuffix(op.Name, suffix)
@@ -144,7 +144,8 @@ func isPart(snapshot series.Snapshot, op series.Op) bool {
 	return false
 }
 
-// FuzzParse checks that Parse of any text returns an error, or operations that can be applied, served and stored.
+// FuzzParse checks that for any text, Parse returns either an error or operations that can be applied, served and
+// stored.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		`{"name":"x","action":"add","value":1,"labels":{"a":"b"}}{"group":"g","action":"expire"}`,
@@ -190,7 +191,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		snapshot.Shards = []*series.Shard{shard}
-		scrape(t, snapshot) // scrape fails the test if the page is an error
+		scrape(t, snapshot) // scrape fails the test if the page has an error status
 	})
 }
 

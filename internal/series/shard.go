@@ -12,7 +12,7 @@ import (
 // A Type is a Prometheus metric type.
 type Type string
 
-// These are the types of metrics.
+// The types of metrics that hooks can report.
 const (
 	Counter   Type = "counter"
 	Gauge     Type = "gauge"
@@ -24,11 +24,11 @@ type Family struct {
 	Type Type `json:"type"`
 	// Buckets are the upper bounds of a histogram, without the infinite bound.
 	Buckets []float64 `json:"buckets,omitempty"`
-	// Series is the number of series in all shards.
+	// Series is the number of series with this name in all shards.
 	Series int `json:"series"`
 }
 
-// FamilyOf returns a new family for op, which is the first operation on a metric.
+// FamilyOf returns a new family, without series, for op, which is the first operation on a metric.
 func FamilyOf(op Op) Family {
 	f := Family{Type: op.Type()}
 	if f.Type == Histogram {
@@ -42,7 +42,7 @@ func (f Family) Equal(g Family) bool {
 	return f.Type == g.Type && f.Series == g.Series && slices.Equal(f.Buckets, g.Buckets)
 }
 
-// Type returns the type of the metric that op is for.
+// Type returns the type of the metric that op changes.
 func (op Op) Type() Type {
 	switch op.Action {
 	case Set:
@@ -66,23 +66,23 @@ func (o Owner) labels() map[string]string {
 	return own
 }
 
-// value is one series. For a histogram, Value is the sum, and Counts has the number of values in each bucket. The
-// last element of Counts is the number of values above all bounds.
+// value is one series. For a histogram, Value is the sum of the observed values, and Counts has the number of
+// observed values in each bucket. The last element of Counts is the number of observed values above all bounds.
 type value struct {
 	Labels map[string]string `json:"l,omitempty"`
 	Value  float64           `json:"v"`
 	Counts []uint64          `json:"c,omitempty"`
 }
 
-// A Shard contains the series of one owner in one group. If there are many series, it contains only a range of
-// places. [NewShard] creates a shard.
+// A Shard contains the series of one owner in one group. If they are many, a Shard contains only the series in a
+// range of places. [NewShard] creates a shard.
 type Shard struct {
 	owner Owner
-	names map[string]map[string]*value // by name, then by labels
+	names map[string]map[string]*value // series by name, and then by the text that keyOf returns for their labels
 	size  int
 }
 
-// These are approximate sizes in bytes of a series in a shard, and of each of its counts, without labels.
+// The approximate sizes in bytes of a series without its labels and counts, and of each count.
 const (
 	seriesSize = 48
 	countSize  = 4
@@ -93,7 +93,7 @@ func NewShard(owner Owner) *Shard {
 	return &Shard{owner: owner, names: map[string]map[string]*value{}}
 }
 
-// ReadShard decodes a shard of owner from the text of [Shard.Encode].
+// ReadShard decodes a shard of owner from a text that [Shard.Encode] returned.
 func ReadShard(owner Owner, text []byte) (*Shard, error) {
 	var rows map[string][]*value
 	if err := json.Unmarshal(text, &rows); err != nil {
@@ -111,7 +111,7 @@ func ReadShard(owner Owner, text []byte) (*Shard, error) {
 	return s, nil
 }
 
-// CountIn returns the number of series of each name in the text of [Shard.Encode].
+// CountIn returns the number of series of each name in a text that [Shard.Encode] returned.
 func CountIn(text []byte) (map[string]int, error) {
 	var rows map[string][]struct{}
 	if err := json.Unmarshal(text, &rows); err != nil {
@@ -153,8 +153,9 @@ func (s *Shard) Has(e Entry) bool {
 	return ok
 }
 
-// Apply applies e, which must have the family's type and must not be an Expire. A histogram uses
-// the family's buckets and ignores those of e.
+// Apply applies e to its series in the shard, and adds the series if it does not exist. The operation of e must have
+// the type of f, and its action must not be Expire. For a histogram, Apply uses the buckets of f and ignores those of
+// e.
 func (s *Shard) Apply(e Entry, f Family) {
 	op := e.op
 	v := s.names[op.Name][e.key]
@@ -190,10 +191,10 @@ func (s *Shard) put(name, key string, v *value) {
 
 func (v *value) size(key string) int { return seriesSize + len(key) + countSize*len(v.Counts) }
 
-// finite returns v. If v is infinite, it returns the nearest number that JSON can represent.
+// finite returns v. If v is infinite, finite returns the nearest number that JSON can represent.
 func finite(v float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, v)) }
 
-// keyOf returns a text that identifies the set of labels.
+// keyOf returns a text that is different for each set of labels.
 func keyOf(labels map[string]string) string {
 	names := make([]string, 0, len(labels))
 	for name := range labels {
@@ -203,7 +204,7 @@ func keyOf(labels map[string]string) string {
 	var key strings.Builder
 	for _, name := range names {
 		key.WriteString(name)
-		key.WriteByte(0xff) // this byte cannot occur in UTF-8
+		key.WriteByte(0xff) // a separator, which cannot be a part of UTF-8 text
 		key.WriteString(labels[name])
 		key.WriteByte(0xff)
 	}

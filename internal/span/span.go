@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Attributes describe a part. Values are strings or ints. They contain no values of objects, charts
-// or modules.
+// Attributes describe a part. Values are strings or ints. They contain no content of objects, charts or values of
+// modules, because the content can be secret.
 type Attributes map[string]any
 
-// A Part is a completed part of an attempt.
+// A Part is a completed part of an attempt, such as one Helm action.
 type Part struct {
 	// Number identifies the part within the attempt: "2", or "2.1" for the first part of part 2.
 	Number string
-	// Within is the number of the surrounding part; empty if there is none.
+	// Within is the number of the part that contains this part; empty if the attempt itself contains it.
 	Within string
-	// Name is the kind of work. It has few different values, so that parts can be grouped by name.
+	// Name is the kind of work. Only a few different names are used, so that parts can be grouped by name.
 	Name         string
 	Began, Ended time.Time
 	Attributes   Attributes
@@ -38,10 +38,10 @@ type Recorder struct {
 	Ended func(Part)
 }
 
-// contextKey is the key of the value of type *within in a context.
+// contextKey is the context key under which a context holds its *within.
 type contextKey struct{}
 
-// within is the attempt, or the part of an attempt, to which a context belongs.
+// within describes the attempt, or the part of an attempt, to which a context belongs.
 type within struct {
 	recorder Recorder
 	number   string // empty for the attempt
@@ -60,8 +60,8 @@ type Span struct {
 	part     Part
 }
 
-// Start begins a part of the attempt of ctx. The returned context is for the work of the part: parts that begin in
-// this context are nested in the part.
+// Start begins a part of the attempt of ctx. The caller must do the work of the part with the returned context, so
+// that parts that begin during the work are nested in the part.
 func Start(ctx context.Context, name string, attributes Attributes) (context.Context, *Span) {
 	around, ok := ctx.Value(contextKey{}).(*within)
 	if !ok {
@@ -78,14 +78,14 @@ func Start(ctx context.Context, name string, attributes Attributes) (context.Con
 	return context.WithValue(ctx, contextKey{}, &within{recorder: around.recorder, number: number}), s
 }
 
-// Set adds an attribute that is known only after the beginning.
+// Set sets an attribute of the part. It is for attributes that are not yet known at the call of [Start].
 func (s *Span) Set(name string, value any) {
 	if s != nil {
 		s.part.Attributes[name] = value
 	}
 }
 
-// End ends the part with the error of its work. Call it once.
+// End ends the part. err is the error of its work, or nil. Call it once.
 func (s *Span) End(err error) {
 	if s != nil {
 		s.part.Ended, s.part.Err = s.recorder.Clock(), err

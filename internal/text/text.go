@@ -1,4 +1,4 @@
-// Package text formats numbers for sentences.
+// Package text formats numbers with their nouns for messages.
 package text
 
 import "strconv"

@@ -13,7 +13,7 @@ import (
 	"addon-operator/internal/redact"
 )
 
-// These are the protocols of collectors.
+// The protocols with which spans are sent to a collector.
 const (
 	GRPC = "grpc"
 	HTTP = "http/protobuf"
@@ -23,13 +23,13 @@ const (
 // that is set is used.
 var standardEndpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
-// A Collector is the address of a collector, to which spans are sent, and the credentials for it.
+// A Collector has the address of the collector to which spans are sent, and the credentials for it.
 type Collector struct {
-	// Endpoint is HOST:PORT, which means a connection without TLS, or a URL with http or https. If it is empty, the
-	// endpoint is in one of the standard variables OTEL_EXPORTER_OTLP_….
+	// Endpoint is HOST:PORT, which means a connection without TLS, or a URL with http or https. If Endpoint is empty,
+	// one of the standard environment variables OTEL_EXPORTER_OTLP_… has the endpoint.
 	Endpoint string
-	// Protocol is GRPC or HTTP. If it is empty, GRPC is used for Endpoint, and HTTP for the endpoint in a standard
-	// variable.
+	// Protocol is GRPC or HTTP. If Protocol is empty, GRPC is used for Endpoint, and HTTP for the endpoint in a
+	// standard variable.
 	Protocol string
 	// Token is the bearer token for the collector; empty if there is none.
 	Token string
@@ -37,7 +37,7 @@ type Collector struct {
 	Disabled bool
 }
 
-// Enabled reports whether spans are sent to a collector. The standard variables OTEL_SDK_DISABLED and
+// Enabled reports whether spans are sent to a collector. The standard environment variables OTEL_SDK_DISABLED and
 // OTEL_TRACES_EXPORTER can disable tracing. OTEL_TRACES_EXPORTER can also enable it.
 func (c Collector) Enabled() bool {
 	exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER"))
@@ -48,8 +48,8 @@ func (c Collector) Enabled() bool {
 	return c.Endpoint != "" || endpoint != "" || exporter == "otlp"
 }
 
-// Check returns an error if the collector is enabled and its endpoint or protocol is invalid. field returns, for the
-// name of a field of Collector, the name of the setting, which the error names.
+// Check returns an error if the collector is enabled and its endpoint or protocol is invalid. The function field
+// converts the name of a field of Collector to the name of the user's setting, which the error contains.
 func (c Collector) Check(field func(name string) string) error {
 	if !c.Enabled() {
 		return nil
@@ -65,7 +65,7 @@ func (c Collector) Check(field func(name string) string) error {
 	}
 	name, endpoint := standardEndpoint()
 	if endpoint == "" {
-		return nil // the library uses its default
+		return nil // the OpenTelemetry library uses its default endpoint
 	}
 	if err := checkURL(endpoint); err != nil {
 		return fmt.Errorf("variable %s must be a URL with http or https: %w (got %q)", name, err, shown(endpoint))
@@ -97,8 +97,8 @@ func (c Collector) checkEndpoint() error {
 	return nil
 }
 
-// standardEndpoint returns the endpoint in the standard variables, and the name of the variable. Both are empty if no
-// variable is set.
+// standardEndpoint returns the first of the standard variables that is set: its name and the endpoint in it. The
+// results are empty if no variable is set.
 func standardEndpoint() (name, endpoint string) {
 	for _, name := range standardEndpoints {
 		if endpoint := strings.TrimSpace(os.Getenv(name)); endpoint != "" {
@@ -108,8 +108,8 @@ func standardEndpoint() (name, endpoint string) {
 	return "", ""
 }
 
-// standardHeaders returns the headers in the standard variables, with names in lower case. Entries must have the form
-// NAME=VALUE, with an escaped value; others are left out.
+// standardHeaders returns the headers in the standard variables, with names in lower case. Each header must have the
+// form NAME=VALUE, in which VALUE is escaped as in URLs. Other headers are left out.
 func standardHeaders() map[string]string {
 	headers := map[string]string{}
 	text := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
@@ -157,7 +157,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// shown returns an endpoint without credentials, for an error.
+// shown returns endpoint without credentials, to quote it in an error.
 func shown(endpoint string) string {
 	if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
 		return redact.Mark + endpoint[at:]

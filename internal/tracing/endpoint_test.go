@@ -13,7 +13,7 @@ func TestInvalidCollectorsAreNamed(t *testing.T) {
 	for _, test := range []struct {
 		given tracing.Collector
 		env   map[string]string
-		wrong string // empty if the collector is valid
+		wrong string // a part of the error; empty if the collector is valid
 	}{
 		{given: tracing.Collector{Endpoint: "collector:4317"}},
 		{given: tracing.Collector{Endpoint: "[::1]:4317"}},
@@ -31,7 +31,7 @@ func TestInvalidCollectorsAreNamed(t *testing.T) {
 		{given: tracing.Collector{Endpoint: "https://user:hunter2@collector"}, wrong: "it must not have credentials"},
 		{given: tracing.Collector{Endpoint: "http://\x00"}, wrong: "it cannot be read"},
 		{given: tracing.Collector{Endpoint: "collector:4317", Protocol: "http/json"}, wrong: `--Protocol must be grpc or http/protobuf (got "http/json")`},
-		{given: tracing.Collector{Protocol: "http/json"}}, // without a collector, the protocol is not checked
+		{given: tracing.Collector{Protocol: "http/json"}}, // if no collector is set, the protocol is not checked
 		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}},
 		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"}, wrong: "variable OTEL_EXPORTER_OTLP_ENDPOINT must be a URL"},
 		{

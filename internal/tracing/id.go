@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Ref identifies a span, by durable data only.
+// A Ref identifies a span of a store by data that is stored, so that another process can compute the same identifier.
 type Ref struct {
 	// Run is the number of the run. All spans of a run form one trace.
 	Run uint64
@@ -17,7 +17,7 @@ type Ref struct {
 	Key string
 }
 
-// ids is the id of a store. Its methods derive the identifiers of the traces and spans of that store.
+// ids is the id of a store. Its methods compute the identifiers of the traces and spans of the store.
 type ids string
 
 // trace returns the identifier of the trace of run.
@@ -32,8 +32,8 @@ func (s ids) span(r Ref) (id trace.SpanID) {
 	return id
 }
 
-// hash fills id with the beginning of a hash. An identifier that consists of zeros is invalid, so hash changes the
-// last byte of it.
+// hash fills id with the beginning of a hash. An identifier of only zeros is invalid, so hash sets its last byte to
+// 1.
 func (s ids) hash(id []byte, kind string, r Ref) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %d %q", kind, string(s), r.Run, r.Key))
 	copy(id, sum[:])
@@ -42,21 +42,21 @@ func (s ids) hash(id []byte, kind string, r Ref) {
 	}
 }
 
-// chosenKey is the context key of the identifiers for the next span.
+// chosenKey is the context key under which a context holds the identifiers for the next span.
 type chosenKey struct{}
 
-// chosen has the identifiers of the trace and of the next span.
+// chosen has the identifiers for the next span and its trace.
 type chosen struct {
 	trace trace.TraceID
 	span  trace.SpanID
 }
 
-// withIDs returns a context in which the next span gets these identifiers.
+// withIDs returns a context in which the next span has the identifiers c.
 func withIDs(ctx context.Context, c chosen) context.Context {
 	return context.WithValue(ctx, chosenKey{}, c)
 }
 
-// chooser is a generator of identifiers that returns those in the context.
+// chooser is an ID generator for the OpenTelemetry library. It returns the identifiers that the context holds.
 type chooser struct{}
 
 // NewIDs returns the identifiers of a new trace and its first span.

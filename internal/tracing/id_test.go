@@ -6,8 +6,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TestIdentifiersStayTheSame compares identifiers with constants. They must not change, because a new version of the
-// operator continues the traces of runs that an earlier version began.
+// TestIdentifiersStayTheSame compares identifiers with constants. The identifiers must not change, because a new
+// version of the operator continues the traces of runs that began in an earlier version.
 func TestIdentifiersStayTheSame(t *testing.T) {
 	t.Parallel()
 	s := ids("0f8fad5b-d9cb-469f-a165-70867728950e")

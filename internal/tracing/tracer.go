@@ -19,24 +19,24 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name of the instrumentation in each span.
+// scope is the name of the instrumentation scope, which each span has.
 const scope = "addon-operator"
 
 // Options configure a [Tracer].
 type Options struct {
 	Collector
-	// Store is the id of the store. Runs of different stores are different traces.
+	// Store is the id of the store. Runs of different stores have different traces, even if their numbers are equal.
 	Store string
 	// Process are the attributes of the process, such as service.name. The standard variables
 	// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override them.
 	Process Attributes
-	// Failed is called if spans could not be sent. The library has one such function for the whole process, so it
-	// calls Failed of the last tracer that was created. It must not block.
+	// Failed is called if spans could not be sent. The OpenTelemetry library has one error handler for the whole
+	// process, so only Failed of the last created tracer is called. It must not block.
 	Failed func(error)
 }
 
-// Attributes are names and values, each a string, an int, a bool or a []string. Empty strings, empty
-// lists and zeros are omitted.
+// Attributes are values by name. A value is a string, an int, a bool or a []string. Empty strings, empty lists, zeros
+// and false are not sent.
 type Attributes map[string]any
 
 // A Tracer sends the spans of one store. It is safe for concurrent use.
@@ -49,7 +49,8 @@ type Tracer struct {
 // New returns a tracer. It connects to the collector in the background. The caller must stop the
 // tracer.
 func New(ctx context.Context, o Options) (*Tracer, error) {
-	// The library logs the values of variables that it cannot read, such as headers with a token.
+	// The logger is set because the library logs the values of variables that it cannot parse, such as headers with a
+	// token.
 	otel.SetLogger(logr.Discard())
 	exporter, err := newExporter(ctx, o.Collector)
 	if err != nil {
@@ -66,12 +67,12 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	return &Tracer{ids: ids(o.Store), tracer: provider.Tracer(scope), provider: provider}, nil
 }
 
-// newExporter returns an exporter to the collector. Settings that are empty in c are read from the standard variables
-// OTEL_EXPORTER_OTLP_….
+// newExporter returns an exporter that sends spans to the collector. Settings that are empty in c are read from the
+// standard variables OTEL_EXPORTER_OTLP_….
 func newExporter(ctx context.Context, c Collector) (*otlptrace.Exporter, error) {
 	var headers map[string]string
 	if token := strings.TrimSpace(c.Token); token != "" {
-		headers = standardHeaders() // the option for headers replaces the standard headers, so include them
+		headers = standardHeaders() // the option WithHeaders replaces the standard headers, so add them
 		headers["authorization"] = "Bearer " + token
 	}
 	if c.protocol() == HTTP {
@@ -102,7 +103,8 @@ func newExporter(ctx context.Context, c Collector) (*otlptrace.Exporter, error) 
 	return otlptracegrpc.New(ctx, options...)
 }
 
-// Stop sends the queued spans. If ctx ends before all spans are sent, it drops the rest and returns an error.
+// Stop sends the queued spans. If ctx ends before all spans are sent, Stop drops the remaining spans and returns an
+// error.
 func (t *Tracer) Stop(ctx context.Context) error {
 	if err := t.provider.Shutdown(ctx); err != nil {
 		return fmt.Errorf("send the last spans: %w", err)
@@ -113,9 +115,10 @@ func (t *Tracer) Stop(ctx context.Context) error {
 // A Span is a completed run, or a completed part of a run.
 type Span struct {
 	Ref
-	// Parent is the key of the parent within the run. It is empty for the span of the run.
+	// Parent is the key of the parent span in the same run. It is empty if the parent is the span of the run, and for
+	// this span itself.
 	Parent string
-	// Name has few different values, so that a collector can group spans by name.
+	// Only a few different names are used, so that a collector can group spans by name.
 	Name         string
 	Began, Ended time.Time
 	Attributes   Attributes
@@ -128,13 +131,13 @@ type Span struct {
 // A Link connects a span with a span of another run.
 type Link struct {
 	To Ref
-	// Why is the kind of the connection, in one word.
+	// Why says in one word how the spans are connected.
 	Why string
 }
 
-// Send queues s to be sent. It does not block.
+// Send adds s to the queue of spans to send. It does not block.
 func (t *Tracer) Send(s Span) {
-	ctx := context.Background() //nolint:forbidigo // the context has only identifiers and is never waited for
+	ctx := context.Background() //nolint:forbidigo // the context holds only identifiers, and Start does not wait
 	options := []trace.SpanStartOption{
 		trace.WithTimestamp(s.Began), trace.WithAttributes(s.Attributes.list()...), trace.WithLinks(t.links(s.Links)...),
 	}
@@ -149,8 +152,8 @@ func (t *Tracer) Send(s Span) {
 	span.End(trace.WithTimestamp(s.Ended))
 }
 
-// root returns a new span for run, which is used only for its context: the context has the decision whether the run
-// is sampled. The span is never ended, so it is not sent.
+// root returns a new span for run. Callers use only its span context, which says whether the run is sampled. The span
+// is never ended, so it is not sent.
 func (t *Tracer) root(run uint64) trace.Span {
 	ctx := withIDs(context.Background(), chosen{t.ids.trace(run), t.ids.span(Ref{Run: run})}) //nolint:forbidigo // as in Send
 	_, span := t.tracer.Start(ctx, "run", trace.WithNewRoot())
@@ -170,7 +173,7 @@ func (t *Tracer) links(links []Link) []trace.Link {
 	return out
 }
 
-// TraceParent returns the span r in the form of the header traceparent of W3C Trace Context.
+// TraceParent returns the value of the header traceparent of W3C Trace Context for the span r.
 func (t *Tracer) TraceParent(r Ref) string {
 	return fmt.Sprintf("00-%s-%s-%s", t.ids.trace(r.Run), t.ids.span(r), t.root(r.Run).SpanContext().TraceFlags())
 }
@@ -183,7 +186,7 @@ func (t *Tracer) TraceID(run uint64) string {
 	return t.ids.trace(run).String()
 }
 
-// list returns the attributes that are not empty.
+// list returns the attributes for the OpenTelemetry library, without empty values.
 func (a Attributes) list() []attribute.KeyValue {
 	out := make([]attribute.KeyValue, 0, len(a))
 	for name, value := range a {
@@ -202,12 +205,13 @@ func (a Attributes) list() []attribute.KeyValue {
 			}
 		case []string:
 			if len(value) > 0 {
-				out = append(out, attribute.StringSlice(name, value)) // the elements are words of the graph, which are valid UTF-8
+				out = append(out, attribute.StringSlice(name, value)) // words of the graph, which are valid UTF-8
 			}
 		}
 	}
 	return out
 }
 
-// valid returns text as valid UTF-8. If one text is not valid UTF-8, a collector rejects all spans of the request.
+// valid returns text with invalid UTF-8 replaced by "?". A collector rejects a whole request with many spans if one
+// text in it is not valid UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "?") }

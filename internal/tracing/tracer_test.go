@@ -17,7 +17,7 @@ import (
 
 var began = time.Date(2026, 11, 25, 2, 0, 0, 0, time.UTC)
 
-// newTracer returns a tracer for the store with id s.
+// newTracer returns a tracer for a store with the id "s".
 func newTracer(t *testing.T, to tracing.Collector) *tracing.Tracer {
 	t.Helper()
 	tracer, err := tracing.New(t.Context(), tracing.Options{Collector: to, Store: "s", Process: tracing.Attributes{"service.name": "addon-operator"}})
@@ -27,7 +27,7 @@ func newTracer(t *testing.T, to tracing.Collector) *tracing.Tracer {
 	return tracer
 }
 
-// span returns a span that lasted a second.
+// span returns a span that lasted one second.
 func span(run uint64, key, name string) tracing.Span {
 	return tracing.Span{Ref: tracing.Ref{Run: run, Key: key}, Name: name, Began: began, Ended: began.Add(time.Second)}
 }
@@ -139,8 +139,8 @@ func TestASpanHasItsParentItsResultAndItsLinks(t *testing.T) {
 	}
 }
 
-// TestRunsThatAreNotSampledAreNotSent uses the standard sampler that decides by the identifier of the trace. With it,
-// all processes must sample the same runs.
+// TestRunsThatAreNotSampledAreNotSent uses the standard sampler that decides by the identifier of the trace. With
+// this sampler, all processes must sample the same runs.
 func TestRunsThatAreNotSampledAreNotSent(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
 	t.Setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
@@ -179,8 +179,8 @@ func TestRunsThatAreNotSampledAreNotSent(t *testing.T) {
 	}
 }
 
-// TestNothingWaitsForACollectorThatHangs sends many more spans than fit in the queue. It ends only if no call waits
-// for the collector.
+// TestNothingWaitsForACollectorThatHangs sends many more spans than fit in the queue. The test ends only if no call
+// waits for the collector.
 func TestNothingWaitsForACollectorThatHangs(t *testing.T) {
 	t.Parallel()
 	c := collector.StartHanging(t)

@@ -1,7 +1,7 @@
 // Package tree parses the JSON and YAML texts of hooks and users. A text contains a sequence of documents. A document
 // is decoded to a tree of maps with text keys, lists, texts, booleans, null, and numbers. Numbers have the type
-// json.Number, so they keep their notation. The decoded size is limited. Errors quote only syntax of the text,
-// because its values may be secrets.
+// json.Number, which keeps the digits as written. The decoded size of YAML is limited. Errors quote only the syntax
+// of a text, because values in the text may be secrets.
 package tree
 
 import (

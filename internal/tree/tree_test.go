@@ -132,7 +132,7 @@ func TestPartsOfAYAMLTextKnowWhereTheyStand(t *testing.T) {
 	}
 }
 
-// ambiguous reports whether two keys of a map, such as 0 and "0", are the same text.
+// ambiguous reports whether value contains a map with two keys that are the same text, such as 0 and "0".
 func ambiguous(value any) bool {
 	switch v := value.(type) {
 	case []any:
@@ -162,7 +162,7 @@ func FuzzFirstYAML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 1<<12 || strings.Contains(text, "*") && strings.Count(text, "*") > 3 {
-			return // the aliases expand to more than the limit
+			return // with many aliases, the text can expand to more than the limit
 		}
 		var parsed any
 		if goyaml.Unmarshal([]byte(text), &parsed) == nil && ambiguous(parsed) {

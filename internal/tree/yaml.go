@@ -16,11 +16,12 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 )
 
-// maxSize is the maximum decoded size of all documents of one YAML text, in bytes. By its aliases, a small text can
-// be arbitrarily large after decoding.
+// maxSize is the maximum decoded size of all documents of one YAML text, in bytes. Because of aliases, a small text
+// can have any decoded size.
 const maxSize = 16 << 20
 
-// maxText is the maximum size of a YAML text in bytes. The parser needs some hundred times as much memory.
+// maxText is the maximum size of a YAML text in bytes. The parser needs about a hundred times as much memory as the
+// text.
 const maxText = 4 << 20
 
 var (
@@ -31,15 +32,15 @@ var (
 	errType   = errors.New("a value has not the type that YAML says it has")
 )
 
-// A SyntaxError is the reason why a text is not valid YAML.
+// A SyntaxError says why a text is not valid YAML.
 type SyntaxError struct {
-	// Line is the line of the error, counted from 1. It is 0 if the line is unknown.
+	// Line is the line of the error, counted from 1. Line is 0 if the line is unknown.
 	Line int
-	// Why is the reason. It quotes only YAML syntax of the text.
+	// Why is the reason. It quotes only syntax of the text, and no values.
 	Why string
 }
 
-// Error returns the reason, after the line if that is known.
+// Error returns the reason. If the line is known, the line is in front of the reason.
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
 		return e.Why
@@ -47,9 +48,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Why)
 }
 
-// YAML yields the decoded documents of a YAML text. The rules are those of YAML 1.1 as in Kubernetes: of a duplicate
-// key, the last value is used, and keys like y, on and no become "true" and "false". It stops after the first error.
-// That is a [SyntaxError], or an error about a value that JSON cannot represent.
+// YAML yields the decoded documents of a YAML text. It decodes YAML 1.1 as Kubernetes does: of a duplicate key, the
+// last value is used, and keys like y, on and no become "true" and "false". YAML stops after the first error. The
+// error is a [SyntaxError], or says which limit is exceeded or which value JSON cannot represent.
 func YAML(text []byte) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		if len(text) > maxText {
@@ -75,8 +76,8 @@ func YAML(text []byte) iter.Seq2[any, error] {
 	}
 }
 
-// FirstYAML returns the first decoded document of a YAML text, or nil if there is none. It returns the same errors as
-// [YAML].
+// FirstYAML returns the first decoded document of a YAML text, or nil if the text has no documents. It returns the
+// same errors as [YAML].
 func FirstYAML(text []byte) (any, error) {
 	for document, err := range YAML(text) {
 		return document, err
@@ -92,7 +93,7 @@ var (
 // explain converts an error of the YAML parser to an error that quotes no values of the text.
 func explain(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // its text quotes values, so it is dropped; the error does not occur if any type is accepted
+	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // its text, which quotes values, is not used
 		return errType
 	}
 	if strings.Contains(text, "map key") {
@@ -103,7 +104,7 @@ func explain(err error) error {
 		syntax.Line, _ = strconv.Atoi(m[1])
 		text = text[len(m[0]):]
 	}
-	if strings.Contains(text, "anchor") || strings.Contains(text, "decode") { // other errors quote only YAML syntax
+	if strings.Contains(text, "anchor") || strings.Contains(text, "decode") { // other errors quote no values
 		text = yamlQuoted.ReplaceAllString(text, "it")
 	}
 	syntax.Why = text
@@ -122,7 +123,7 @@ func (c *converter) spend(n int) error {
 }
 
 func (c *converter) convert(value any) (any, error) {
-	const perValue = 8 // punctuation, and overhead in memory
+	const perValue = 8 // estimated bytes for punctuation, and overhead in memory
 	if err := c.spend(perValue); err != nil {
 		return nil, err
 	}
@@ -174,12 +175,12 @@ func (c *converter) convertMap(entries map[any]any) (any, error) {
 	return converted, nil
 }
 
-// keyText converts a key of a map to text, as in Kubernetes.
+// keyText converts a key of a YAML map to text, as Kubernetes does.
 func keyText(key any) (string, error) {
 	switch v := key.(type) {
 	case string:
 		return text(v), nil
-	case bool, int, int64: // not uint64: sigs.k8s.io/yaml rejects it too
+	case bool, int, int64: // uint64 is an error here, as in sigs.k8s.io/yaml
 		return fmt.Sprint(v), nil
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 32)
@@ -200,16 +201,16 @@ func text(of string) string {
 // A Part is one document of a YAML text.
 type Part struct {
 	Text []byte
-	// Number is the number of the part. Line is the number of its first line. Both are counted from 1.
+	// Number is the number of the part in the text. Line is the number of its first line. Numbers are counted from 1.
 	Number, Line int
 }
 
 // Split splits a YAML text into documents at separator lines. Blank text before the first separator
 // is not a document.
 //
-// It does not use YAMLReader of apimachinery. YAMLReader does not report the number and the line of a document, so
-// errors could not name the place. It also rejects a separator with content, such as "--- {a: 1}", and with it the
-// rest of the file, although YAML allows such a separator.
+// Split does not use YAMLReader of apimachinery. YAMLReader does not report the number and the line of a document, so
+// errors could not name them. YAMLReader also rejects a separator with content, such as "--- {a: 1}", and the rest of
+// the text after it, although YAML allows such a separator.
 func Split(text []byte) []Part {
 	var parts []Part
 	part := Part{Number: 1, Line: 1}

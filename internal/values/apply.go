@@ -11,19 +11,19 @@ import (
 )
 
 // Apply applies the operations to a copy of the document, one after another. The error names the first operation that
-// fails. The parent of a path must exist and be a map or a list. But if a value is added below an absent or null
-// section, the section is treated as an empty map. In a list, "-" is the position after the last element, and a
-// negative index counts from the end, as in addon-operator. In the result, each section that an operation addressed
-// must be a map. The section of a module can also be a list.
+// fails. The parent of a path must exist and be a map or a list. As an exception, if an operation adds a value below
+// an absent or null section, the section is treated as an empty map. In a list, "-" is the position after the last
+// element, and a negative index counts from the end, as in addon-operator. In the result, each section that an
+// operation addresses must be a map, or for a module a list.
 //
-// It does not use evanphx/json-patch, because that library patches JSON text. Replay skips each saved operation that
-// cannot be applied, so every operation would be a separate patch that decodes and encodes the section again. With 30
-// operations on a section of 60 KiB, that takes 100 times as long (BenchmarkReplay). The library also has a bug: the
-// operation test fails for a null that an earlier operation of the same patch has added. A test compares Apply with
-// the library for all other patches.
+// Apply does not use the library evanphx/json-patch, because the library patches JSON text. Replay skips each saved
+// operation that cannot be applied, so each operation would be a separate patch that decodes and encodes the section
+// again. With 30 operations on a section of 60 KiB, this needs 100 times as long (BenchmarkReplay). The library also
+// has a bug: the operation "test" fails for a null that an earlier operation of the same patch has added. A Go test
+// compares Apply with the library for all other patches.
 //
-// Both patches of one run are applied to documents from before the run. So the values patch of a hook does not see
-// the changes of its config patch.
+// A run of a hook can return a values patch and a config patch. Each is applied to a document from before the run. So
+// the values patch is applied to values without the changes of the config patch.
 func Apply(document Values, ops []Op) (Values, error) {
 	patched := Merge(document)
 	for _, op := range ops {
@@ -60,7 +60,7 @@ func checkSection(document Values, op Op) error {
 	return fmt.Errorf("%s: would make the section %q a list: it must be a map", op, key)
 }
 
-// applyOp applies one operation in place.
+// applyOp applies one operation to document, which it modifies.
 func applyOp(document Values, op Op) error {
 	path := segments(op.Path)
 	value, err := decodeValue(op.Value)
@@ -110,7 +110,8 @@ func edit(node any, path []string, op string, value any) (any, error) {
 	}
 }
 
-// editLeaf applies the operation to the child of node with this name, which is the last one of the path.
+// editLeaf applies the operation to the child of node with this name. The name is the last one of the operation's
+// path.
 func editLeaf(node any, name, op string, value any) (any, error) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -165,7 +166,8 @@ func editList(node []any, name, op string, value any) (any, error) {
 	}
 }
 
-// test returns an error if the value held differs from the expected one. A missing value is nil.
+// test returns an error if the value held differs from the expected one. The argument held is nil if the value does
+// not exist.
 func test(held, expected any) error {
 	changed, err := Changed(held, expected)
 	if err == nil && changed {
@@ -189,7 +191,7 @@ func index(name string, places int) (int, error) {
 	return i, nil
 }
 
-// notContainer returns the error for a path that continues below a value which is neither a map nor a list.
+// notContainer returns the error for a path that continues with name below node, which is neither a map nor a list.
 func notContainer(node any, name string) error {
 	return fmt.Errorf("%q is looked for in %s: its parent must be a map or a list", name, tree.Kind(node))
 }

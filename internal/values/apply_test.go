@@ -99,7 +99,8 @@ func TestApplyRefusesAStoredValueThatIsNoJSON(t *testing.T) {
 	}
 }
 
-// drawOps generates operations on section m. Many of them can be applied to the values in it.
+// drawOps generates operations of the given kinds on section m. If indexed is true, their paths also contain indexes
+// of lists.
 func drawOps(t *rapid.T, kinds []string, indexed bool) []values.Op {
 	segment := rapid.SampledFrom([]string{"a", "b", "c", "a~1b", "~0", "y"})
 	if indexed {
@@ -135,7 +136,7 @@ func applyAlone(base values.Values, ops []values.Op) (values.Values, []values.Op
 func TestApplyAgreesWithTheLibraryTheExistingOperatorUses(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// The generated keys do not include the empty name, because the library treats it as the node itself.
+		// The generated keys do not include the empty name, because for the library this name means the node itself.
 		keys := rapid.SampledFrom([]string{"a", "b", "a/b", "~", "y"})
 		base := values.Values{"m": rapid.MapOfN(keys, anything(2), 0, 5).Draw(t, "base")}
 		_, ops := applyAlone(base, drawOps(t, []string{"add", "add", "remove", "test"}, true))
@@ -151,9 +152,10 @@ func TestApplyAgreesWithTheLibraryTheExistingOperatorUses(t *testing.T) {
 	})
 }
 
-// applyByLibrary applies operations with the library. It applies them one by one, because in a patch of several
-// operations the library fails a test of a null that an earlier operation has set. The library panics at some tests
-// of a value that has null in a list, so such cases are skipped.
+// applyByLibrary applies operations with the library evanphx/json-patch. It applies them one by one, because in a
+// patch of several operations the operation "test" wrongly fails for a null that an earlier operation has set. The
+// library panics at some "test" operations on a value that has null in a list. applyByLibrary skips the test in these
+// cases.
 func applyByLibrary(t *rapid.T, base values.Values, ops []values.Op) (result values.Values, err error) {
 	t.Helper()
 	text := []byte(canonical(t, base))

@@ -9,10 +9,10 @@ import (
 )
 
 // CheckConfig returns an error if section is not valid in the ConfigMap. A nil section is treated as empty. The error
-// names the file of the schema and the keys. CheckConfig validates the section with the defaults of the schema. If
-// that fails, it also validates the section merged over the values files. The VALUES document and the code of
-// addon-operator differ here, and a section is accepted if one of the two accepts it. Rules that compare old and new
-// values get the section in l as the old one.
+// names the file of the schema and the keys. CheckConfig first validates the section alone, with the defaults of the
+// schema. If the schema rejects it, CheckConfig also validates the section merged over the values files, and accepts
+// the section if the schema accepts the merged one. The reason is that the VALUES document of addon-operator and its
+// code differ in this point. Rules that compare old and new values compare with the section in l.Config.
 func (l Layers) CheckConfig(key string, section any) error {
 	s := l.schemas(key).Config
 	if s == nil {
@@ -29,15 +29,15 @@ func (l Layers) CheckConfig(key string, section any) error {
 	return refuse(s, "the content of the ConfigMap", found)
 }
 
-// over returns a section of the ConfigMap, merged over the same section of the values files, with the defaults of a
-// schema.
+// over returns config, which is a section of the ConfigMap, merged over the same section in static, with the defaults
+// of schema s.
 func over(s *schema.Schema, static Values, key string, config any) any {
 	low := Values{key: s.Default(orEmpty(static[key]))}
 	return s.Default(Merge(low, Values{key: orEmpty(config)})[key])
 }
 
 // CheckFiles returns an error if the schemas of a section reject the values in the values files and the ConfigMap of
-// l. The module cannot run with such values.
+// l. The module cannot run while CheckFiles returns an error.
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {
@@ -51,7 +51,7 @@ func (l Layers) CheckFiles(key string) error {
 }
 
 // CheckValues returns an error if the schema of a section rejects its merged values. Rules that compare old and new
-// values get old; nil means that there is no old value.
+// values compare with old; nil means that there is no old value.
 func (l Layers) CheckValues(key string, old any) error {
 	if l.schemas(key).Values == nil {
 		return nil
@@ -60,7 +60,7 @@ func (l Layers) CheckValues(key string, old any) error {
 	return l.CheckMerged(key, section, old)
 }
 
-// CheckMerged is like CheckValues, for a section that is already merged.
+// CheckMerged is like CheckValues for a section that the caller has already merged.
 func (l Layers) CheckMerged(key string, section, old any) error {
 	s := l.schemas(key).Values
 	if s == nil {
@@ -69,8 +69,8 @@ func (l Layers) CheckMerged(key string, section, old any) error {
 	return refuse(s, "the merged values", s.Check(key, section, old))
 }
 
-// CheckHelm returns an error if the merged values of the section or the global values lack a value that the chart
-// requires, or if their schemas for Helm reject them. The error tells who can set a missing value.
+// CheckHelm returns an error if the schemas for Helm reject the merged values of the section or the global values,
+// for example because a value that the chart requires is missing. The error says who can set a missing value.
 func (l Layers) CheckHelm(key string) error {
 	var errs []error
 	for _, key := range []string{Global, key} {
@@ -90,7 +90,7 @@ func (l Layers) CheckHelm(key string) error {
 	return errors.Join(errs...)
 }
 
-// whoSets returns a text that tells who can set the value at a path.
+// whoSets returns a text that says who can set the value at a path.
 func whoSets(schemas *schema.Set, key, path string) string {
 	who := "a hook of the module sets it by its values patch, in beforeHelm for example"
 	if key == Global {
@@ -102,7 +102,8 @@ func whoSets(schemas *schema.Set, key, path string) string {
 	return who
 }
 
-// refuse returns an error with the violations that names the schema. If there are no violations, it returns nil.
+// refuse returns an error that lists the violations found and names the file of the schema. If there are no
+// violations, it returns nil.
 func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	err := found.Err()
 	if err == nil {
@@ -111,8 +112,9 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	return fmt.Errorf("%s rejects %s: %w", s.File(), what, err)
 }
 
-// Unfit returns the saved operations that cause violations of the section's schema. Such operations exist if the
-// schema was changed after they were saved. Unfit omits operations whose removal does not reduce the violations.
+// Unfit returns the saved operations that cause violations of the section's schema. An operation can cause violations
+// if the schema was changed after the operation was saved. Unfit omits operations whose removal does not reduce the
+// violations.
 func (l Layers) Unfit(key string) (unfit []Saved) {
 	s := l.schemas(key).Values
 	if s == nil || len(l.Saved[key]) == 0 {
@@ -140,8 +142,9 @@ func (l Layers) Unfit(key string) (unfit []Saved) {
 	return unfit
 }
 
-// weight returns a measure of the violations. A violation of a rule weighs least, because rules are evaluated only if
-// there are no other violations: one that appears in place of another violation is progress.
+// weight returns the sum of the weights of the violations. A violated rule has a small weight, because rules are
+// evaluated only if there are no other violations. So the sum decreases if a violated rule appears in place of
+// another violation.
 func weight(found schema.Violations) (w int) {
 	for _, v := range found {
 		if w++; v.Rule != schema.Rules {

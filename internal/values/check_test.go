@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// schemas makes the schemas of section "m".
+// schemas parses the schemas of section "m".
 func schemas(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -204,8 +204,8 @@ func TestASchemaThatChangedTakesAwayOnlyTheOperationsItRefuses(t *testing.T) {
 	}
 }
 
-// TestUnfitLeavesNothingThatMakesValuesWorse checks that without the unfit operations, the values are as valid as
-// without any operations.
+// TestUnfitLeavesNothingThatMakesValuesWorse checks that the values are valid after the unfit operations are removed,
+// and that no operation is unfit if the values are valid.
 func TestUnfitLeavesNothingThatMakesValuesWorse(t *testing.T) {
 	t.Parallel()
 	set := schemas(t, "", "properties: {a: {type: integer}, b: {type: string, maxLength: 2}, c: {type: object, properties: {a: {type: integer}}}}")

@@ -13,22 +13,22 @@ import (
 )
 
 // Config is the parsed content of the operator's ConfigMap. The zero value means that the ConfigMap is absent or
-// empty. It can be stored as JSON without loss.
+// empty. A Config can be stored as JSON without loss.
 type Config struct {
 	// Sections has the sections of the ConfigMap, by key. The section of a module is a map or a list.
 	Sections Values `json:"sections,omitempty"`
 	// Flags has the values of the enabled flags in the ConfigMap, by flag.
 	Flags map[string]bool `json:"flags,omitempty"`
-	// Maintained has the section keys of the modules in maintenance mode. The installed objects of these modules are
-	// not changed.
+	// Maintained has the keys of the sections of modules in maintenance mode. The operator does not change the
+	// installed objects of these modules.
 	Maintained map[string]bool `json:"maintained,omitempty"`
 }
 
 // ParseConfig parses the data of the operator's ConfigMap. The key "global" and the keys of modules contain YAML. A
 // key with the suffix Enabled contains "true" or "false". A key with the suffix Maintenance contains the state of
-// maintenance mode. If a key is invalid, the error names every invalid key and its correction. The Config is the zero
-// value in that case, because no part of an invalid ConfigMap may be used. ParseConfig does not check whether a
-// module exists.
+// maintenance mode. If a key is invalid, the error names every invalid key and its correction. If ParseConfig returns
+// an error, the Config is the zero value, because no part of an invalid ConfigMap may be used. ParseConfig does not
+// check whether a module exists.
 func ParseConfig(data map[string]string) (Config, error) {
 	config := Config{Sections: Values{}, Flags: map[string]bool{}}
 	var wrong []error
@@ -103,11 +103,11 @@ func parseSection(c *Config, key, text string) error {
 		tree.Kind(section), Flag(key))
 }
 
-// NoReconciliation is the only state of maintenance mode.
+// NoReconciliation is the value of a Maintenance key that puts a module in maintenance mode.
 const NoReconciliation = "NoResourceReconciliation"
 
 func parseMaintenance(c *Config, key, text string) error {
-	state, _, _ := decodeYAML([]byte(text)) // isMaintenance has already decoded the same text
+	state, _, _ := decodeYAML([]byte(text)) // the error is nil, because isMaintenance has already decoded this text
 	word, _ := state.(string)
 	switch {
 	case state == nil || state == "" || strings.EqualFold(word, "Managed"):
@@ -122,8 +122,8 @@ func parseMaintenance(c *Config, key, text string) error {
 	return nil
 }
 
-// isMaintenance reports whether text can be a state of maintenance mode. If text is a map or a list, it is the
-// section of a module whose name ends in -maintenance.
+// isMaintenance reports whether text can be a state of maintenance mode. If text is a map or a list, the key is not a
+// Maintenance key, but the section of a module whose name ends in "-maintenance".
 func isMaintenance(text string) bool {
 	v, _, err := decodeYAML([]byte(text))
 	switch v.(type) {
@@ -134,8 +134,9 @@ func isMaintenance(text string) bool {
 	}
 }
 
-// checkKey returns an error if no module name corresponds to the key of a section. suffix is the rest of the
-// ConfigMap key, such as Enabled, for the hint in the error.
+// checkKey returns an error if key cannot be the key of a module's section or of the global section, because no name
+// corresponds to it. suffix is the rest of the key in the ConfigMap, such as Enabled, which the hint in the error
+// contains.
 func checkKey(key, suffix string) error {
 	restored := Camel(Kebab(key))
 	if key != "" && restored == key && plain(Kebab(key)) {
@@ -163,12 +164,12 @@ func (c Config) Section(key string) (section any, mentioned bool) {
 type Difference struct {
 	Global bool     // the global section has changed
 	Flags  []string // flags that were set, changed or removed, sorted
-	// Modules has the sorted keys of the modules whose section or maintenance mode has changed.
+	// Modules has the sorted section keys of the modules whose section or maintenance mode has changed.
 	Modules []string
 }
 
-// Diff returns the changes from c to now. An absent section is treated as empty, because the merged values are the
-// same.
+// Diff returns the changes from c to now. An absent section is treated as an empty one, because the merged values are
+// the same with each.
 func (c Config) Diff(now Config) (Difference, error) {
 	var d Difference
 	either := Values{}
@@ -211,7 +212,7 @@ func (c Config) Diff(now Config) (Difference, error) {
 	return d, nil
 }
 
-// orEmpty returns section. If section is nil, it returns an empty one.
+// orEmpty returns section, or an empty map if section is nil.
 func orEmpty(section any) any {
 	if section == nil {
 		return map[string]any{}
@@ -222,7 +223,8 @@ func orEmpty(section any) any {
 // FormatSection returns a section as YAML text for the ConfigMap. ParseConfig parses it to the same
 // section.
 func FormatSection(section any) (string, error) {
-	// The detour over the canonical text removes types for which the encoder panics.
+	// The section is encoded as canonical text and decoded again, because the YAML encoder panics for some other
+	// types.
 	text, err := Canonical(orEmpty(section))
 	if err != nil {
 		return "", err

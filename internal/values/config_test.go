@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// config parses the data of a ConfigMap. Invalid data fails the test.
+// config parses the data of a ConfigMap. If the data is invalid, it fails the test.
 func config(t testing.TB, data map[string]string) values.Config {
 	t.Helper()
 	c, err := values.ParseConfig(data)

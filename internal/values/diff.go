@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// A Change is a changed value at a path. A value is a scalar, a list or an empty map.
+// A Change describes a changed value of a section. A value is a scalar, a list or an empty map.
 type Change struct {
-	// Path is the JSON pointer of the value. It begins with the key of the section.
+	// Path is the JSON pointer of the value. The path begins with the key of the section.
 	Path string
-	// Old and New are the values. Removed is set if there is no new value. Added is set if there was no old value.
+	// Old and New are the values before and after the change. Added is true if there was no old value. Removed is
+	// true if there is no new value.
 	Old, New       any
 	Added, Removed bool
 }
 
-// Diff returns the changes from one state of the section with this key to another, by path.
+// Diff returns the changes from before to after, which are two states of the section with this key. They are sorted
+// by path.
 func Diff(key string, before, after any) (changes []Change, err error) {
 	path := "/" + escape.Replace(key)
 	old, now := leaves(path, orEmpty(before)), leaves(path, orEmpty(after))

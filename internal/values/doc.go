@@ -3,17 +3,18 @@
 //
 // The terms:
 //
-//   - A section is the settings of one module, or the global ones. Its key is "global", or the module's
-//     name in camelCase (Camel).
-//   - Values is a document of sections: key → section.
-//   - A flag is the key of a section followed by "Enabled". It enables or disables the module.
-//   - A File has the sections and flags of one values.yaml, a Config those of the ConfigMap.
-//   - An Op is one operation of a JSON patch that a hook wrote. Saved is a stored Op with its hook. An
-//     EnabledOverride is a flag that a hook set.
-//   - Layers are files, ConfigMap and saved operations, lowest first, with the defaults of the sections'
-//     schemas between them. They compose and validate the documents that hooks and Helm read.
+//   - A section contains the settings of one module, or the global settings. Its key is the module's name in
+//     camelCase (Camel), or "global".
+//   - Values is a document that maps keys to sections.
+//   - A flag is the key of a section followed by "Enabled". The value of the flag enables or disables the module.
+//   - A File has the sections and flags of one values.yaml. A Config has the sections and flags of the ConfigMap.
+//   - An Op is one operation of a JSON patch that a hook wrote. Saved is a stored Op with the name of its hook. An
+//     EnabledOverride is a value that a hook has set for a flag.
+//   - Layers are the values files, the ConfigMap and the saved operations, with the defaults of the sections' schemas
+//     between them. A later layer overrides the earlier ones. Methods of Layers compose and validate the documents
+//     that hooks and Helm read.
 //
-// All functions are pure, except ReadFile. No result shares a map or a slice with an argument, unless
-// the function says so. Errors name keys and paths. They never quote settings, which can be secrets, but
-// may quote the value of a flag.
+// All functions are pure, except ReadFile. A result shares maps or slices with an argument only if the comment of the
+// function says so. Errors name keys and paths. They may quote the value of a flag, but never settings, which can be
+// secrets.
 package values

@@ -12,8 +12,8 @@ import (
 // A Layer is one of the sources from which values are merged.
 type Layer string
 
-// These are the layers, from low to high. There is another layer of defaults between ConfigMap and hooks: the
-// defaults for the ConfigMap are below the ConfigMap, and the defaults for values are above it.
+// These are the layers, from low to high. DefaultLayer is used twice: the defaults from config-values.yaml are below
+// the ConfigMap, and the defaults from the schema values.yaml are between the ConfigMap and hooks.
 const (
 	FileLayer      Layer = "file"
 	DefaultLayer   Layer = "default"
@@ -27,17 +27,17 @@ type Part struct {
 	Section any
 }
 
-// LayerValue is the value that one layer sets at one path. A value is a scalar, a list or an empty map.
+// LayerValue is a value that one layer sets at one path. A value is a scalar, a list or an empty map.
 type LayerValue struct {
-	// Path is the JSON pointer (RFC 6901) of the value. It begins with the key of the section.
+	// Path is the JSON pointer (RFC 6901) of the value. The path begins with the key of the section.
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
-	// Removed is set if the layer removes the value, or replaces a map that contains it.
+	// Removed is true if the layer removes the value, or replaces a map that contains the value.
 	Removed bool `json:"removed,omitempty"`
-	// Overridden is set if a higher layer also sets or removes the value.
+	// Overridden is true if a higher layer also sets or removes the value.
 	Overridden bool  `json:"overridden,omitempty"`
 	Layer      Layer `json:"layer"`
-	// By is the path of the values file, the path of the schema file with the default, or the name of the hook. It is
+	// By is the path of the values file, the path of the schema file with the default, or the name of the hook. By is
 	// empty for the ConfigMap.
 	By string `json:"by,omitempty"`
 	Origin
@@ -61,8 +61,8 @@ func (l Layers) Explain(key string) []LayerValue {
 	return e.all()
 }
 
-// Since returns the time of the last change of each value of a section, by path. Values for which no time is known
-// are left out.
+// Since returns the time of the last change of each value that is in force in a section, by path. Values for which no
+// time is known are left out.
 func (l Layers) Since(key string) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, said := range l.Explain(key) {
@@ -73,7 +73,7 @@ func (l Layers) Since(key string) map[string]time.Time {
 	return since
 }
 
-// files returns the sections with this key, from low to high.
+// files returns the sections with this key in values files, from low to high precedence.
 func (l Layers) files(key string) []Part {
 	if parts := l.Files[key]; parts != nil {
 		return parts
@@ -84,23 +84,23 @@ func (l Layers) files(key string) []Part {
 	return nil
 }
 
-// An explanation applies the layers of a section one after another, and records the values of each.
+// An explanation applies the layers of a section one after another, and records the values that each layer sets.
 type explanation struct {
 	key     string
-	section any                     // the section after the layers so far
-	said    map[string][]LayerValue // by path, the lowest layer first
+	section any                     // the result of the layers that have been applied
+	said    map[string][]LayerValue // recorded values by path; of one path, the value of the lowest layer is first
 }
 
-// merge merges a layer over the section.
+// merge merges layer, which is the section in a values file or the ConfigMap, over e.section, and records its values.
 func (e *explanation) merge(layer any, by LayerValue) {
 	merged := Merge(Values{e.key: e.section}, Values{e.key: layer})
 	own := leaves(e.pointer(), layer)
 	e.next(merged[e.key], func(path string) (LayerValue, bool) { _, says := own[path]; return by, says }, by)
 }
 
-// next records the changes from e.section to section, which is the result of the next layer. For paths that the layer
-// sets, says returns the origin; such a value is recorded even if it is unchanged. by is the origin of all other
-// changed values.
+// next records the changes from e.section to section, which is the result of the next layer. For a path that the
+// layer sets explicitly, says returns the origin of the value; this value is recorded even if it is unchanged. by is
+// the origin of all other changed values.
 func (e *explanation) next(section any, says func(path string) (LayerValue, bool), by LayerValue) {
 	before, after := leaves(e.pointer(), e.section), leaves(e.pointer(), section)
 	for path, value := range after {
@@ -121,7 +121,7 @@ func (e *explanation) next(section any, says func(path string) (LayerValue, bool
 			continue
 		}
 		if has(section, segments(path)[1:]) {
-			delete(e.said, path) // an empty map has received keys
+			delete(e.said, path) // the value was an empty map, to which the layer adds keys
 			continue
 		}
 		said := by
@@ -136,11 +136,11 @@ func (e *explanation) next(section any, says func(path string) (LayerValue, bool
 	e.section = section
 }
 
-// patch merges the saved patches of hooks over the section.
+// patch applies the saved operations of hooks to e.section, and records their values.
 func (e *explanation) patch(saved []Saved) {
 	merged, skipped := Replay(Values{e.key: e.section}, saved)
 	at := map[string]Saved{}    // by path
-	below := map[string]Saved{} // the last one below a path
+	below := map[string]Saved{} // the last operation below each path
 	for _, s := range saved {
 		if slices.ContainsFunc(skipped, func(other Skipped) bool { return other.same(s) }) {
 			continue
@@ -151,7 +151,7 @@ func (e *explanation) patch(saved []Saved) {
 		}
 	}
 	e.next(orEmpty(merged[e.key]), func(path string) (LayerValue, bool) {
-		by, isBelow := below[path] // the operation is below path, which is a list or a removed map
+		by, isBelow := below[path] // isBelow is true if an operation changes a part of the value at path
 		for p := path; !isBelow && p != ""; p = parent(p) {
 			if s, is := at[p]; is {
 				return valueOf(s), true
@@ -175,16 +175,16 @@ func (e *explanation) all() []LayerValue {
 	return out
 }
 
-// pointer returns the JSON pointer of the section.
+// pointer returns the JSON pointer of the explained section.
 func (e *explanation) pointer() string { return "/" + escape.Replace(e.key) }
 
 // escape escapes a name for a JSON pointer.
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// parent returns the path of the parent of path. The parent of the section is "".
+// parent returns path without its last name. The parent of a section is "".
 func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
-// leaves returns the values in v by path. v is the value at path.
+// leaves returns the scalars, lists and empty maps in v by path. path is the path of v itself.
 func leaves(path string, v any) map[string]any {
 	out := map[string]any{}
 	var visit func(path string, v any)
@@ -215,8 +215,8 @@ func has(v any, names []string) bool {
 	return true
 }
 
-// Below returns the values at path or below it. path is a JSON pointer, or names separated by dots, as in Helm. It
-// may omit key, the key of the section.
+// Below returns those of said whose path is path or below it. The argument path is a JSON pointer, or names separated
+// by dots, as in Helm. It may omit key, which is the key of the section.
 func Below(said []LayerValue, key, path string) []LayerValue {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")
@@ -236,7 +236,7 @@ func Below(said []LayerValue, key, path string) []LayerValue {
 	return below("/" + escape.Replace(key) + path)
 }
 
-// Source returns the name of the layer for people.
+// Source returns a text for people that says in which layer the value was set, and by what.
 func (s *LayerValue) Source() string {
 	switch s.Layer {
 	case FileLayer:

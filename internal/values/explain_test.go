@@ -13,7 +13,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// explainedValues returns layers of section web. Each value is set by another combination of layers.
+// explainedValues returns layers of the section "web". Each value is set by a different combination of layers.
 func explainedValues(t *testing.T) values.Layers {
 	t.Helper()
 	section := func(text string) (v any) {
@@ -112,7 +112,7 @@ func TestExplainedValuesAreTheMergedOnes(t *testing.T) {
 	}
 }
 
-// put sets the value at the position with these names of a JSON pointer.
+// put sets the value in the map into whose JSON pointer has these names.
 func put(into map[string]any, names []string, value any) {
 	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(names[0])
 	if len(names) == 1 {

@@ -11,18 +11,18 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// File is the content of the values.yaml of a directory of modules or of a module. If the file does not exist, it is
-// empty.
+// File is the content of the values.yaml of a directory of modules or of a module. If the file does not exist, only
+// Path is set.
 type File struct {
 	// Path is the path of the file, even if the file does not exist.
 	Path string
-	// Sections has the sections of the file, by key. Each section is a map; an empty section is an empty map.
+	// Sections has the sections of the file, by key. Each section is a map. A key without a value is an empty map.
 	Sections Values
 	// Flags has the values of the enabled flags in the file, by flag.
 	Flags map[string]bool
 	// Bad has the errors of keys that are neither a section nor a flag, by key. An error affects only the module with
-	// this key. If there is no such module, the key may belong to the chart, because the values file of a module is
-	// also that of its chart.
+	// this key. If no module has this key, the key may belong to the chart, because the values file of a module is
+	// also the values file of its chart.
 	Bad map[string]error
 }
 
@@ -45,8 +45,8 @@ func ReadFile(path string) (File, error) {
 	return ParseFile(path, text)
 }
 
-// ParseFile parses the text of a values.yaml; path is used only in errors. An empty text has no
-// values. Any other text that is not a YAML map is an error.
+// ParseFile parses the text of a values.yaml; path is used only in errors. For an empty text, ParseFile returns a
+// File without values. Any other text must be a YAML map.
 func ParseFile(path string, text []byte) (File, error) {
 	decoded, line, err := decodeYAML(text)
 	if err != nil {
@@ -68,8 +68,8 @@ func ParseFile(path string, text []byte) (File, error) {
 	return file, nil
 }
 
-// add adds one key to the sections or flags. If v is a map, the key is a section. Otherwise a key that ends in
-// Enabled is a flag.
+// add adds one key of the file to the sections or flags. If v is a map, the key is the key of a section. Otherwise a
+// key that ends in "Enabled" is a flag.
 func (f *File) add(key string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -97,7 +97,7 @@ func (f *File) add(key string, v any) error {
 	return fmt.Errorf("is %s: a section must be a map, settings indented under the key", tree.Kind(v))
 }
 
-// at adds the file and the line to an error. Line 0 means that the line is unknown.
+// at returns err with the file and the line in front. Line 0 means that the line is unknown.
 func at(path string, line int, err error) error {
 	if line > 0 {
 		return fmt.Errorf("%s:%d: %w", path, line, err)

@@ -11,12 +11,13 @@ import (
 type Layers struct {
 	// Static has the merged sections of the values files.
 	Static Values
-	// Files has the sections from which Static was merged, by key, from low to high. Only Explain needs them.
+	// Files has the sections from which Static was merged, by key, from low to high precedence. Only Explain needs
+	// them.
 	Files map[string][]Part
 	// Config is the content of the ConfigMap.
 	Config Config
-	// ConfigAt has the time of the last change of each section of Config, by key, as far as that is known. Only
-	// Explain needs it.
+	// ConfigAt has the time of the last change of each section of Config, by key, if this time is known. Only Explain
+	// needs it.
 	ConfigAt map[string]time.Time
 	// Saved has the saved operations of hooks, by the key of the section.
 	Saved map[string][]Saved
@@ -31,8 +32,8 @@ func (l Layers) Section(key string) (section any, skipped []Skipped) {
 	return orEmpty(merged[key]), skipped
 }
 
-// NoOp returns the paths of the saved remove operations without effect: nothing is at that path in the lower layers
-// and after the operations before.
+// NoOp returns the paths of the saved remove operations of a section that have no effect, because neither the lower
+// layers nor the earlier operations set a value at the path.
 func (l Layers) NoOp(key string) []string { return NoOp(l.unpatched(key), l.Saved[key]) }
 
 // unpatched returns a document with only the section with this key, merged from all layers except the patches of
@@ -54,7 +55,7 @@ func (l Layers) configured(key string) Values {
 	return Merge(low, Values{key: config})
 }
 
-// schemas returns the schemas of a section, or an empty set if there are none.
+// schemas returns the schemas of the section with this key, or an empty set if it has none.
 func (l Layers) schemas(key string) *schema.Set {
 	if set := l.Schemas[key]; set != nil {
 		return set
@@ -62,7 +63,7 @@ func (l Layers) schemas(key string) *schema.Set {
 	return &schema.Set{}
 }
 
-// withDefaults returns a section with the defaults of a schema. If s is nil, it returns the section unchanged.
+// withDefaults returns section with the defaults of schema s. If s is nil, it returns section unchanged.
 func withDefaults(s *schema.Schema, section any) any {
 	if s == nil {
 		return section
@@ -101,9 +102,9 @@ func (l Layers) HookValues(key string, enabled []string) (Values, []Skipped) {
 	return document, skipped
 }
 
-// HelmValues returns the document of HookValues in the form in which Helm reads a values file:
-// every number is a float64. Templates print and compare float64 numbers differently from integers,
-// so existing charts render as before.
+// HelmValues returns the document of HookValues in the form in which Helm reads a values file: every number is a
+// float64. Templates print and compare float64 numbers differently from integers. So existing charts render with the
+// same results as in addon-operator.
 func (l Layers) HelmValues(key string, enabled []string) (map[string]any, []Skipped) {
 	document, skipped := l.HookValues(key, enabled)
 	for section, under := range document {
@@ -112,7 +113,7 @@ func (l Layers) HelmValues(key string, enabled []string) (map[string]any, []Skip
 	return document, skipped
 }
 
-// floats converts whole numbers in v to float64, in place.
+// floats converts whole numbers in v to float64. It modifies the maps and lists in v.
 func floats(v any) any {
 	switch v := v.(type) {
 	case int64:

@@ -10,7 +10,8 @@ import (
 // Global is the key of the global section. No module can have this name.
 const Global = "global"
 
-// A key with one of these suffixes is not a section. The rest of such a key is the key of a module's section.
+// A key of the ConfigMap or of a values file with one of these suffixes does not contain a section. The key without
+// the suffix is the key of a module's section.
 const (
 	enabledSuffix     = "Enabled"
 	maintenanceSuffix = "Maintenance"
@@ -19,7 +20,7 @@ const (
 // Flag returns the key of a module's enabled flag. key is the key of the module's section.
 func Flag(key string) string { return key + enabledSuffix }
 
-// Camel returns the key of a module's section: its kebab-case name in camelCase.
+// Camel returns the key of the section of the module called name: the kebab-case name in camelCase.
 func Camel(name string) string {
 	var key strings.Builder
 	for i, word := range words(name) {
@@ -40,8 +41,8 @@ func Kebab(key string) string {
 }
 
 // CheckName returns an error if a module cannot have this name. The error has a hint for renaming. A valid name
-// consists of small letters, digits and dashes, and can be restored from the key of its section. That key must not
-// have another meaning.
+// consists of lower-case letters, digits and dashes, and can be restored from the key of the module's section. This
+// key must not have another meaning.
 func CheckName(name string) error {
 	key := Camel(name)
 	switch {
@@ -56,14 +57,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// plain reports whether a name consists of small letters, digits and dashes.
+// plain reports whether a name consists of lower-case letters, digits and dashes.
 func plain(name string) bool {
 	return strings.IndexFunc(name, func(r rune) bool {
 		return r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}) < 0
 }
 
-// renameHint returns a hint for a valid name.
+// renameHint returns a hint for an error text: a valid name similar to name, or the rules for valid names.
 func renameHint(name string) string {
 	likely := Kebab(Camel(name))
 	if likely == "" || likely == name || CheckName(likely) != nil {
@@ -73,9 +74,9 @@ func renameHint(name string) string {
 }
 
 // words splits a name in kebab-case or camelCase. A word ends before a dash, underscore, dot or space, and before a
-// capital that follows a small letter or a digit. Of several capitals before a small letter, the last one begins a
-// word. A digit does not begin a word. So "a1" and "a-1" have the same key, and only "a1" can be restored from the
-// key.
+// capital that follows a lower-case letter or a digit. If several capitals are followed by a lower-case letter, the
+// last capital begins a word. A digit does not begin a word. So modules named "a1" and "a-1" would have the same key,
+// and only the name "a1" can be restored from this key.
 func words(name string) []string {
 	var (
 		found []string

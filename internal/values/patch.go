@@ -13,28 +13,28 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// These are the operations that a hook may write. The HOOKS document of addon-operator describes add and remove.
-// Existing hooks also use test.
+// The operations that a hook may write. The HOOKS document of addon-operator describes "add" and "remove". Existing
+// hooks also use "test".
 const (
 	opAdd    = "add"
 	opRemove = "remove"
 	opTest   = "test"
 )
 
-// Op is one operation of a JSON patch (RFC 6902). Its path begins with the key of
-// a section. An add without a value adds null.
+// Op is one operation of a JSON patch (RFC 6902). Its path begins with the key of a section. An operation "add"
+// without a value adds null.
 type Op struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// String names the operation without its value, which can be a secret.
+// String returns the operation and its path, without its value, which can be a secret.
 func (o Op) String() string { return o.Op + " " + o.Path }
 
 // ParsePatch parses the patch file of a hook. The file is a sequence of JSON documents, and each document is an
-// operation or an array of operations. For an empty file, there are no operations. Fields other than op, path and
-// value are ignored.
+// operation or an array of operations. For an empty file, ParsePatch returns no operations. Fields other than op,
+// path and value are ignored.
 func ParsePatch(text []byte) ([]Op, error) {
 	var ops []Op
 	n := 0
@@ -52,7 +52,7 @@ func ParsePatch(text []byte) ([]Op, error) {
 	return ops, nil
 }
 
-// parseDocument parses one operation, or an array of them.
+// parseDocument parses a document that is one operation or an array of operations.
 func parseDocument(document json.RawMessage) ([]Op, error) {
 	elements := []json.RawMessage{document}
 	if document[0] == '[' {
@@ -72,7 +72,8 @@ func parseDocument(document json.RawMessage) ([]Op, error) {
 	return ops, nil
 }
 
-// parseOp parses one operation, and validates it as far as that is possible without the values.
+// parseOp parses one operation, and validates it as far as this is possible without the values to which it is
+// applied.
 func parseOp(text json.RawMessage) (Op, error) {
 	var fields map[string]json.RawMessage
 	if text[0] != '{' || json.Unmarshal(text, &fields) != nil {
@@ -102,7 +103,7 @@ func parseOp(text json.RawMessage) (Op, error) {
 	return op, nil
 }
 
-// compact returns the value of an operation as its Canonical text.
+// compact returns the [Canonical] text of the value of an operation.
 func compact(value json.RawMessage) (json.RawMessage, error) {
 	decoded, err := decodeValue(value)
 	if err != nil {
@@ -122,20 +123,23 @@ func decodeValue(value json.RawMessage) (v any, err error) {
 	return v, nil
 }
 
-// A Patch is the content of one patch file of a hook, split by the part that the operations address.
+// A Patch contains the operations of one patch file of a hook, split into those on the hook's own section, on global
+// values, and on flags.
 type Patch struct {
 	// Own has the operations on the hook's own section: the section of its module or, for a global hook, the global
 	// section.
 	Own []Op
-	// Global has the operations below the global section, if the hook belongs to a module.
+	// Global has the operations of a module's hook on values in the global section. It is empty for a global hook,
+	// whose own section is the global one.
 	Global []Op
-	// Flags has the last value that a global hook has written for each flag. A nil value removes the flag.
+	// Flags has the last value that a global hook has written for each flag. A nil value means that the hook removes
+	// the flag.
 	Flags map[string]*bool
 }
 
-// Split splits the operations of a hook by the part that they address, and checks that the hook may change that part.
-// own is the key of the hook's own section; for a global hook, it is Global. A hook of a module may also change
-// values below the global section. A global hook may also set flags to true or false, and remove flags.
+// Split splits the operations of a hook by what they change, and returns an error if the hook must not change it. own
+// is the key of the hook's own section; for a global hook, it is Global. A hook of a module may also change values
+// below the global section. A global hook may also set flags to true or false, and remove flags.
 func Split(ops []Op, own string) (Patch, error) {
 	var p Patch
 	for _, op := range ops {
@@ -165,7 +169,8 @@ func Split(ops []Op, own string) (Patch, error) {
 // isFlag reports whether key is the key of a flag, such as someModuleEnabled.
 func isFlag(key string) bool { return strings.HasSuffix(key, enabledSuffix) && key != enabledSuffix }
 
-// foreignSection returns the error for an operation of a module's hook on root. own is the section of the module.
+// foreignSection returns the error for an operation of a module's hook on a section or flag, root, that the hook must
+// not change. own is the key of the module's section.
 func foreignSection(op Op, own, root string) error {
 	switch {
 	case root == Global:
@@ -191,7 +196,7 @@ func flagOf(op Op, root, below string) (*bool, error) {
 }
 
 // SplitConfig is like [Split], for a patch of the ConfigMap. In the ConfigMap, a hook of a module can change only the
-// section of its module, and a flag must belong to a valid module name.
+// section of its module, and a global hook can set only flags that belong to a valid module name.
 func SplitConfig(ops []Op, own string) (Patch, error) {
 	p, err := Split(ops, own)
 	if err != nil {

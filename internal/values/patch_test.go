@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// patch parses the text of a patch file. Invalid text fails the test.
+// patch parses the text of a patch file. If the text is invalid, it fails the test.
 func patch(t testing.TB, text string) []values.Op {
 	t.Helper()
 	ops, err := values.ParsePatch([]byte(text))

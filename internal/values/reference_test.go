@@ -13,9 +13,9 @@ import (
 	"addon-operator/internal/values"
 )
 
-// TestHooksAddBelowTheParentThatWritingHooksDeclares follows the instructions of the page for authors of hooks, for a
-// module without schemas and for a module with schemas. The schemas reject the declaration for modules without
-// schemas.
+// TestHooksAddBelowTheParentThatWritingHooksDeclares follows the instructions of the page for authors of hooks: they
+// declare the parent of a value in values.yaml, or in openapi/values.yaml if the module has schemas. The test also
+// checks that schemas reject a parent that is declared only in values.yaml.
 func TestHooksAddBelowTheParentThatWritingHooksDeclares(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/writing-hooks.md")
@@ -82,7 +82,7 @@ func TestTheConfigMapOfWritingModulesIsValid(t *testing.T) {
 // page is the reference page about values and schemas.
 const page = "../../docs/reference/values-and-schemas.md"
 
-// block returns the code block of a page that begins with a comment with this name.
+// block returns the code block of a page whose first line is a comment with this name.
 func block(t *testing.T, text, name string) []byte {
 	t.Helper()
 	_, rest, found := strings.Cut(text, " "+name+"\n")

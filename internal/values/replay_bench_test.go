@@ -33,8 +33,8 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkReplayByLibrary measures an implementation of Replay with evanphx/json-patch. There each operation must be
-// a separate patch, because operations that cannot be applied are skipped.
+// BenchmarkReplayByLibrary measures an implementation of Replay with evanphx/json-patch. In that implementation each
+// operation is a separate patch, because operations that cannot be applied must be skipped.
 func BenchmarkReplayByLibrary(b *testing.B) {
 	base, saved := savedPatches()
 	for b.Loop() {

@@ -12,13 +12,12 @@ import (
 // applied whenever the values of the section are merged.
 type Saved struct {
 	Op
-	// Hook is the name of the last hook that wrote the operation, as passed by the caller.
+	// Hook is the name of the last hook that wrote the operation, as passed to [MergePatches].
 	Hook string `json:"hook"`
 	Origin
 }
 
-// An Origin has the time of a write by a hook. It also tells whether the code of the hook has changed after the
-// write.
+// An Origin says when a hook wrote an operation or a flag, and whether the code of the hook has changed since.
 type Origin struct {
 	// At is the time at which the hook first wrote the operation or flag in its current form.
 	At time.Time `json:"at,omitzero"`
@@ -27,14 +26,14 @@ type Origin struct {
 	Outdated bool `json:"outdated,omitempty"`
 }
 
-// MergePatches returns the saved operations of a section, with the operations of a hook added. Of each path, only the
-// last operation is kept. An operation replaces all saved operations below its path. Tests are not saved. The result
-// is sorted by path, so that Replay applies the operation on a parent before those on its children. Elements of a
-// list have no stable names. So an element that was appended twice is saved once, and an index can mean another
-// element after the list has changed in a lower layer.
+// MergePatches returns the saved operations of a section, with the operations of a hook added. For each path, only
+// the last operation is kept. An operation replaces all saved operations at and below its path. Operations "test" are
+// not saved. The result is sorted by path, so that Replay applies an operation on a parent before the operations on
+// its children. Elements of a list have no stable names. So an element that a hook has appended twice is saved once.
+// And if the list changes in a lower layer, the index in a saved operation can mean another element.
 func MergePatches(saved []Saved, ops []Op, hook string) []Saved {
 	merged := make([]Saved, 0, len(saved)+len(ops))
-	later := make(map[string]bool, len(ops)) // set of the paths of later operations
+	later := make(map[string]bool, len(ops)) // the paths of operations after the current one
 	for _, op := range slices.Backward(ops) {
 		if op.Op == opTest {
 			continue
@@ -63,8 +62,8 @@ func covered(paths map[string]bool, path string) bool {
 	return paths[path]
 }
 
-// Dated sets the time of the operations in merged, which MergePatches has made from before. Unchanged operations keep
-// their time; the others get at.
+// Dated sets the time of each operation in merged, which MergePatches has returned for the saved operations before.
+// Unchanged operations keep their time; all others get the time at.
 func Dated(merged, before []Saved, at time.Time) []Saved {
 	for i, s := range merged {
 		if old, found := slices.BinarySearchFunc(before, s, bySavedPath); found && before[old].same(s) {
@@ -90,8 +89,8 @@ type Skipped struct {
 }
 
 // Replay applies the saved operations to a copy of base. An operation can fail, because base may have changed after
-// it was saved. A failed operation is skipped. It is returned as Skipped, except a remove, which has nothing to do in
-// that case.
+// the operation was saved. A failed operation is skipped, and returned as Skipped. A failed operation "remove" is not
+// returned, because there is nothing to remove.
 func Replay(base Values, saved []Saved) (Values, []Skipped) {
 	var skipped []Skipped
 	replayed := Merge(base)
@@ -103,7 +102,8 @@ func Replay(base Values, saved []Saved) (Values, []Skipped) {
 	return replayed, skipped
 }
 
-// NoOp returns the paths of the saved remove operations that have no effect when all operations are applied to base.
+// NoOp returns the paths of the saved "remove" operations that have no effect when all saved operations are applied
+// to base in order.
 func NoOp(base Values, saved []Saved) (paths []string) {
 	replayed := Merge(base)
 	for _, s := range saved {
@@ -130,8 +130,8 @@ type EnabledOverride struct {
 	Origin
 }
 
-// MergeEnabledOverrides returns the overrides after a hook has set or removed some of them, by flag. want has the
-// flags of the hook in the form that Split returns. A hook replaces or removes overrides of other hooks, too.
+// MergeEnabledOverrides returns overrides with the changes of a hook. The maps are by flag. want has the flags that
+// the hook sets or removes, as [Patch.Flags]. A hook can also replace or remove overrides of other hooks.
 func MergeEnabledOverrides(overrides map[string]EnabledOverride, want map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
 	merged := make(map[string]EnabledOverride, len(overrides)+len(want))
 	maps.Copy(merged, overrides)

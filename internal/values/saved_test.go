@@ -14,7 +14,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// brief returns saved operations as "op path value hook".
+// brief returns each saved operation as the text "op path value hook".
 func brief(saved []values.Saved) []string {
 	var lines []string
 	for _, s := range saved {

@@ -13,9 +13,9 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Values is a document of sections by key, or any other JSON object. It consists of nil, bool,
-// string, int64, float64, []any and map[string]any. As in unstructured Kubernetes objects, a number
-// is an int64 if it is written as an integer that fits, and a float64 otherwise.
+// Values is a document that maps keys to sections, or any other JSON object. It consists of nil, bool, string, int64,
+// float64, []any and map[string]any. As in unstructured Kubernetes objects, a number is an int64 if it is written as
+// an integer that fits, and a float64 otherwise.
 type Values map[string]any
 
 // UnmarshalJSON decodes a JSON object and keeps integers exact. encoding/json alone would round integers above 2^53.
@@ -28,9 +28,10 @@ func (v *Values) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Merge returns the merged layers, lowest first. Maps are merged key by key at every depth. A list, a scalar or an
-// explicit null replaces the lower value. Layers are merged from left to right. The order matters if a middle layer
-// replaces a map by another type: merging the upper two layers first would give another result.
+// Merge returns the merged layers. The first layer is the lowest. Maps are merged key by key at every depth. A list,
+// a scalar or an explicit null replaces the value of a lower layer. Layers are merged one by one, beginning with the
+// lowest. This order matters if a middle layer replaces a map by another type: merging the two upper layers first
+// would lead to another result.
 func Merge(layers ...Values) Values {
 	merged := map[string]any{}
 	for _, layer := range layers {
@@ -39,7 +40,7 @@ func Merge(layers ...Values) Values {
 	return merged
 }
 
-// mergeInto merges high into low. low must not share maps with a document that is in use.
+// mergeInto merges high into low, which it modifies. So low must not share maps with other documents.
 func mergeInto(low, high map[string]any) {
 	for key, above := range high {
 		below, isMap := asMap(low[key])
@@ -52,7 +53,7 @@ func mergeInto(low, high map[string]any) {
 	}
 }
 
-// asMap returns v as a plain map, if v is a JSON object.
+// asMap returns v as a map[string]any, and whether v is a JSON object.
 func asMap(v any) (map[string]any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -64,7 +65,8 @@ func asMap(v any) (map[string]any, bool) {
 	}
 }
 
-// clone returns a copy of v that shares no map or list with v. All objects in the copy are plain maps.
+// clone returns a copy of v that shares no map or list with v. All JSON objects in the copy have the type
+// map[string]any.
 func clone(v any) any {
 	if m, ok := asMap(v); ok {
 		copied := make(map[string]any, len(m))
@@ -93,7 +95,7 @@ func Canonical(v any) ([]byte, error) {
 	return text, nil
 }
 
-// Checksum returns 32 hexadecimal digits derived from the Canonical text of v. v can be nil, for an absent section.
+// Checksum returns 32 hexadecimal digits derived from the Canonical text of v. For an absent section, v is nil.
 func Checksum(v any) (string, error) {
 	text, err := Canonical(v)
 	if err != nil {
@@ -116,9 +118,9 @@ func Changed(before, after any) (bool, error) {
 	return string(old) != string(now), nil
 }
 
-// decodeYAML decodes a YAML text as Values. Keys that YAML 1.1 treats as booleans (y, n, on, off, yes, no) become
-// "true" and "false", as everywhere in Kubernetes and Helm. If there is an error, line is the line of the error, or 0
-// if that is unknown.
+// decodeYAML decodes a YAML text to the types that [Values] consists of. Keys that YAML 1.1 treats as booleans (y, n,
+// on, off, yes, no) become "true" and "false", as everywhere in Kubernetes and Helm. If decodeYAML returns an error,
+// line is the line of the error, or 0 if the line is unknown.
 func decodeYAML(text []byte) (v any, line int, err error) {
 	v, err = tree.FirstYAML(text)
 	if syntax := (*tree.SyntaxError)(nil); errors.As(err, &syntax) {

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// doc decodes a JSON object. Invalid JSON fails the test.
+// doc decodes a JSON object. If the text is not a JSON object, it fails the test.
 func doc(t testing.TB, text string) values.Values {
 	t.Helper()
 	var v values.Values
@@ -31,7 +31,7 @@ func canonical(t rapid.TB, v any) string {
 	return string(text)
 }
 
-// scalars generates the leaves of documents.
+// scalars generates random scalars.
 func scalars() *rapid.Generator[any] {
 	return rapid.OneOf(
 		rapid.Just[any](nil),
@@ -45,7 +45,7 @@ func scalars() *rapid.Generator[any] {
 	)
 }
 
-// names has few values, so that generated documents have common keys.
+// names generates only a few different keys, so that generated documents have common keys.
 var names = rapid.SampledFrom([]string{"a", "b", "c", "a/b", "~", "y", "1", ""})
 
 // anything generates any JSON value up to a depth.
@@ -65,8 +65,8 @@ func objects(depth int) *rapid.Generator[values.Values] {
 	return rapid.Map(rapid.MapOfN(names, anything(depth), 0, 4), func(m map[string]any) values.Values { return m })
 }
 
-// regular generates objects in which only the depth decides which values are maps, so that no layer
-// replaces a map by another value.
+// regular generates objects in which all values above a depth are maps, and all values at this
+// depth are not. So in a merge, no layer replaces a map by another type.
 func regular(depth int) *rapid.Generator[values.Values] {
 	under := scalars()
 	if depth > 0 {
@@ -145,7 +145,7 @@ func TestMergeIsAssociativeWhereNoMapIsReplaced(t *testing.T) {
 	})
 }
 
-// scribble changes every map and list reachable from v.
+// scribble changes every map and list in v.
 func scribble(v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -19,50 +19,50 @@ const (
 	Allowed   Result = "allowed"
 	Denied    Result = "denied"
 	Done      Result = "converted" // the objects were converted
-	Refused   Result = "refused"   // the hook did not convert the objects and returned a reason
+	Refused   Result = "refused"   // the hook returned a reason instead of converted objects
 	Failed    Result = "failed"    // the hook failed, or its response is invalid
 	Empty     Result = "empty"     // the hook wrote no response
 	TimedOut  Result = "timeout"   // the API server no longer waits for the response
-	Withdrawn Result = "withdrawn" // the binding is no longer served
-	Broken    Result = "error"     // an error that the hook has not caused
+	Withdrawn Result = "withdrawn" // the binding was removed, so its hook was not called
+	Broken    Result = "error"     // there was an error that the hook did not cause
 )
 
 // Report describes one review.
 type Report struct {
-	// Asked is the binding whose hook was called, or the last one of a chain. It is empty if no
-	// hook was called.
+	// Asked is the binding whose hook was called; for a chain of conversions, the last one that was
+	// called. It is empty if no hook was called.
 	Asked
-	// Answered are the bindings of a chain whose hooks have answered.
+	// Answered are the bindings of a chain of conversions whose hooks have converted the objects.
 	Answered []Asked
 	// Type is the type of the review request.
 	Type hook.Type
-	// UID is the UID of the API server's request.
+	// UID is the UID of the review request, which the API server has set.
 	UID    string
 	Result Result
-	// Message is the message to the sender of the request.
+	// Message is the message to the client whose request is reviewed.
 	Message string
 	// Took is the time from the arrival of the request to the response. Ran is the part of this
 	// time during which hooks ran.
 	Took, Ran time.Duration
-	// Err is the reason why there was no valid response; nil if there was a valid response.
+	// Err says why the hook gave no valid response; it is nil if the response was valid.
 	Err error
 }
 
-// HookFailed is the message to the sender of a request if the hook failed. The output of the hook
-// is only in the operator's log.
+// HookFailed is the message to the client whose request is reviewed if the hook failed. The output
+// of the hook is only in the operator's log.
 const HookFailed = "Hook failed"
 
 const (
-	// conversionWithin is the timeout of the API server for a conversion.
+	// conversionWithin is the time for which the API server waits for a conversion.
 	conversionWithin = 30 * time.Second
-	// margin is subtracted from the timeout of the API server, so that the API server still
-	// receives the timeout error.
+	// margin is the time by which the operator times out before the API server does, so that the
+	// API server still receives the error.
 	margin = 200 * time.Millisecond
 )
 
 // within returns a context that ends shortly before the API server stops waiting for the response
-// to r. The API server waits for the time most, or for the timeout in the request if that is
-// shorter.
+// to r. The API server waits for the time most, or for the timeout in the URL of r if this timeout
+// is shorter.
 func within(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		most = min(most, asked)
@@ -70,7 +70,7 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 	return context.WithTimeoutCause(r.Context(), most-margin, fmt.Errorf("it did not answer within %s", most))
 }
 
-// ask waits until fewer than Options.AtOnce hooks run, and calls the hook of q.
+// ask waits until fewer than Options.AtOnce hooks of webhooks run, and then calls the hook of q.
 func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
 		return Answer{}, fmt.Errorf("hook %s was not asked: %d others %w (--webhook-hooks-at-once)", q.name(), s.options.AtOnce, ErrBusy)
@@ -94,7 +94,8 @@ func (a Asked) name() string {
 // because too many other hooks were running.
 var ErrBusy = errors.New("ran all the time")
 
-// resultOf returns the result of a review that ended with err. If err is nil, the result is good.
+// resultOf returns the result of a review that ended with err. If err is nil, resultOf returns the
+// argument good.
 func resultOf(ctx context.Context, err error, good Result) Result {
 	switch {
 	case err == nil:
@@ -117,8 +118,8 @@ func (s *Server) observe(began time.Time, r Report) {
 	}
 }
 
-// admit responds to an AdmissionReview. If a is nil, the binding was withdrawn, and the request is
-// allowed.
+// admit responds to an AdmissionReview. If a is nil, the binding of the webhook was removed, and
+// admit allows the request.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxAdmission)
@@ -152,7 +153,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 		report.Result, report.Err = Withdrawn, nil
 		answer.Verdict, err = hook.Verdict{Allowed: true}, nil
 	}
-	if report.Result == Failed { // a failed hook denies the request; failurePolicy applies only if no hook could be called
+	if report.Result == Failed { // the request is denied; failurePolicy applies only if no hook could be called
 		report.Message = HookFailed
 		answer.Verdict, err = hook.Verdict{Message: HookFailed}, nil
 	}
@@ -160,8 +161,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	s.observe(began, report)
 }
 
-// convert responds to a ConversionReview for objects of crd, which links convert. If links is nil,
-// the conversions were withdrawn, and only the apiVersion of the objects is changed.
+// convert responds to a ConversionReview for objects of the CustomResourceDefinition crd. The
+// argument links has the conversion steps of its bindings. If links is nil, the bindings were
+// removed, and convert changes only the apiVersion of the objects.
 func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, links []link) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxConversion)
@@ -202,12 +204,12 @@ type converter struct {
 	report Report
 }
 
-// all converts the objects of the review. It groups the objects by version and calls one for each
-// group.
+// all converts the objects of the review. It groups the objects by version and calls the method one
+// for each group.
 func (c *converter) all(ctx context.Context) (hook.Converted, error) {
 	request := c.review.Request
 	out := make([]json.RawMessage, len(request.Objects))
-	places := map[string][]int{} // the indexes of the objects of each version
+	places := map[string][]int{} // indexes in request.Objects by version
 	var versions []string
 	for i, object := range request.Objects {
 		version, err := versionOf(object)
@@ -274,8 +276,8 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	return hook.Converted{Objects: objects}, nil
 }
 
-// withdraw removes the conversions of a binding that is no longer attached. The table will be
-// updated later.
+// withdraw removes the conversions of a binding that was removed during this review. The table of
+// the server does not show the removal yet.
 func (c *converter) withdraw(a Asked) {
 	var others []link
 	for _, l := range c.links {

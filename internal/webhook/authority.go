@@ -20,7 +20,7 @@ import (
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	// text and keyText are the certificate and the key as PEM.
+	// text and keyText are the certificate and the key, encoded as PEM.
 	text, keyText []byte
 }
 
@@ -74,20 +74,21 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 	return &authority{certificate: pair.Leaf, key: key, text: text, keyText: keyText}, nil
 }
 
-// expires returns the end of the CA's validity.
+// expires returns the time at which the CA expires.
 func (a *authority) expires() time.Time { return a.certificate.NotAfter }
 
 // due returns the time at which the next CA must be created: after half of the lifetime. If a is
-// valid longer than lifetime, because the setting was reduced, due returns now.
+// still valid for longer than lifetime, because a was created with a longer lifetime, due returns
+// now.
 func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
 	if a.expires().Sub(now) > lifetime {
-		return now // a was created with a longer lifetime
+		return now
 	}
 	return a.expires().Add(-lifetime / 2)
 }
 
 // pair creates a certificate for hosts, which are names and IP addresses. The certificate is valid
-// as long as the CA.
+// for as long as the CA a.
 func (a *authority) pair(hosts []string) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -123,14 +124,14 @@ func (a *authority) pair(hosts []string) (Pair, error) {
 	}, nil
 }
 
-// An Issuer creates CAs and pairs. It stores the CAs in a Secret, so that clients that trust them
-// also trust the next process. It replaces each CA after half of its lifetime. The fields must be
-// set before Run.
+// An Issuer creates CAs and pairs. It stores the CAs in a Secret, so that the next process uses the
+// same CAs, which clients already trust. It replaces each CA after half of its lifetime. The fields
+// must be set before the call of Run.
 type Issuer struct {
 	Secret Secret
-	// Lifetime is the validity of a CA and of its certificates.
+	// Lifetime is the time for which a new CA and its certificates are valid.
 	Lifetime time.Duration
-	// Hosts are the names and addresses of the server.
+	// Hosts are the host names and IP addresses of the server, which its certificates contain.
 	Hosts []string
 	Clock func() time.Time
 	// Failed is called with each error. The issuer retries the failed step.
@@ -141,7 +142,7 @@ type Issuer struct {
 	used chan struct{}
 }
 
-// Secret stores data in the cluster.
+// A Secret stores data in the cluster. [ClusterSecret] implements it.
 type Secret interface {
 	// Read returns the stored data, or nil if the Secret does not exist.
 	Read(ctx context.Context) (map[string][]byte, error)
@@ -149,23 +150,24 @@ type Secret interface {
 	Write(ctx context.Context, data map[string][]byte) error
 }
 
-// The keys of the Secret: the CA in use, and the next CA if there is one.
+// The keys of the Secret: certificate and key of the CA in use, and those of the next CA if the
+// Secret has one.
 const (
 	secretCA, secretKey         = "ca.crt", "ca.key"
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
 )
 
 // NewRotator returns a certificate rotator for the pairs of the issuer. The rotator calls changed
-// after each change of its bundle.
+// after each change of its bundle of CAs.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
-	// The settle time must be short compared with the lifetime, so that the rotator uses a CA long
+	// The settle time is short compared with the lifetime, so that the rotator uses a new CA long
 	// before the previous CA expires.
 	settle := min(i.Lifetime/10, 30*time.Second)
 	return NewRotator(settle, i.Clock, changed, func(Pair) { signal(i.used) })
 }
 
-// Run offers pairs to rotator until ctx ends. The rotator must be the result of i.NewRotator.
+// Run offers pairs to rotator until ctx ends. The rotator must have been created by i.NewRotator.
 func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	var ca, next *authority
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
@@ -205,7 +207,8 @@ func (i *Issuer) offer(rotator *Rotator, ca *authority) bool {
 	return true
 }
 
-// begin returns the stored CAs that are still valid. If there are none, it creates and stores a CA.
+// begin returns the stored CAs that are still valid. If there are none, it creates a CA and stores
+// it. next is nil if only one CA is valid.
 func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
 	data, err := i.Secret.Read(ctx)
 	if err != nil {
@@ -225,8 +228,8 @@ func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
 	return ca, nil, i.write(ctx, ca, nil)
 }
 
-// kept returns the CA under these keys of the Secret. It returns nil if there is none, or if the CA
-// is invalid or has expired.
+// kept returns the CA whose certificate and key data has under the keys name and key. It returns
+// nil if data has no such CA, or if the CA is invalid or has expired.
 func (i *Issuer) kept(data map[string][]byte, name, key string, now time.Time) *authority {
 	if len(data[name]) == 0 {
 		return nil

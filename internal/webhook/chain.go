@@ -6,14 +6,14 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// link is one conversion step that a binding declares.
+// link is one conversion step, from one version to another, that a binding declares.
 type link struct {
 	Asked
 	hook.Conversion
 	from, to string // GROUP/VERSION
 }
 
-// links returns the conversion steps of the bindings, in their order.
+// links returns the conversion steps of the bindings, in the order of the bindings.
 func links(conversions []Conversion) []link {
 	var all []link
 	for _, c := range conversions {
@@ -24,9 +24,9 @@ func links(conversions []Conversion) []link {
 	return all
 }
 
-// chain returns the shortest chain of links from one version to another. If several chains are
-// equally short, it prefers earlier links. The result is nil if there is no chain, or if the
-// versions are the same.
+// chain returns the shortest chain of links that converts the version from to the version to. If
+// several chains are equally short, chain prefers the links that are first in all. The result is
+// nil if there is no chain, or if the versions are the same.
 func chain(all []link, from, to string) []link {
 	reached := map[string][]link{from: nil}
 	for next := []string{from}; len(next) > 0; {

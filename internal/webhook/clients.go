@@ -10,15 +10,15 @@ import (
 	"sync/atomic"
 )
 
-// Clients verifies client certificates. Only clients with a certificate of a CA in the files may
-// connect. It is safe for concurrent use. Create one with [NewClients].
+// Clients verifies client certificates. Only clients with a certificate that a CA in the given
+// files has signed may connect. It is safe for concurrent use. Create one with [NewClients].
 type Clients struct {
 	files []string
 	cas   atomic.Pointer[x509.CertPool]
 }
 
-// NewClients reads the CAs of clients from PEM files. If there are no files, it returns nil, which
-// means that all clients may connect.
+// NewClients reads the CAs of clients from PEM files. Without files, it returns nil, which means
+// that all clients may connect.
 func NewClients(files []string) (*Clients, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -27,7 +27,8 @@ func NewClients(files []string) (*Clients, error) {
 	return c, c.read()
 }
 
-// read replaces the CAs with the CAs in the files. After an error, the previous CAs stay in use.
+// read replaces the CAs with the CAs in the files. If read returns an error, the previous CAs stay
+// in use.
 func (c *Clients) read() error {
 	cas := x509.NewCertPool()
 	var errs []error
@@ -45,8 +46,8 @@ func (c *Clients) read() error {
 	return nil
 }
 
-// Watch reads the files at the start and after each change, until ctx ends. It calls failed with
-// each error; then the previous CAs stay in use.
+// Watch reads the files at the start and after each change, until ctx ends. If the files cannot be
+// read, the previous CAs stay in use, and Watch calls failed with the error.
 func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
 	return follow(ctx, c.files, failed, func() {
 		if err := c.read(); err != nil {
@@ -55,8 +56,9 @@ func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
 	})
 }
 
-// require configures a server to serve only these clients. The server verifies each connection with
-// the current CAs, also if the connection resumes an earlier TLS session.
+// require sets the fields of a server's TLS configuration so that the server accepts only clients
+// that c accepts. The server verifies each connection with the current CAs, also if the connection
+// resumes an earlier TLS session.
 func (c *Clients) require(config *tls.Config) {
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.VerifyConnection = func(state tls.ConnectionState) error {

@@ -37,7 +37,7 @@ func (a *authority) client(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// A gateway is a server that accepts only clients of the CAs in a file.
+// A gateway is a server that accepts only clients whose certificate was signed by a CA in a file.
 type gateway struct {
 	url   string
 	roots *x509.CertPool
@@ -155,7 +155,7 @@ func newTestAuthority(t *testing.T) *authority {
 func TestSideWhoseFilesCannotBeReadOpensWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	ca := newTestAuthority(t)
-	for range 8 { // the order of the sides is random, so the test repeats
+	for range 8 { // repeated, because the order in which sides are opened is random
 		there, missing := writePair(t, t.TempDir(), ca), t.TempDir()
 		g := NewEndpoint(EndpointOptions{
 			Registrar: RegistrarOptions{Clock: time.Now}, Failed: func(err error) { t.Error(err) },

@@ -36,12 +36,12 @@ var (
 	}
 )
 
-// of returns the bindings in t of this kind.
+// of returns the admission bindings in t whose webhooks are in a configuration of this kind.
 func (k admissionKind) of(t Table) []Admission {
 	return slices.DeleteFunc(slices.Clone(t.Admissions), func(a Admission) bool { return a.Mutating != k.mutating })
 }
 
-// view returns the watched part of the configuration called name.
+// view describes a watch of the configuration called name, and which of its fields are compared.
 func (k admissionKind) view(name string) kube.View {
 	return kube.View{
 		Source: kube.Source{
@@ -51,7 +51,8 @@ func (k admissionKind) view(name string) kube.View {
 	}
 }
 
-// clientConfig returns the configuration with which the API server calls path at this place.
+// clientConfig returns the client configuration of a webhook, with which the API server calls path
+// at the place p.
 func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientConfig {
 	c := admissionv1.WebhookClientConfig{CABundle: p.Bundle}
 	if p.URL != "" {
@@ -64,7 +65,7 @@ func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientCon
 	return c
 }
 
-// matches reports whether c refers to this place, with any path.
+// matches reports whether the client configuration c refers to the place p, with any path.
 func (p Place) matches(namespace string, c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil {
 		return p.URL == "" && c.Service.Namespace == namespace && c.Service.Name == p.Service
@@ -72,14 +73,15 @@ func (p Place) matches(namespace string, c admissionv1.WebhookClientConfig) bool
 	return p.URL != "" && c.URL != nil && strings.HasPrefix(*c.URL, p.URL+"/")
 }
 
-// webhooks returns the webhooks of a configuration, and the binding of each. It sets all fields for
-// which the API server has defaults, so that the result can be compared with the stored
-// configuration. For both kinds, it uses the type of mutating webhooks, which has one field more
-// than the type of validating webhooks.
+// webhooks returns the wanted webhooks of a configuration, without those that the API server has
+// refused, and the binding of each. It sets all fields for which the API server has defaults, so
+// that the result can be compared with the stored configuration. For both kinds, it uses the type
+// of mutating webhooks, which has one field more than the type of validating webhooks.
 func (r *Registrar) webhooks(kind admissionKind, want Wanted) (hooks []admissionv1.MutatingWebhook, of []Admission) {
 	used := map[string]int{}
 	for _, a := range kind.of(want.Table) {
-		// Several hooks may use the same name, and the API server requires unique names.
+		// Several hooks may use the same name for their webhooks, but the API server requires
+		// unique names.
 		name := a.Config.Name
 		if used[name]++; used[name] > 1 {
 			name = strconv.Itoa(used[name]) + "." + name
@@ -110,8 +112,8 @@ func orAny(s *metav1.LabelSelector) *metav1.LabelSelector {
 }
 
 // configure writes the configuration of a kind if it differs from the wanted one, and reports
-// whether it has written it. If the API server rejects single webhooks, configure reports them and
-// writes the others.
+// whether it has written it. If the API server rejects some of the webhooks, configure reports them
+// and writes only the others.
 func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, err error) {
 	for {
 		wrote, err := r.configureOnce(ctx, kind, want)
@@ -124,7 +126,7 @@ func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Want
 				r.options.Refused(refusal.of[path], why)
 			}
 			continue
-		case errors.As(err, &foreign): // no retry: the watch reports when the object changes
+		case errors.As(err, &foreign): // no retry, because the watch reports the next change of the object
 			r.reportFailure(err)
 			return false, nil
 		case err != nil:
@@ -165,14 +167,14 @@ func (r *Registrar) configureOnce(ctx context.Context, kind admissionKind, want 
 	return err == nil, refusals(err, of)
 }
 
-// A configuration is a webhook configuration in the cluster, or a new one.
+// A configuration is a webhook configuration that exists in the cluster or must be created.
 type configuration struct {
-	object *unstructured.Unstructured // a new object to create if absent is true
+	object *unstructured.Unstructured // if absent is true, a new object to create
 	hooks  []admissionv1.MutatingWebhook
 	absent bool
 }
 
-// read returns the stored configuration of a kind. If there is none, absent is true.
+// read returns the stored configuration of a kind. If it does not exist, is.absent is true.
 func (r *Registrar) read(ctx context.Context, objects dynamic.ResourceInterface, kind admissionKind) (is configuration, err error) {
 	is.object, err = objects.Get(ctx, r.configuration(), metav1.GetOptions{})
 	if is.absent = apierrors.IsNotFound(err); is.absent {
@@ -198,8 +200,8 @@ func (is *configuration) write(ctx context.Context, objects dynamic.ResourceInte
 	return err
 }
 
-// remove deletes the configuration and reports whether it was deleted. If another object has the
-// name now, remove does not delete that object.
+// remove deletes the configuration and reports whether it was deleted. If an object with another
+// UID has the name by then, remove does not delete this object.
 func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInterface) (bool, error) {
 	uid := is.object.GetUID()
 	err := objects.Delete(ctx, is.object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -240,10 +242,10 @@ func readWebhooks(o *unstructured.Unstructured) (hooks []admissionv1.MutatingWeb
 	return hooks, json.Unmarshal(text, &hooks)
 }
 
-// mayTake reports whether the configuration o can be taken over. It must have no owner label and at
-// least one webhook, and all its webhooks must refer to place, the address of this operator.
-// Another program, such as shell-operator, that ran in this namespace before can have left such a
-// configuration.
+// mayTake reports whether the operator may take over the configuration o, which another program has
+// written. The configuration must have no owner label and at least one webhook, and all its
+// webhooks must refer to place, which is the address of this operator. A program such as
+// shell-operator that ran in this namespace before can have left this configuration.
 func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook, place Place) bool {
 	if o.GetLabels()[ownerLabel] != "" {
 		return false
@@ -265,8 +267,8 @@ func ownerOf(o *unstructured.Unstructured) string {
 }
 
 // findLeft finds objects that earlier processes of this operator have written. It deletes webhook
-// configurations with other names. It records the CustomResourceDefinitions, which may no longer be
-// wanted, for restore.
+// configurations whose name is not the current one. It records the CustomResourceDefinitions, so
+// that the registrar restores those that have no conversions any more.
 func (r *Registrar) findLeft(ctx context.Context) error {
 	ours := metav1.ListOptions{LabelSelector: ownerLabel + "=" + r.options.Namespace}
 	for _, kind := range []admissionKind{validating, mutating} {

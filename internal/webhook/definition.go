@@ -17,7 +17,8 @@ import (
 
 var crdResource = schema.GroupVersionResource{Group: conversionGroup, Version: "v1", Resource: "customresourcedefinitions"}
 
-// crdView returns the watched part of a CustomResourceDefinition.
+// crdView describes a watch of the CustomResourceDefinition called name, and which of its fields
+// are compared.
 func crdView(name string) kube.View {
 	return kube.View{
 		Source: kube.Source{
@@ -71,8 +72,8 @@ func nested(o map[string]any, outer, inner string) any {
 // convert makes the API server call place to convert objects of a CustomResourceDefinition. It
 // reports whether it has written the definition. If the definition does not exist, convert does
 // nothing; the watch reports when the definition is created. An existing conversion webhook is
-// replaced, because hooks declare the conversion and a definition can have only one webhook. But
-// convert does not replace the webhook of another operator.
+// replaced, because hooks declare the conversion and a definition can have only one webhook. The
+// conversion webhook of another operator is not replaced.
 func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrote bool, err error) {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -117,8 +118,9 @@ func (r *Registrar) patch(ctx context.Context, name string, d definition, owner 
 	}
 	conversion := map[string]any{"strategy": c.Strategy, "webhook": nil}
 	if c.Webhook != nil {
-		// A merge patch does not change absent fields. So all fields that the client config may
-		// have had before are set, to null if necessary.
+		// A merge patch does not change fields that it does not contain. So it must contain all
+		// fields that the client configuration may have had before, with the value null if they
+		// must be removed.
 		client := map[string]any{"url": nil, "service": nil, "caBundle": c.Webhook.ClientConfig.CABundle}
 		if c.Webhook.ClientConfig.URL != nil {
 			client["url"] = *c.Webhook.ClientConfig.URL

@@ -13,19 +13,20 @@ import (
 	"time"
 )
 
-// Side configures one of the two addresses that the API server calls: one for admission, the other
-// for conversion.
+// Side configures one of the two addresses that the API server calls. One address is for admission
+// reviews, the other for conversion reviews.
 type Side struct {
 	Address string
 	// Port 0 means any free port.
 	Port int
-	// Service is the name of the Service of this address, in the operator's namespace.
+	// Service is the name of the Service, in the operator's namespace, through which the API server
+	// calls this address.
 	Service string
-	// Files are the files of the certificate. If they are empty, the operator creates a
+	// Files are the files of the serving certificate. If Files is empty, the operator creates a
 	// certificate.
 	Files Files
-	// ClientCAs are files with CAs. If there are files, only clients with a certificate of one of
-	// these CAs are served.
+	// ClientCAs are the files with the CAs of clients. If the list is not empty, only clients with
+	// a certificate of one of these CAs may connect.
 	ClientCAs []string
 }
 
@@ -35,24 +36,25 @@ type EndpointOptions struct {
 	// Registrar configures the registrar. The endpoint sets Registrar.InForce.
 	Registrar             RegistrarOptions
 	Admission, Conversion Side
-	// URL is the address that the API server calls instead of the Services. If URL is https://HOST,
-	// the port of each side is added. If URL is https://HOST:PORT, the API server calls this
-	// address for both sides, and only the admission side listens.
+	// URL is the address that the API server calls instead of the Services; empty if it calls the
+	// Services. If URL is https://HOST, the port of each side is added to the URL. If URL is
+	// https://HOST:PORT, the API server calls this address for both sides, and only the admission
+	// side listens.
 	URL string
-	// Lifetime is the validity of certificates that the operator creates.
+	// Lifetime is the time for which certificates that the operator creates are valid.
 	Lifetime time.Duration
-	// InForce is called with the table when the objects in the cluster match the table. It may be
-	// nil.
+	// InForce is called with the table of bindings when the webhook configurations and
+	// CustomResourceDefinitions in the cluster match the table. It may be nil.
 	InForce func(Table)
-	// Made is called for each CA that the operator creates.
+	// Made is called with the expiry of each CA that the operator creates.
 	Made func(expires time.Time)
 	// Failed is called with each error. The endpoint retries the failed step.
 	Failed func(error)
 }
 
 // Endpoint is a webhook server with its certificates and its registration at the API server. It is
-// closed and does not listen until the table contains a binding. Then it opens, and stays open.
-// Create one with [NewEndpoint].
+// closed, which means that it does not listen, until its table contains a binding. After that it
+// stays open. Create one with [NewEndpoint].
 type Endpoint struct {
 	options   EndpointOptions
 	server    *Server
@@ -62,14 +64,14 @@ type Endpoint struct {
 	mu    sync.Mutex
 	table *Table // nil until Serve is called; guarded by mu
 
-	// Only the goroutine of Run uses the following fields. After opened is closed, other goroutines
-	// may use the rotators.
+	// Only the goroutine of Run uses the following fields. After the channel opened is closed,
+	// other goroutines may also use the rotators.
 	admission, conversion side
 	made                  *Rotator      // the rotator of created certificates; nil until a side needs it
 	opened                chan struct{} // closed when the endpoint is open
 }
 
-// side is an open Side.
+// side is a Side for which there is a rotator and, if port is not 0, which listens on port.
 type side struct {
 	port    int
 	rotator *Rotator
@@ -92,15 +94,15 @@ func (g *Endpoint) Serve(t Table) {
 	signal(g.changed)
 }
 
-// Withdraw ends the registration of admissions; see [Registrar.Withdraw]. The endpoint continues to
-// answer requests.
+// Withdraw ends the registration of admission webhooks; see [Registrar.Withdraw]. The endpoint
+// continues to answer requests.
 func (g *Endpoint) Withdraw(ctx context.Context) error { return g.registrar.Withdraw(ctx) }
 
 // Stop waits for the running requests and accepts no new requests; see [Server.Stop].
 func (g *Endpoint) Stop(ctx context.Context) { g.server.Stop(ctx) }
 
-// Run opens the endpoint when the table contains a binding, and registers the webhooks, until ctx
-// ends. The endpoint answers requests until Stop is called.
+// Run opens the endpoint when the table contains a binding, and keeps the webhooks registered until
+// ctx ends. The endpoint answers requests until Stop is called.
 func (g *Endpoint) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -131,8 +133,8 @@ func (g *Endpoint) Run(ctx context.Context) {
 	}
 }
 
-// updateRegistrar passes t and the addresses to the registrar. If there are no certificates yet, it
-// does nothing.
+// updateRegistrar passes t and the addresses to the registrar. If a side has no certificate yet,
+// updateRegistrar does nothing.
 func (g *Endpoint) updateRegistrar(t Table) {
 	w := Wanted{
 		Table:      t,
@@ -148,8 +150,8 @@ func (g *Endpoint) updateRegistrar(t Table) {
 	g.registrar.Want(w)
 }
 
-// inForce is called when the objects in the cluster match w. It notifies the rotators that the API
-// server knows their bundles.
+// inForce is called when the objects in the cluster match w. It notifies the rotators that the
+// bundles in w are registered.
 func (g *Endpoint) inForce(w Wanted) {
 	if g.options.InForce != nil {
 		g.options.InForce(w.Table)
@@ -162,14 +164,14 @@ func (g *Endpoint) inForce(w Wanted) {
 	}
 }
 
-// A Serving is a certificate in use.
+// A Serving describes a certificate in use.
 type Serving struct {
 	// File is the file of the certificate; empty if the operator created it.
 	File            string
 	Begins, Expires time.Time
 }
 
-// Certificates returns the certificates in use; none until the endpoint is open.
+// Certificates returns the certificates in use. Before the endpoint is open, it returns nil.
 func (g *Endpoint) Certificates() (all []Serving) {
 	select {
 	case <-g.opened:
@@ -190,8 +192,8 @@ func (g *Endpoint) Certificates() (all []Serving) {
 	return all
 }
 
-// openUp gets certificates and starts to listen. It retries after a failure. If ctx ends, it
-// returns the error of ctx.
+// openUp creates the rotators of the sides and starts to listen. After a failure, it tries again.
+// If ctx ends, it returns the error of ctx.
 func (g *Endpoint) openUp(ctx context.Context, running *sync.WaitGroup) error {
 	again := newRetry()
 	for {
@@ -238,7 +240,8 @@ func (o EndpointOptions) oneSided() bool {
 	return err == nil && at.Port() != ""
 }
 
-// urlOf returns the URL that the API server calls for the side that listens on port.
+// urlOf returns the URL, without a path, at which the API server calls the side that listens on
+// port.
 func (o EndpointOptions) urlOf(port int) string {
 	at, err := url.Parse(o.URL)
 	if err != nil || at.Port() != "" {
@@ -247,8 +250,8 @@ func (o EndpointOptions) urlOf(port int) string {
 	return "https://" + net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
 }
 
-// issue returns the rotator of the certificates that the operator creates. Both sides share this
-// rotator. The first call creates and starts it.
+// issue returns the rotator of the certificates that the operator creates. All sides without files
+// share this rotator. The first call of issue creates and starts the rotator.
 func (g *Endpoint) issue(ctx context.Context, running *sync.WaitGroup) *Rotator {
 	if g.made == nil {
 		r := g.options.Registrar
@@ -264,7 +267,7 @@ func (g *Endpoint) issue(ctx context.Context, running *sync.WaitGroup) *Rotator 
 	return g.made
 }
 
-// hosts returns the host names that the API server may use to call the endpoint.
+// hosts returns the host names with which the API server may call the endpoint.
 func (g *Endpoint) hosts() []string {
 	var hosts []string
 	for _, s := range []Side{g.options.Admission, g.options.Conversion} {
@@ -298,11 +301,12 @@ func (g *Endpoint) rotator(ctx context.Context, running *sync.WaitGroup, files F
 	return rotator, nil
 }
 
-// filesSettle is the time between the registration of a new CA from files and the use of its
-// certificate.
+// filesSettle is the time between the registration of a new CA from files and the use of a
+// certificate that this CA has signed.
 const filesSettle = 5 * time.Second
 
-// listen starts to listen on the address of a side, unless the side is open.
+// listen starts to listen on the address of a side. If the side listens already, listen does
+// nothing.
 func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side, o Side) error {
 	if s.port != 0 {
 		return nil
@@ -339,8 +343,8 @@ func CheckURL(text string) error {
 	return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT", text)
 }
 
-// shortestLifetime is the minimum lifetime of a CA. It is long enough to replace the CA in time
-// even if the API server is slow.
+// shortestLifetime is the minimum lifetime of a CA. With this lifetime, a CA can be replaced in
+// time even if the API server is slow.
 const shortestLifetime = 10 * time.Second
 
 // CheckLifetime returns an error if lifetime is not valid for [EndpointOptions].Lifetime.
@@ -351,7 +355,8 @@ func CheckLifetime(lifetime time.Duration) error {
 	return nil
 }
 
-// CheckFiles returns an error if the files of the side's certificate are invalid.
+// CheckFiles returns an error if the files of the side's certificate cannot be read or are invalid.
+// A side without files is valid.
 func (s Side) CheckFiles() error {
 	if s.Files == (Files{}) {
 		return nil
@@ -360,14 +365,16 @@ func (s Side) CheckFiles() error {
 	return err
 }
 
-// CheckClients returns an error if the files of the side's client CAs are invalid.
+// CheckClients returns an error if the files of the side's client CAs cannot be read or are
+// invalid.
 func (s Side) CheckClients() error {
 	_, err := NewClients(s.ClientCAs)
 	return err
 }
 
-// FilesIn returns the paths of the certificate, the key and the CA in dir. The files have the names
-// of the keys of a TLS Secret. If dir contains no certificate, FilesIn returns the zero value.
+// FilesIn returns the paths of the certificate, the key and the CA in dir. The names of the files
+// are tls.crt, tls.key and ca.crt, as in a mounted TLS Secret. If dir contains no certificate,
+// FilesIn returns the zero value.
 func FilesIn(dir string) Files {
 	f := Files{dir + "/tls.crt", dir + "/tls.key", dir + "/ca.crt"}
 	if _, err := os.Stat(f.Certificate); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Files are the PEM files of a pair. Other tools write and replace them.
+// Files are the paths of the PEM files of a pair. Other programs write and replace these files.
 type Files struct{ Certificate, Key, CA string }
 
 // Load reads the pair.
@@ -33,14 +33,14 @@ func (f Files) Load() (Pair, error) {
 	return Pair{Certificate: certificate, CA: ca, Expires: certificate.Leaf.NotAfter}, nil
 }
 
-// quiet is the time without changes after which files are read. A pair consists of several files,
-// which another program may replace one after the other.
+// quiet is the time without changes after which changed files are read again. A pair consists of
+// several files, which another program may replace one after the other.
 const quiet = 100 * time.Millisecond
 
 // checkSigned returns an error if the CA of p has not signed the certificate of p, because the API
-// server would reject this certificate. The CA in the files may be the CA of a proxy, which has not
-// signed the certificates behind it. So checkSigned returns nil if the CA of the pair before had
-// not signed its certificate either.
+// server would reject this certificate. As an exception, checkSigned returns nil if the same is
+// true of the previous pair, before: the CA in the files may be the CA of a proxy in front of the
+// operator, which has not signed the certificate of the operator.
 func (f Files) checkSigned(p, before Pair) error {
 	if err := p.signed(); err != nil && before.signed() == nil {
 		return fmt.Errorf("certificate %s: the CA in %s has not signed it: %w; the previous certificate stays in use until both match", f.Certificate, f.CA, err)
@@ -65,10 +65,11 @@ func (p Pair) signed() error {
 	return nil
 }
 
-// Watch reads the files at the start and after each change, until ctx ends. If the pair differs
-// from the pair before, Watch offers it to the rotator. It calls failed with each error; then the
-// previous pair stays in use. Errors are possible while another program replaces one file after the
-// other.
+// Watch reads the files at the start and after each change, until ctx ends. If the pair in the
+// files differs from the previous one, which is before at the start, Watch offers the new pair to
+// the rotator. If the files cannot be read or do not match, the previous pair stays in use, and
+// Watch calls failed with the error. Such errors are possible while another program replaces one
+// file after the other.
 func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
@@ -86,16 +87,16 @@ func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed 
 	})
 }
 
-// follow calls read at the start and after files may have changed, until ctx ends. It calls failed
-// with errors of the watch.
+// follow calls read at the start and after each possible change of files, until ctx ends. It calls
+// failed with errors of the watch.
 func follow(ctx context.Context, files []string, failed func(error), read func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", files[0], err)
 	}
-	defer func() { _ = watcher.Close() }() // an error of Close does not matter
+	defer func() { _ = watcher.Close() }() // an error of Close does not matter, because nothing was written
 	// follow watches the directories. When a mounted Secret changes, the kubelet does not write to
-	// the files, but replaces the symbolic link ..data in their directory.
+	// the files. It replaces the symbolic link "..data" in their directory.
 	for _, file := range files {
 		if err := watcher.Add(filepath.Dir(file)); err != nil {
 			return fmt.Errorf("watch %s: %w", file, err)

@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// refusedError contains the errors of webhooks that the API server rejects. The keys of both maps
-// are the paths of the bindings.
+// refusedError contains the errors of webhooks that the API server rejects, and the bindings of
+// these webhooks. The keys of its maps are the URL paths of the bindings.
 type refusedError struct {
 	why map[string]error
 	of  map[string]Admission
@@ -21,11 +21,11 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("%d webhooks are rejected by the API server", len(e.why))
 }
 
-// fieldOf matches the field in an error for one webhook of a configuration.
+// fieldOf matches the name of the invalid field in an error about one webhook of a configuration.
 var fieldOf = regexp.MustCompile(`^webhooks\[(\d+)\](.*)$`)
 
-// refusals returns a [*refusedError] if err contains errors for single webhooks. Otherwise it
-// returns err. The parameter of contains the binding of each webhook.
+// refusals returns a [*refusedError] if err contains errors about single webhooks. Otherwise it
+// returns err. The parameter of contains the bindings of the webhooks, in the same order.
 func refusals(err error, of []Admission) error {
 	var known apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &known) || known.Status().Details == nil {

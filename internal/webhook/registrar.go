@@ -19,17 +19,18 @@ import (
 // operator.
 const ownerLabel = "addon-operator/webhooks-of"
 
-// Place is the address that the API server calls.
+// Place is an address of the operator that the API server calls.
 type Place struct {
 	// URL is the address without a path; empty if the API server calls a Service.
 	URL string
-	// Service is the name of the Service in the operator's namespace.
+	// Service is the name of the Service that the API server calls, in the operator's namespace.
 	Service string
-	// Bundle contains the trusted CAs as PEM.
+	// Bundle contains the CAs that the API server must trust, as PEM.
 	Bundle []byte
 }
 
-// Wanted is the desired state of the cluster.
+// Wanted is the desired state of the webhook configurations and CustomResourceDefinitions in the
+// cluster.
 type Wanted struct {
 	Table
 	// Admission and Conversion are the addresses that the API server calls for the bindings.
@@ -39,26 +40,28 @@ type Wanted struct {
 // RegistrarOptions configure a [Registrar].
 type RegistrarOptions struct {
 	Client *kube.Client
-	// Name is the name of the webhook configurations without the suffix -hooks.
+	// Name is the name of the webhook configurations without their suffix "-hooks".
 	Name string
-	// Namespace is the operator's namespace. It identifies the objects of this operator.
+	// Namespace is the operator's namespace. The namespace is the value of the owner label, which
+	// identifies the objects of this operator.
 	Namespace string
 	Clock     func() time.Time
 	Observer  kube.Observer
-	// InForce is called when the cluster matches the desired state.
+	// InForce is called with the desired state when the cluster matches it.
 	InForce func(Wanted)
-	// Failed is called with the reason why the cluster does not match the desired state yet, once
-	// for each text. The registrar retries, or waits for a change of the object.
+	// Failed is called with an error if the cluster cannot be changed to the desired state. It is
+	// called once for each error text. The registrar tries again, or waits for a change of the
+	// object.
 	Failed func(error)
 	// Refused is called once for each admission binding that the API server rejects, with the
 	// reason.
 	Refused func(Admission, error)
 }
 
-// Registrar keeps the cluster's webhook configurations and CustomResourceDefinitions in the wanted
-// state: it creates configurations, reverts changes by others, and removes configurations that are
-// no longer wanted. It does not change objects that belong to others. Create one with
-// [NewRegistrar].
+// Registrar keeps the webhook configurations and CustomResourceDefinitions in the cluster in the
+// desired state. It creates configurations, reverts changes by other clients, and removes
+// configurations that are no longer wanted. It does not change configurations that belong to other
+// programs. Create one with [NewRegistrar].
 type Registrar struct {
 	options  RegistrarOptions
 	notifier *kube.Notifier
@@ -69,13 +72,13 @@ type Registrar struct {
 	mu        sync.Mutex
 	want      *Wanted // nil until Want is called; guarded by mu
 	altered   bool    // want or withdrawn has changed since the last call of reconcileOnce; guarded by mu
-	withdrawn bool    // admissions are no longer wanted; guarded by mu
+	withdrawn bool    // Withdraw was called, so no admission webhooks are wanted; guarded by mu
 
-	// Only Run's goroutine uses the following fields.
+	// Only the goroutine of Run uses the following fields.
 	tidy      bool                // findLeft has succeeded
-	present   map[string]bool     // resources of configurations that may exist and belong to this operator
-	converted map[string]bool     // names of definitions that may have this operator's conversion webhook
-	refused   map[string]error    // errors of rejected webhooks, by path
+	present   map[string]bool     // resources, such as validatingwebhookconfigurations, of which this operator may have an object
+	converted map[string]bool     // names of CustomResourceDefinitions that may have this operator's conversion webhook
+	refused   map[string]error    // errors of rejected webhooks, by the path of the binding
 	reported  map[string]bool     // texts passed to Failed
 	reverts   map[string]*reverts // by object
 }
@@ -98,8 +101,8 @@ func (r *Registrar) Want(w Wanted) {
 	signal(r.wake)
 }
 
-// Withdraw ends the registration of admissions until the process ends. After it has returned
-// without an error, the registrar writes no webhook configuration.
+// Withdraw ends the registration of admission webhooks until the process ends. After Withdraw has
+// returned without an error, the registrar creates and updates no webhook configuration.
 func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Lock()
 	r.withdrawn, r.altered = true, true
@@ -114,8 +117,8 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 	}
 }
 
-// Run reconciles the cluster until ctx ends. It does not remove the objects at the end, because the
-// next process uses them.
+// Run reconciles the cluster until ctx ends. Run leaves the objects in the cluster when ctx ends,
+// because the next process uses them.
 func (r *Registrar) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.notifier.Run(ctx) })
@@ -124,8 +127,8 @@ func (r *Registrar) Run(ctx context.Context) {
 	repeat(ctx, r.wake, func() time.Duration { return r.reconcileOnce(ctx, again) })
 }
 
-// reconcileOnce changes the cluster to match the desired state. It returns the delay before it must
-// be called again; zero means that it must be called only after a change.
+// reconcileOnce changes the cluster to match the desired state. It returns the delay after which it
+// must be called again; zero means that the next call is necessary only after a change.
 func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
 	r.reconciling <- struct{}{}
 	defer func() { <-r.reconciling }()
@@ -162,7 +165,7 @@ func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.Exponentia
 	}
 	r.reportFailure(err)
 	if len(want.Admissions)+len(want.Conversions) == 0 && kube.IsRefused(err) {
-		return 0 // nothing is wanted, and the API server does not permit changes of the remaining objects
+		return 0 // no webhooks are wanted, and the operator has no permission to change the remaining objects
 	}
 	return again.NextBackOff()
 }
@@ -175,8 +178,9 @@ func (r *Registrar) reportFailure(err error) {
 	}
 }
 
-// reconcile writes the objects that differ from the desired state. If others change an object again
-// and again, reconcile postpones the write and returns the delay.
+// reconcile writes the objects that differ from the desired state. If other clients change an
+// object again and again, reconcile does not write the object yet, and returns the time after which
+// it may be written.
 func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, err error) {
 	if err := r.follow(want); err != nil {
 		return 0, err
@@ -224,7 +228,8 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 	return wait, errors.Join(errs...)
 }
 
-// follow watches the wanted objects for changes by others.
+// follow makes the notifier watch the wanted objects, so that changes by other clients are
+// reverted.
 func (r *Registrar) follow(want Wanted) error {
 	var views []kube.View
 	for _, kind := range []admissionKind{validating, mutating} {
@@ -241,16 +246,16 @@ func (r *Registrar) follow(want Wanted) error {
 // configuration is the name of both webhook configurations.
 func (r *Registrar) configuration() string { return r.options.Name + "-hooks" }
 
-// foreignError is the error for an object that is not written because it belongs to another
-// program.
+// foreignError is the error about an object that the operator does not write because it belongs to
+// another program.
 type foreignError struct{ object, owner string }
 
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not called", e.object, e.owner)
 }
 
-// reverts limits the rate at which changes of others to an object are reverted. The first change is
-// reverted at once, and further changes after growing delays.
+// reverts limits how often the registrar reverts changes of an object by other clients. The first
+// change is reverted at once, and further changes after growing delays.
 type reverts struct {
 	last  time.Time
 	delay time.Duration

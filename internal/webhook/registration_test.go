@@ -65,8 +65,8 @@ func TestAConfigurationIsTakenOverOnlyIfAllOfItLeadsHere(t *testing.T) {
 	}
 }
 
-// TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused uses three bindings with the same name, and
-// one binding of the other kind.
+// TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused uses three validating bindings with the same
+// name, and one mutating binding with this name.
 func TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused(t *testing.T) {
 	t.Parallel()
 	r := registrar()
@@ -84,8 +84,8 @@ func TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused(t *testing.T) {
 			if *h.ClientConfig.Service.Path != of[i].path() || h.ClientConfig.Service.Namespace != "ops" || *h.ClientConfig.Service.Port != 443 || string(h.ClientConfig.CABundle) != "CA" {
 				t.Errorf("%s is called at %+v", h.Name, h.ClientConfig)
 			}
-			// The API server stores these defaults. If they were not set, each comparison would
-			// find a difference.
+			// The API server stores defaults for these fields. If the registrar did not set them,
+			// each comparison with the stored configuration would find a difference.
 			if h.NamespaceSelector == nil || h.ObjectSelector == nil || *h.MatchPolicy != admissionv1.Equivalent || (h.ReinvocationPolicy != nil) != kind.mutating {
 				t.Errorf("%s lacks a default: %+v", h.Name, h)
 			}
@@ -117,7 +117,7 @@ func TestErrorsOfTheAPIServerAreThoseOfSingleBindings(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		err  error
-		want map[int][]string // expected texts by the index of the binding; nil if refusals must return err unchanged
+		want map[int][]string // expected texts by the index of the binding; nil if the function refusals must return err
 	}{
 		"one field":             {invalid("webhooks[1].rules[0].scope"), map[int][]string{1: {"rules[0].scope: "}}},
 		"fields of two":         {invalid("webhooks[0].name", "webhooks[1].rules", "webhooks[0].timeoutSeconds"), map[int][]string{0: {"name: ", "timeoutSeconds: "}, 1: {"rules: "}}},
@@ -147,7 +147,7 @@ func TestErrorsOfTheAPIServerAreThoseOfSingleBindings(t *testing.T) {
 		}
 		slices.Sort(paths)
 		if len(paths) == 0 {
-			t.Errorf("%s: no binding is refused by %v", name, refusal) // otherwise the registrar would write the same webhooks again at once
+			t.Errorf("%s: no binding is refused by %v", name, refusal) // the registrar would write the same webhooks again at once
 		}
 		if found := slices.Sorted(maps.Keys(refusal.why)); !slices.Equal(found, paths) || refusal.Error() != fmt.Sprintf("%d webhooks are rejected by the API server", len(paths)) {
 			t.Errorf("%s: %v of %q, want %q", name, refusal, found, paths)
@@ -159,8 +159,8 @@ func TestURLOfWebhooksIsOneThatTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
 	for url, c := range map[string]struct {
 		valid  bool
-		called string // the URL for port 9680
-		both   bool   // the URL is used for admissions and conversions
+		called string // the expected URL of a side that listens on port 9680
+		both   bool   // one address is used for admission and conversion reviews
 	}{
 		"https://10.0.0.1":              {true, "https://10.0.0.1:9680", false},
 		"https://10.0.0.1/":             {true, "https://10.0.0.1:9680", false},
@@ -230,8 +230,8 @@ func TestSettingsOfCertificatesAreCheckedAtTheStart(t *testing.T) {
 	}
 }
 
-// TestChangesOfOthersAreRevertedLessAndLessOften reverts an object again and again, each time after
-// the pause, and once more after a long time without changes.
+// TestChangesOfOthersAreRevertedLessAndLessOften records reverts of an object again and again, each
+// after the required pause. It records one more revert after a long time without changes.
 func TestChangesOfOthersAreRevertedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

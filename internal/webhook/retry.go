@@ -7,7 +7,8 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// newRetry returns the backoff of requests to the API server: 100 ms, growing to 30 s, with jitter.
+// newRetry returns the delays between attempts at requests to the API server. The delays grow from
+// 100 ms to 30 s, with jitter.
 func newRetry() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMultiplier(2),

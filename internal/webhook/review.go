@@ -16,8 +16,8 @@ const (
 	conversionGroup = "apiextensions.k8s.io"
 )
 
-// admissionReview contains the fields of an AdmissionReview that the server reads. They are the
-// same in v1 and v1beta1.
+// admissionReview contains the fields of an AdmissionReview that the server reads. These fields are
+// the same in v1 and v1beta1.
 type admissionReview struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -41,7 +41,8 @@ type conversionRequest struct {
 	Objects           []json.RawMessage `json:"objects"`
 }
 
-// isReview returns an error if the server does not support the version or kind of the review.
+// isReview returns an error if the apiVersion or kind of a review is not the expected one. The
+// versions v1 and v1beta1 are supported.
 func isReview(group, kind, gotVersion, gotKind string) error {
 	version, ours := strings.CutPrefix(gotVersion, group+"/")
 	if gotKind != kind || !ours || version != "v1" && version != "v1beta1" {
@@ -76,7 +77,7 @@ func readConversion(body []byte) (r conversionReview, err error) {
 	return r, nil
 }
 
-// reply is the review that the server sends to the API server.
+// reply is the review, with a response, that the server sends to the API server.
 type reply struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -137,7 +138,7 @@ func versionOf(object json.RawMessage) (string, error) {
 }
 
 // relabelled returns the object with another apiVersion and no other change. The API server
-// converts objects in the same way if there is no webhook.
+// converts objects in the same way if their CustomResourceDefinition has no conversion webhook.
 func relabelled(object json.RawMessage, version string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {

@@ -20,11 +20,11 @@ type Pair struct {
 }
 
 // Rotator holds the pair in use and the next pair. It returns the bundle of CAs that clients must
-// trust, also during the change from one pair to the next. It is safe for concurrent use. Create
-// one with [NewRotator].
+// trust. The bundle is also correct during the change from one pair to the next. It is safe for
+// concurrent use. Create one with [NewRotator].
 type Rotator struct {
-	// settle is the time between the registration of a bundle and the use of a certificate whose CA
-	// is new in the bundle. In this time, the API server must load the bundle.
+	// settle is the time between the registration of a bundle with a new CA and the use of a
+	// certificate of this CA. The API server must load the bundle during this time.
 	settle  time.Duration
 	clock   func() time.Time
 	changed func()
@@ -34,19 +34,19 @@ type Rotator struct {
 	serving *Pair     // guarded by mu
 	next    *Pair     // guarded by mu
 	former  []byte    // the CA of the previous pair; guarded by mu
-	known   time.Time // the time at which the CA of next was registered, zero if it is not; guarded by mu
+	known   time.Time // when the CA of next was registered; zero if it is not; guarded by mu
 	used    func(Pair)
 }
 
 // NewRotator returns a rotator without a pair. It uses a new pair when the CA of the pair has been
-// registered for the time settle. The rotator calls changed after a change of the bundle, and used
-// when a new pair replaces the pair in use. Both functions may be nil.
+// registered for the time settle. The rotator calls changed after a change of the bundle, and calls
+// used when a new pair replaces the pair in use. The functions changed and used may be nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}
 }
 
-// Offer makes p the next pair. If there is no valid pair in use, the rotator uses p at once,
-// otherwise when the API server knows the CA of p. A later offer replaces a pair that is not in use
+// Offer makes p the next pair. If no valid pair is in use, the rotator uses p at once, otherwise as
+// soon as the API server knows the CA of p. A later call of Offer replaces p if p is not in use
 // yet.
 func (k *Rotator) Offer(p Pair) {
 	k.mu.Lock()
@@ -71,7 +71,8 @@ func (k *Rotator) Offer(p Pair) {
 	signal(k.wake)
 }
 
-// Bundle returns the CAs that clients must trust now, as PEM. It returns nil if there is no pair.
+// Bundle returns the CAs that clients must trust now, as PEM. It returns nil if the rotator has no
+// pair yet.
 func (k *Rotator) Bundle() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +96,7 @@ func (k *Rotator) bundle() []byte {
 	return bytes.Join(all, nil)
 }
 
-// InForce records that all registered webhooks contain bundle.
+// InForce records that all registered webhooks have the bundle of CAs bundle.
 func (k *Rotator) InForce(bundle []byte) {
 	k.mu.Lock()
 	if k.next != nil && k.known.IsZero() && bytes.Equal(bundle, k.bundle()) {
@@ -105,7 +106,8 @@ func (k *Rotator) InForce(bundle []byte) {
 	signal(k.wake)
 }
 
-// Certificate returns the certificate in use.
+// Certificate returns the certificate in use, or an error if the rotator has none yet. It has the
+// signature of tls.Config.GetCertificate.
 func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +117,7 @@ func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &k.serving.Certificate, nil
 }
 
-// Serving returns the pair in use. If there is none yet, Serving returns the zero value.
+// Serving returns the pair in use. If the rotator has no pair yet, Serving returns the zero value.
 func (k *Rotator) Serving() Pair {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -125,13 +127,13 @@ func (k *Rotator) Serving() Pair {
 	return *k.serving
 }
 
-// Run replaces the pair in use by the next pair when the next pair is due, until ctx ends.
+// Run replaces the pair in use by each next pair when it is due, until ctx ends.
 func (k *Rotator) Run(ctx context.Context) {
 	repeat(ctx, k.wake, k.rotate)
 }
 
-// rotate replaces the pair in use by the next pair if the next pair is due. Otherwise it returns
-// the remaining time, or zero if there is no next pair.
+// rotate replaces the pair in use by the next pair if the next pair is due, and returns zero. If it
+// is not due yet, rotate returns the remaining time. If there is no next pair, rotate returns zero.
 func (k *Rotator) rotate() time.Duration {
 	k.mu.Lock()
 	next := k.next
@@ -140,7 +142,7 @@ func (k *Rotator) rotate() time.Duration {
 		return 0
 	}
 	now := k.clock()
-	due := k.serving.Expires // an untrusted certificate is better than an expired one
+	due := k.serving.Expires // a certificate that is not trusted yet is better than an expired one
 	if !k.known.IsZero() && k.known.Add(k.settle).Before(due) {
 		due = k.known.Add(k.settle)
 	}

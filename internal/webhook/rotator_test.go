@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// handshakes returns an error if a client that trusts bundle rejects the certificate of the
-// rotator.
+// handshakes returns an error if a client that trusts the CAs in bundle rejects the certificate of
+// the rotator.
 func handshakes(k *Rotator, bundle []byte, host string, now time.Time) error {
 	certificate, err := k.Certificate(nil)
 	if err != nil {
@@ -32,7 +32,7 @@ func handshakes(k *Rotator, bundle []byte, host string, now time.Time) error {
 type memorySecret struct {
 	mu   sync.Mutex
 	data map[string][]byte // guarded by mu
-	fail int               // number of reads and writes that will fail; guarded by mu
+	fail int               // number of the next reads and writes that fail; guarded by mu
 }
 
 func (s *memorySecret) Read(context.Context) (map[string][]byte, error) {
@@ -56,14 +56,15 @@ func (s *memorySecret) Write(_ context.Context, data map[string][]byte) error {
 	return nil
 }
 
-// An apiServer simulates an API server, which trusts a bundle some time after the registration.
+// An apiServer simulates an API server, which loads a bundle of CAs some time after its
+// registration.
 type apiServer struct {
 	mu     sync.Mutex
 	bundle []byte // guarded by mu
 }
 
-// issue runs an issuer until the test ends or stop is called. The simulated API server loads each
-// bundle after the time lag.
+// issue runs an issuer and its rotator until the test ends or stop is called. The simulated API
+// server loads each new bundle after the time lag.
 func issue(t *testing.T, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
 	t.Helper()
 	i := &Issuer{

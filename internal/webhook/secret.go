@@ -15,8 +15,8 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// ClusterSecret is a [Secret] that stores its data in a Kubernetes Secret. The Secret may not
-// exist.
+// ClusterSecret is a [Secret] that stores its data in a Kubernetes Secret. The first Write creates
+// the Secret if it does not exist.
 type ClusterSecret struct {
 	Client          *kube.Client
 	Namespace, Name string
@@ -47,8 +47,8 @@ func (s ClusterSecret) Read(ctx context.Context) (map[string][]byte, error) {
 	return secret.Data, nil
 }
 
-// Write creates or updates the Secret. It replaces the data and does not change other labels and
-// annotations.
+// Write creates or updates the Secret. Write replaces the data and sets the labels of the operator.
+// It does not change other labels or annotations.
 func (s ClusterSecret) Write(ctx context.Context, data map[string][]byte) error {
 	secret, err := s.live(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // The maximum sizes of reviews in bytes. An AdmissionReview contains the old and the new version of
-// one object. A ConversionReview may contain all objects of a list.
+// one object. A ConversionReview may contain all objects of a list response.
 const (
 	maxAdmission  = 16 << 20
 	maxConversion = 64 << 20
@@ -29,12 +29,13 @@ const (
 type Options struct {
 	// Ask calls hooks.
 	Ask Ask
-	// AtOnce is the maximum number of hooks that run concurrently. Further requests wait until a
-	// hook ends, or until the API server no longer waits for the response.
+	// AtOnce is the maximum number of hooks that the server runs concurrently. Further requests
+	// wait until a hook ends. A request whose response the API server no longer awaits fails.
 	AtOnce int
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Observe is called after each review, also if there was no valid response. It may be nil.
+	// Observe is called after each review, also after a review without a valid response. It may be
+	// nil.
 	Observe func(Report)
 	// Log receives connection errors.
 	Log *stdlog.Logger
@@ -51,25 +52,26 @@ type Server struct {
 	stopped bool           // guarded by mu
 }
 
-// routes contains the served bindings by path.
+// routes contains the bindings that are served, and which paths have been served before.
 type routes struct {
 	admissions  map[string]Admission
-	conversions map[string][]link // by the name of the CustomResourceDefinition
-	// withdrawn contains the paths that were served before. The API server may call them until it
-	// has loaded the new configuration. The server responds as if there were no webhook.
+	conversions map[string][]link // conversion steps by the name of the CustomResourceDefinition
+	// withdrawn contains the paths of removed bindings. The API server may call these paths until
+	// it has loaded the new configuration. The server answers these requests as if there were no
+	// webhook.
 	withdrawn map[string]bool
 }
 
-// NewServer returns a server with an empty table that does not listen.
+// NewServer returns a server without bindings, which does not listen yet.
 func NewServer(o Options) *Server {
 	s := &Server{options: o, places: semaphore.NewWeighted(int64(max(1, o.AtOnce)))}
 	s.routes.Store(&routes{})
 	return s
 }
 
-// Serve replaces the table of served webhooks with t. Until the process ends, the server answers
-// requests for webhooks that are no longer in the table as if there were no webhook: it allows
-// admission requests, and changes only the version of objects to convert.
+// Serve replaces the table of served bindings with t. Until the process ends, the server also
+// answers requests for bindings that have been removed from the table, as if there were no webhook.
+// It allows admission requests, and changes only the version of objects to convert.
 func (s *Server) Serve(t Table) {
 	before := s.routes.Load()
 	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, withdrawn: map[string]bool{}}
@@ -92,7 +94,7 @@ func (s *Server) Serve(t Table) {
 }
 
 // Listen starts to serve on an address with the certificate of the rotator, and returns the port.
-// If clients is not nil, only these clients are served.
+// If clients is not nil, only clients with a certificate that it accepts are served.
 func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -104,7 +106,8 @@ func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, c
 	}
 	server := &http.Server{
 		Handler: s, TLSConfig: config, ErrorLog: s.options.Log,
-		// A hook may run for 30 s, and the API server may send long lists in one ConversionReview.
+		// The timeouts are long, because a hook may run for 30 s, and the API server may send long
+		// lists in one ConversionReview.
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second, IdleTimeout: 5 * time.Minute,
 	}
 	s.mu.Lock()
@@ -117,12 +120,13 @@ func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, c
 		return 0, errors.Join(fmt.Errorf("%s is not a TCP address", listener.Addr()), listener.Close())
 	}
 	s.servers = append(s.servers, server)
-	go func() { _ = server.ServeTLS(listener, "", "") }() // ServeTLS returns when the server is stopped
+	go func() { _ = server.ServeTLS(listener, "", "") }() // ServeTLS returns an error when the server is stopped
 	return tcp.Port, nil
 }
 
 // Stop accepts no new connections and waits until all running reviews have a response. When ctx
-// ends, Stop closes the remaining connections, which ends the contexts of their hooks.
+// ends, Stop closes the remaining connections, which cancels the contexts of the hooks that still
+// run.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stopped = true
@@ -132,7 +136,7 @@ func (s *Server) Stop(ctx context.Context) {
 	for _, server := range servers {
 		all.Go(func() {
 			if server.Shutdown(ctx) != nil {
-				_ = server.Close() // remaining clients see the end of the connection
+				_ = server.Close() // closes the connections of the remaining clients
 			}
 		})
 	}
@@ -142,7 +146,7 @@ func (s *Server) Stop(ctx context.Context) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/healthz" {
-		_, _ = io.WriteString(w, "ok\n") // an error means that the client has gone
+		_, _ = io.WriteString(w, "ok\n") // an error means that the client has closed the connection
 		return
 	}
 	now := s.routes.Load()
@@ -179,7 +183,7 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 }
 
 // httpError is an error with its own HTTP status. For other errors, the status is 500. The API
-// server shows the text of the error to the sender of the request.
+// server shows the text of the error to the client whose request is reviewed.
 type httpError struct {
 	code int
 	err  error
@@ -194,7 +198,7 @@ func send(w http.ResponseWriter, review reply, err error) {
 		var text []byte
 		if text, err = json.Marshal(review); err == nil {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(text) // an error means that the client has gone
+			_, _ = w.Write(text) // an error means that the client has closed the connection
 			return
 		}
 	}

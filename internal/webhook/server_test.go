@@ -26,7 +26,7 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// fixture is a running server, with a client that it accepts.
+// fixture is a running server, with an HTTP client that it accepts.
 type fixture struct {
 	*Server
 	url    string
@@ -84,7 +84,7 @@ func TestVerdictsAreAnswersTheAPIServerTakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer Answer
 		err    error
-		want   string // a part of the response or of the error
+		want   string // a part of the response or of the error text
 		result Result
 	}{
 		"allowed": {Answer{Verdict: hook.Verdict{Allowed: true, Warnings: []string{"w"}}}, nil, `{"uid":"u-1","allowed":true,"warnings":["w"]}`, Allowed},

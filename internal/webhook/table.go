@@ -33,18 +33,20 @@ type Conversion struct {
 	Config hook.ConversionBinding
 }
 
-// Table contains all served bindings. Their order determines the names of webhooks with equal
-// names, and the preferred chain of several equally short chains.
+// Table contains all bindings that are served. If several webhooks have the same name, the order of
+// their bindings determines their unique names. If several chains of conversions are equally short,
+// the order of bindings determines which chain is used.
 type Table struct {
 	Admissions  []Admission
 	Conversions []Conversion
-	// Complete is true when the bindings of all hooks are known. Until then, conversions that are
-	// not in the table are not removed from the cluster. Otherwise the API server would return
-	// stored objects in another version without a conversion.
+	// Complete is true when the bindings of all hooks are known. While Complete is false,
+	// conversion webhooks that are not in the table are not removed from the cluster. If they were
+	// removed too early, the API server would return stored objects in another version without a
+	// conversion.
 	Complete bool
 }
 
-// path returns the URL path of the binding: /hooks/ and a unique name.
+// path returns the URL path at which the API server calls the binding: "/hooks/" and a unique name.
 func (a Admission) path() string {
 	kind := "validating"
 	if a.Mutating {
@@ -54,10 +56,11 @@ func (a Admission) path() string {
 	return "/hooks/" + a.Config.Name + "-" + hex.EncodeToString(sum[:4])
 }
 
-// crdPath returns the URL path for conversions of a CustomResourceDefinition.
+// crdPath returns the URL path at which the API server requests conversions of objects of a
+// CustomResourceDefinition.
 func crdPath(crd string) string { return "/" + crd }
 
-// crds returns the conversions by the names of their CustomResourceDefinitions.
+// crds returns the conversion bindings by the name of their CustomResourceDefinition.
 func (t Table) crds() map[string][]Conversion {
 	all := map[string][]Conversion{}
 	for _, c := range t.Conversions {
@@ -73,11 +76,12 @@ type ReviewRequest struct {
 	Type hook.Type
 	// Review is the AdmissionReview or ConversionReview as JSON.
 	Review json.RawMessage
-	// UID is the UID of the API server's request.
+	// UID is the UID of the review, which the API server has set.
 	UID string
 	// DryRun is true if the hook must have no side effects.
 	DryRun bool
-	// FromVersion and ToVersion are the versions of a conversion, as written in the binding.
+	// FromVersion and ToVersion are the versions of the conversion step, as the hook's
+	// configuration names them.
 	FromVersion, ToVersion string
 	// Objects are the objects to convert, and Version is the requested GROUP/VERSION.
 	Objects []json.RawMessage
@@ -86,23 +90,24 @@ type ReviewRequest struct {
 
 // Answer is the response of a hook to a review request.
 type Answer struct {
-	// Verdict is the response to an admission request, and Converted the response to a conversion
-	// request.
+	// Verdict is the response to an admission request, and Converted is the response to a
+	// conversion request.
 	Verdict   hook.Verdict
 	Converted hook.Converted
-	// Ran is the duration of the hook; zero if the hook was not started.
+	// Ran is the duration of the hook's run; zero if the hook was not started.
 	Ran time.Duration
 }
 
 // Ask calls the hook of a review request. When ctx ends, the API server no longer waits for the
-// response, so Ask returns soon after.
+// response, so an Ask must return soon after.
 //
 // The error wraps [ErrHookFailed] if the hook failed or its response is invalid, and
-// [hook.ErrNoResponse] if the hook succeeded without a response. It is [ErrWithdrawn] if the
-// binding is no longer attached. Any other error has a cause outside the hook.
+// [hook.ErrNoResponse] if the hook succeeded without a response. It wraps [ErrWithdrawn] if the
+// binding was removed. Any other error has a cause outside the hook.
 type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
 
-// ErrWithdrawn is the error for a binding that is no longer attached: the table will change soon.
+// ErrWithdrawn is the error for a request whose binding was removed. The table of the server may
+// still contain the binding for a short time.
 var ErrWithdrawn = errors.New("the binding was withdrawn")
 
 // ErrHookFailed is the error for a hook that ran and failed.

@@ -14,10 +14,10 @@ import (
 
 // Withdraw deletes the webhook configurations of the operator in namespace, so that the API server
 // sends no more admission requests to the operator. It returns the kinds and names of the deleted
-// configurations. It does not remove conversions, because the API server would then return stored
+// configurations. It keeps conversion webhooks. Without them, the API server would return stored
 // objects in another version without a conversion. If unregister is not nil, Withdraw calls it
-// before the first deletion. A running operator must pass [Endpoint.Withdraw], because otherwise
-// the operator would create the configurations again.
+// before the first deletion. A running operator must pass [Endpoint.Withdraw] as unregister.
+// Otherwise its registrar would create the configurations again.
 func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregister func(context.Context) error) (deleted []string, err error) {
 	var errs []error
 	found := map[string][]metav1.PartialObjectMetadata{} // by kind
@@ -31,12 +31,12 @@ func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregi
 			found[kind.kind] = append(found[kind.kind], listed.Items...)
 		}
 	}
-	list() // listed before unregister, because then the registrar deletes the configurations too
+	list() // before unregister, because after it the registrar also deletes configurations
 	if unregister != nil {
 		if err := unregister(ctx); err != nil {
 			return nil, err
 		}
-		list() // includes configurations that were written in the meantime
+		list() // finds configurations that were written before unregister returned
 	}
 	for _, kind := range []admissionKind{validating, mutating} {
 		for _, o := range found[kind.kind] {

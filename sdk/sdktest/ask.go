@@ -12,8 +12,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Admit runs the hook for an admission request with the name of the binding. Request is the object
-// request of an AdmissionReview, in YAML or JSON. The verdict is in the result.
+// Admit runs the hook for an admission request to the binding with this name. The argument request is the field
+// request of an AdmissionReview, in YAML or JSON. The verdict of the hook is in the result.
 func (t *Test) Admit(binding, request string) *Result {
 	t.t.Helper()
 	element, mutating := t.admission(binding)
@@ -29,7 +29,8 @@ func (t *Test) Admit(binding, request string) *Result {
 	return r
 }
 
-// admission returns the element for a binding, without its review, and whether it may change the object.
+// admission returns the element for the admission binding called name, without its review, and whether the binding
+// may change the object.
 func (t *Test) admission(name string) (e hook.Element, mutating bool) {
 	t.t.Helper()
 	var names []string
@@ -48,9 +49,8 @@ func (t *Test) admission(name string) (e hook.Element, mutating bool) {
 	return e, false
 }
 
-// Convert runs the hook for the conversion of objects with the name of the binding. Objects are
-// documents of YAML or JSON; from and to are GROUP/VERSION. The converted objects are in the
-// result.
+// Convert runs the conversion binding with this name for objects, which are documents of YAML or JSON. The form of
+// the versions from and to is GROUP/VERSION. The converted objects are in the result.
 func (t *Test) Convert(binding, from, to, objects string) *Result {
 	t.t.Helper()
 	i := slices.IndexFunc(t.config.Conversion, func(b hook.ConversionBinding) bool { return b.Name == binding })
@@ -87,7 +87,7 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 	return r
 }
 
-// wrapReview wraps a request in a review, as the API server does.
+// wrapReview returns a review that contains only the request.
 func wrapReview(t testing.TB, request string) json.RawMessage {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(request))

@@ -27,11 +27,11 @@ type bindingSnapshot struct {
 	seen       map[id]look
 }
 
-// look is the last known state of an object in a binding.
+// look is the last known state of an object in the snapshot of a binding.
 type look struct {
 	item hook.Item
-	// mark is the result of the jqFilter, or the whole object without a filter. A change of mark is a
-	// Modified event.
+	// mark is the result of the jqFilter, or the whole object without a filter. If mark changes, the hook gets an
+	// event of type Modified.
 	mark string
 }
 
@@ -63,7 +63,7 @@ func (s *bindingSnapshot) selects(object *unstructured.Unstructured) bool {
 		return false
 	}
 	for _, r := range b.FieldSelector {
-		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(r.Field, ".")...) // nil for a missing field
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(r.Field, ".")...) // nil if it does not exist
 		text := ""
 		if value != nil {
 			text = fmt.Sprint(value)
@@ -79,8 +79,8 @@ func (s *bindingSnapshot) selects(object *unstructured.Unstructured) bool {
 	return namespace != nil && s.namespaces.Matches(labels.Set(namespace.GetLabels()))
 }
 
-// change updates the snapshot to the new state of an object, nil if it was deleted. It returns the
-// resulting change, Added, Modified or Deleted, or "" if there is none.
+// change updates the snapshot to the new state of an object, which is nil if the object was deleted. It returns the
+// type of the resulting event, Added, Modified or Deleted, or "" if the change causes no event.
 func (s *bindingSnapshot) change(ctx context.Context, key id, object *unstructured.Unstructured) (string, hook.Item, error) {
 	before, had := s.seen[key]
 	if object == nil || !s.selects(object) {

@@ -9,17 +9,18 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// A cluster contains the objects of a test, and the snapshots of the hook's bindings.
+// A cluster simulates the cluster of a test. It contains the objects of the test, and the snapshots of the hook's
+// bindings.
 type cluster struct {
 	t         testing.TB
 	objects   objects
-	snapshots []*bindingSnapshot // one for each kubernetes binding
+	snapshots []*bindingSnapshot // one for each kubernetes binding of the hook
 	pending   []event
 }
 
-// An event is a change of an object that was not delivered to the hook yet.
+// An event is a change of an object that has not been delivered to the hook yet.
 type event struct {
-	binding int // index of the kubernetes binding
+	binding int // index of the kubernetes binding in the hook's configuration
 	kind    string
 	item    hook.Item
 	named   hook.Named
@@ -49,7 +50,8 @@ func (c *cluster) remove(ctx context.Context, key id) {
 	c.deliver(ctx, key, nil)
 }
 
-// deliver passes the new state of an object to all bindings, nil if the object is gone. It adds the events.
+// deliver updates the snapshots of all bindings to the new state of an object, which is nil if the object was
+// deleted. It adds the resulting events to c.pending.
 func (c *cluster) deliver(ctx context.Context, key id, object *unstructured.Unstructured) {
 	for i, s := range c.snapshots {
 		kind, item, err := s.change(ctx, key, object)
@@ -67,8 +69,8 @@ func (c *cluster) deliver(ctx context.Context, key id, object *unstructured.Unst
 	}
 }
 
-// reselect rebuilds the snapshot of a binding whose selection of namespaces has changed. Added and
-// removed objects cause no events.
+// reselect computes the snapshot of a binding again after the labels of a namespace may have changed. Objects that
+// are added to the snapshot or removed from it cause no events.
 func (c *cluster) reselect(ctx context.Context, s *bindingSnapshot) {
 	clear(s.seen)
 	for _, object := range c.objects.all {

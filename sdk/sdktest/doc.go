@@ -1,10 +1,10 @@
 // Package sdktest runs a hook without a cluster, as the operator would run it, with the objects and
 // values of a test.
 //
-// A [Subject] is a hook in Go or an executable in any language. A [Test] contains values and objects, and
-// the snapshots of the hook's bindings. A [Result] is the result of a run. The output of a hook takes
-// effect on the test: patches on its values, operations on its objects. [Test.Events] delivers the
-// resulting changes to the hook, as a cluster would.
+// A [Subject] is a hook in Go or an executable in any language. A [Test] contains values and objects, and the
+// snapshots of the hook's bindings. A [Result] is the result of a run. The output of a hook changes the test: patches
+// change its values, and operations change its objects. [Test.Events] delivers the resulting changes to the hook, as
+// a cluster would.
 //
 //	test := sdktest.Module(t, "web", sdktest.Go(hook))
 //	test.SetValues("web: {replicas: 1}")

@@ -26,7 +26,7 @@ type objects struct {
 	made int // number of generated names
 }
 
-// parseObjects parses documents of YAML or JSON, one object each.
+// parseObjects parses documents of YAML or JSON. Each document is one object.
 func parseObjects(text string) ([]*unstructured.Unstructured, error) {
 	var parsed []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
@@ -51,7 +51,8 @@ func parseObjects(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// find returns the object with these names, nil if there is none.
+// find returns the object with this kind, namespace and name, or nil if it does not exist. An empty
+// apiVersion matches any.
 func (o *objects) find(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	i := slices.IndexFunc(o.all, func(object *unstructured.Unstructured) bool {
 		return object.GetName() == name && object.GetNamespace() == namespace && isKind(object, apiVersion, kind)
@@ -76,8 +77,8 @@ func (o *objects) remove(key id) {
 	o.all = slices.DeleteFunc(o.all, func(object *unstructured.Unstructured) bool { return idOf(object) == key })
 }
 
-// isKind reports whether an object is of a kind, given by its name, its plural or a short name, in
-// any case. An empty API version matches any.
+// isKind reports whether an object is of a kind. The argument kind is the name of a kind, its
+// plural or its short name, in upper or lower case. An empty API version matches any.
 func isKind(object *unstructured.Unstructured, apiVersion, kind string) bool {
 	if apiVersion != "" && object.GetAPIVersion() != apiVersion {
 		return false
@@ -89,7 +90,7 @@ func isKind(object *unstructured.Unstructured, apiVersion, kind string) bool {
 	return strings.EqualFold(plural.Resource, kind)
 }
 
-// shortNames returns the short names of the built-in kinds of Kubernetes.
+// shortNames maps the short names of the built-in kinds of Kubernetes to the kinds.
 func shortNames() map[string]string {
 	return map[string]string{
 		"cm": "ConfigMap", "crd": "CustomResourceDefinition", "crds": "CustomResourceDefinition", "cj": "CronJob",

@@ -78,7 +78,7 @@ func (c *cluster) create(ctx context.Context, o operation.Operation, live *unstr
 	return nil
 }
 
-// patched returns an object after a patch.
+// patched returns the object before with the patch of o applied. Objects are encoded as JSON.
 func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte, error) {
 	switch o.Type {
 	case operation.MergePatch:
@@ -98,7 +98,8 @@ func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte,
 	}
 }
 
-// replace replaces the live object by the patched one. A patch of the status changes nothing else.
+// replace replaces the object live by the patched object after. If subresource is "status", it
+// replaces only the status.
 func (c *cluster) replace(ctx context.Context, live *unstructured.Unstructured, after []byte, subresource string) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(after); err != nil {
@@ -119,7 +120,7 @@ func (c *cluster) replace(ctx context.Context, live *unstructured.Unstructured, 
 	return nil
 }
 
-// normal returns an object with the types of decoded JSON, so that numbers are comparable.
+// normal returns object with the types that decoded JSON has, so that numbers can be compared.
 func normal(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(object.Object)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"addon-operator/sdk/sdktest"
 )
 
-// TestMain makes this program act as jq if it is called by that name, for scripts on systems without jq.
+// TestMain makes this test program act as jq if it is called by the name jq. So the tests of scripts also run on
+// systems without jq.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "jq" {
 		os.Exit(cli.Run())
@@ -32,7 +33,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.RemoveAll(tools) }() // an error only leaves a temporary directory
+	defer func() { _ = os.RemoveAll(tools) }() // if this fails, a temporary directory is left
 	program, err := os.Executable()
 	if err != nil {
 		return 0, err
@@ -51,7 +52,8 @@ type pod struct {
 	Ready bool   `json:"ready"`
 }
 
-// podsHook keeps the list of ready pods in the values, labels each that is added, and counts those that are deleted.
+// podsHook returns a hook that keeps the list of ready pods in the values, labels each added pod, and counts deleted
+// pods.
 func podsHook() sdk.Hook {
 	return sdk.Hook{
 		Config: sdk.Config{
@@ -97,7 +99,7 @@ func podsHook() sdk.Hook {
 	}
 }
 
-// podsScript is the same hook in bash.
+// podsScript is the hook of podsHook as a script in bash.
 const podsScript = `#!/usr/bin/env bash
 source /shell_lib.sh
 
@@ -156,7 +158,7 @@ func want(t *testing.T, what string, want, got any) {
 	}
 }
 
-// runner is a hook that calls one function for each run.
+// runner is a hook whose function can be replaced for each run.
 func runner(config sdk.Config, run func(r *sdk.Run)) sdktest.Subject {
 	return sdktest.Go(sdk.Hook{Config: config, Run: func(_ context.Context, r *sdk.Run) error { run(r); return nil }})
 }

@@ -15,13 +15,13 @@ import (
 	"addon-operator/internal/values"
 )
 
-// The outputs of a hook, as the operator parses them.
+// The outputs of a hook, in the types to which the operator parses them.
 type (
 	// Op is an operation of a patch of values.
 	Op = values.Op
 	// Operation is an operation on an object.
 	Operation = operation.Operation
-	// Metric is an operation on metrics. {PREFIX} in its name is empty.
+	// Metric is an operation on metrics. In its name, {PREFIX} is replaced by the empty text.
 	Metric = series.Op
 	// Verdict is the response to an admission request.
 	Verdict = hook.Verdict
@@ -30,14 +30,14 @@ type (
 // Result is the result of a run.
 type Result struct {
 	t *Test
-	// Err is nil if the run succeeded. If the hook failed or its output is invalid, its output has no effect.
-	// If an object operation failed, the rest of the output has taken effect.
+	// Err is nil if the run succeeded. If the hook failed or its output is invalid, the output has no effect. If an
+	// operation on an object failed, the rest of the output has taken effect.
 	Err error
 	// Ran is false if there was no reason to run the hook.
 	Ran bool
 	// Context is the binding context of the run.
 	Context json.RawMessage
-	// Stdout and Stderr are the printed output.
+	// Stdout and Stderr are the output that the hook printed.
 	Stdout, Stderr string
 
 	ValuesPatch, ConfigPatch []Op
@@ -48,7 +48,7 @@ type Result struct {
 	Converted []json.RawMessage
 }
 
-// Must ends the test if the run failed or did not take place, and returns the result.
+// Must returns r. If the hook did not run, or its run failed, Must ends the test with a failure.
 func (r *Result) Must() *Result {
 	r.t.t.Helper()
 	switch {
@@ -73,9 +73,9 @@ func (t *Test) Ordered(binding string) *Result {
 	return t.run(e)
 }
 
-// Synchronize runs the hook for the Synchronization of a kubernetes binding, if the binding
-// executes the hook for it. Earlier events of the binding, and of its group in the same queue, are
-// dropped, because the Synchronization includes them.
+// Synchronize runs the hook for the Synchronization of a kubernetes binding. The hook does not run if the binding
+// sets executeHookOnSynchronization to false. Pending events of the binding, and of bindings with the same group and
+// queue, are dropped, because the Synchronization includes them.
 func (t *Test) Synchronize(binding string) *Result {
 	t.t.Helper()
 	i := t.kubernetes(binding)
@@ -110,9 +110,9 @@ func (t *Test) Tick(binding string) *Result {
 	return nil
 }
 
-// Events runs the hook once for all pending changes of objects. A hook without configVersion runs for
-// the first change only. If there are no pending changes, the hook does not run, and Ran of the result
-// is false.
+// Events runs the hook once for all pending changes of objects. A hook whose configuration has no configVersion runs
+// only for the first pending change. If there are no pending changes, the hook does not run, and Ran of the result is
+// false.
 func (t *Test) Events() *Result {
 	t.t.Helper()
 	events := t.cluster.pending
@@ -134,7 +134,7 @@ func (t *Test) Events() *Result {
 	return t.run(hook.Compact(elements)...)
 }
 
-// kubernetes returns the index of a kubernetes binding.
+// kubernetes returns the index of the kubernetes binding with this name.
 func (t *Test) kubernetes(name string) int {
 	t.t.Helper()
 	i, has := t.config.KubernetesNamed(name)
@@ -144,7 +144,8 @@ func (t *Test) kubernetes(name string) int {
 	return i
 }
 
-// snapshots returns the snapshots of bindings by name, or nil for a binding that includes none.
+// snapshots returns the snapshots of the bindings with these names. If names is nil and the hook has kubernetes
+// bindings, it returns nil.
 func (t *Test) snapshots(names []string) map[string][]hook.Item {
 	if names == nil && len(t.config.Kubernetes) > 0 {
 		return nil
@@ -158,7 +159,7 @@ func (t *Test) snapshots(names []string) map[string][]hook.Item {
 	return all
 }
 
-// run runs the hook and applies its output.
+// run runs the hook for the elements and applies its output to the test.
 func (t *Test) run(elements ...hook.Element) *Result {
 	t.t.Helper()
 	r, files := t.execute(elements)
@@ -168,7 +169,7 @@ func (t *Test) run(elements ...hook.Element) *Result {
 	return r
 }
 
-// execute runs the hook and returns its output files.
+// execute runs the hook and returns the contents of its output files, by their environment variables.
 func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	t.t.Helper()
 	r := &Result{t: t, Ran: true}
@@ -220,7 +221,7 @@ func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]by
 	return nil
 }
 
-// checkValues validates a patch of values and returns a function that applies it.
+// checkValues validates the values patch of a run, and returns a function that applies the patch.
 func (t *Test) checkValues(ops []Op) (apply func(), err error) {
 	patch, err := values.Split(ops, t.section)
 	if err != nil {
@@ -236,7 +237,7 @@ func (t *Test) checkValues(ops []Op) (apply func(), err error) {
 	}, nil
 }
 
-// checkConfig validates a patch of the ConfigMap and returns a function that applies it.
+// checkConfig validates the patch of the ConfigMap of a run, and returns a function that applies the patch.
 func (t *Test) checkConfig(ops []Op) (apply func(), err error) {
 	patch, err := values.SplitConfig(ops, t.section)
 	if err != nil {
@@ -257,7 +258,7 @@ func (t *Test) checkConfig(ops []Op) (apply func(), err error) {
 	}, nil
 }
 
-// setFlag sets a flag of the ConfigMap; nil removes it.
+// setFlag sets a flag of the ConfigMap. If value is nil, it removes the flag.
 func (t *Test) setFlag(flag string, value *bool) {
 	flags := maps.Clone(t.layers.Config.Flags)
 	if flags == nil {

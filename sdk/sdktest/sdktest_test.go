@@ -31,7 +31,7 @@ func TestHooksInGoAndInBashAreRunAlike(t *testing.T) {
 			}
 
 			test.Put(podNamed("c", ", status: {ready: true}"))
-			test.Put(podNamed("a", ", status: {ready: false, reason: waiting}")) // because the result of the filter is the same
+			test.Put(podNamed("a", ", status: {ready: false, reason: waiting}")) // no event: the filter's result is the same
 			r = test.Events().Must()
 			want(t, "operations", 1, len(r.Operations))
 			label, _, err := unstructured.NestedString(test.Object("pod", "default", "c"), "metadata", "labels", "seen")
@@ -153,7 +153,7 @@ func TestOperationsChangeTheObjectsOfTheTest(t *testing.T) {
 	for name, test := range map[string]struct {
 		before string
 		do     func(o *sdk.Objects)
-		after  string // of the object without apiVersion, kind and metadata; "" for none
+		after  string // the object afterwards, without apiVersion, kind and metadata; "" if it does not exist
 		err    string
 	}{
 		"create":             {"", func(o *sdk.Objects) { o.Create(object("1")) }, `{"data":{"a":"1"}}`, ""},
@@ -350,7 +350,7 @@ cat "$BINDING_CONTEXT_PATH"
 	}
 }
 
-// failed is a testing.TB that records how a test ends, without ending it.
+// failed is a testing.TB that records the message with which a test ends.
 type failed struct {
 	testing.TB
 	message string

@@ -15,18 +15,18 @@ import (
 	"addon-operator/sdk/shell"
 )
 
-// Subject is a tested hook.
+// Subject is the hook that a test runs.
 type Subject interface {
-	// execute runs the hook with env added to the environment of the test, and returns its exit
-	// code.
+	// execute runs the hook and returns its exit code. The environment of the hook is that of the test with env
+	// added.
 	execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) (code int, err error)
 }
 
 // Go returns a hook implemented with package sdk. It runs in the process of the test.
 func Go(hook sdk.Hook) Subject { return inProcess{hook} }
 
-// File returns the executable at path. Scripts can source /shell_lib.sh, whether it is installed or not.
-// They have the PATH of the test, so a hook that calls jq needs a jq there.
+// File returns a hook that is the executable at path. A script can source /shell_lib.sh, even if it is not installed.
+// A hook has the PATH of the test, so a hook that calls jq needs jq in this PATH.
 func File(path string) Subject { return executable(path) }
 
 type inProcess struct{ hook sdk.Hook }
@@ -56,7 +56,7 @@ func (x executable) execute(ctx context.Context, args, env []string, stdout, std
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err = cmd.Run()
 	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
-		return max(exit.ExitCode(), 1), nil // after a signal it is -1
+		return max(exit.ExitCode(), 1), nil // the exit code is -1 if a signal ended the hook
 	}
 	return 0, err
 }
@@ -67,7 +67,7 @@ type outcome struct {
 	files          map[string][]byte
 }
 
-// The files of a run, named by their environment variables.
+// The input files and output files of a run, named by the environment variables with their paths.
 var (
 	inputs  = []string{"BINDING_CONTEXT_PATH", "VALUES_PATH", "CONFIG_VALUES_PATH"}
 	outputs = []string{
@@ -76,7 +76,7 @@ var (
 	}
 )
 
-// runFiles runs a subject with these contents of its input files.
+// runFiles runs a subject. The map files has the contents of its input files, by environment variable.
 func runFiles(ctx context.Context, subject Subject, files map[string][]byte) (o outcome, err error) {
 	dir, err := os.MkdirTemp("", "sdktest-")
 	if err != nil {

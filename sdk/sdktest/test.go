@@ -12,27 +12,28 @@ import (
 	"addon-operator/sdk"
 )
 
-// Test is one hook with its values and objects. It is not safe for concurrent use. A mistake in the
-// test itself, such as invalid YAML, ends the test.
+// Test is the test of one hook, with values and objects. It is not safe for concurrent use. A mistake in the test
+// itself, such as invalid YAML, ends the test with a failure.
 type Test struct {
 	t       testing.TB
 	subject Subject
 	scope   hook.Scope
-	section string // the key of the values it may change
+	section string // the key of the section that the hook may change
 	config  hook.Config
 	layers  values.Layers
 	flags   map[string]values.EnabledOverride
 	cluster *cluster
 }
 
-// Module returns a test of a hook of the module with this name in kebab-case. It reads the config
-// of the hook, which must be valid.
+// Module returns a test of a hook of the module with this name, in kebab-case. It runs the hook with --config. If the
+// configuration is invalid, Module ends the test with a failure.
 func Module(t testing.TB, name string, subject Subject) *Test {
 	t.Helper()
 	return newTest(t, hook.Module, values.Camel(name), subject)
 }
 
-// Global returns a test of a global hook. It reads the config of the hook, which must be valid.
+// Global returns a test of a global hook. It runs the hook with --config. If the configuration is invalid, Global
+// ends the test with a failure.
 func Global(t testing.TB, subject Subject) *Test {
 	t.Helper()
 	return newTest(t, hook.Global, values.Global, subject)
@@ -58,14 +59,14 @@ func newTest(t testing.TB, scope hook.Scope, section string, subject Subject) *T
 	}
 }
 
-// SetValues sets the content of the values files, in YAML, with sections as in the values.yaml of a
-// modules directory. Patches of hooks still override it.
+// SetValues sets the content of the values files, in YAML, with sections as in the values.yaml of a modules
+// directory. Patches that the hook has returned still override these values.
 func (t *Test) SetValues(text string) {
 	t.t.Helper()
 	t.layers.Static = parseValues(t.t, text)
 }
 
-// SetConfigValues sets the content of the operator's ConfigMap: its sections as one YAML document.
+// SetConfigValues sets the sections in the operator's ConfigMap. The text is one YAML document with all sections.
 func (t *Test) SetConfigValues(text string) {
 	t.t.Helper()
 	t.layers.Config.Sections = parseValues(t.t, text)
@@ -84,7 +85,7 @@ func parseValues(t testing.TB, text string) values.Values {
 	return v
 }
 
-// Values returns the values that the hook gets.
+// Values returns the merged values, as the next run of the hook gets them.
 func (t *Test) Values() map[string]any {
 	shown, skipped := t.layers.HookValues(t.section, nil)
 	for _, s := range skipped {
@@ -93,19 +94,19 @@ func (t *Test) Values() map[string]any {
 	return shown
 }
 
-// ConfigValues returns the values of the ConfigMap that the hook gets.
+// ConfigValues returns the values of the ConfigMap, as the next run of the hook gets them.
 func (t *Test) ConfigValues() map[string]any {
 	return t.layers.HookConfigValues(t.section)
 }
 
-// Value returns the value at a path in the syntax of package sdk. It is nil if there is none. Integers are
-// of type int64.
+// Value returns the value at a path in the syntax of package sdk. It returns nil if there is no value at the path.
+// Integers have the type int64.
 func (t *Test) Value(path string) any {
 	t.t.Helper()
 	return valueAt(t.t, t.Values(), path)
 }
 
-// ConfigValue returns the value at a path of the ConfigMap's values.
+// ConfigValue is like Value, for the values of the ConfigMap.
 func (t *Test) ConfigValue(path string) any {
 	t.t.Helper()
 	return valueAt(t.t, t.ConfigValues(), path)
@@ -138,13 +139,14 @@ func (h *holder) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Enabled returns the hook's enabled override for a module, named in kebab-case. Without an override, ok is false.
+// Enabled returns the enabled override that the hook has set for a module, and whether it has set one. The argument
+// module is the name of the module in kebab-case.
 func (t *Test) Enabled(module string) (value, ok bool) {
 	override, ok := t.flags[values.Flag(values.Camel(module))]
 	return override.Value, ok
 }
 
-// bindings lists the names of bindings, for an error.
+// bindings returns a text for errors that lists the names of bindings.
 func bindings(names []string) string {
 	if len(names) == 0 {
 		return "it has none"
@@ -152,8 +154,8 @@ func bindings(names []string) string {
 	return "it has " + strings.Join(names, ", ")
 }
 
-// Put creates the objects in text, or replaces those that exist. The text has documents of YAML or JSON. [Test.Events]
-// delivers the changes to the hook.
+// Put creates the objects in text, and replaces the ones that exist already. Each object is a document of YAML or
+// JSON. [Test.Events] delivers the changes to the hook.
 func (t *Test) Put(text string) {
 	t.t.Helper()
 	parsed, err := parseObjects(text)
@@ -169,7 +171,8 @@ func (t *Test) Put(text string) {
 	}
 }
 
-// Remove deletes an object, which must exist. Its kind is written as in a config. The namespace of a cluster-scoped object is empty.
+// Remove deletes an object, which must exist. The argument kind is written as in the configuration of a hook. For a
+// cluster-scoped object, namespace is empty.
 func (t *Test) Remove(kind, namespace, name string) {
 	t.t.Helper()
 	object := t.cluster.objects.find("", kind, namespace, name)
@@ -179,7 +182,7 @@ func (t *Test) Remove(kind, namespace, name string) {
 	t.cluster.remove(t.t.Context(), idOf(object))
 }
 
-// Object returns an object, nil if it does not exist.
+// Object returns a copy of an object, or nil if the object does not exist.
 func (t *Test) Object(kind, namespace, name string) map[string]any {
 	object := t.cluster.objects.find("", kind, namespace, name)
 	if object == nil {

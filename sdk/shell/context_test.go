@@ -68,7 +68,7 @@ func TestContextIsReadByPathsAndFilters(t *testing.T) {
 func TestFilterThatDoesNotReadALargeContextSucceeds(t *testing.T) {
 	t.Parallel()
 	for h := range each(t) {
-		large := strings.Repeat("x", 1<<20) // more than a pipe holds
+		large := strings.Repeat("x", 1<<20) // more than a pipe can buffer
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"pods","type":"Event","watchEvent":"Added","text":"` + large + `"}]`}
 		h.wantEach(t, []string{`context::jq -n -r '"not read"'`, "context::jq -n -r 'input.text | length'"}, []string{"not read", "1048576"})
 	}
@@ -90,7 +90,7 @@ func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 	}
 }
 
-// Hooks may overwrite the file of their binding context.
+// A hook may overwrite the file with its binding context, so the framework reads the file again in each call.
 func TestContextIsReadAgainEachTime(t *testing.T) {
 	t.Parallel()
 	for h := range each(t) {

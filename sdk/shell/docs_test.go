@@ -23,7 +23,7 @@ func readPage(t *testing.T) string {
 	return string(text)
 }
 
-// declared lists the functions of the framework that are for hooks.
+// declared returns the names of the functions of the framework that hooks may call.
 func declared(t *testing.T) []string {
 	t.Helper()
 	var names []string

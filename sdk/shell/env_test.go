@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// needsAbsent skips the test if the framework is installed, because bash_env.sh then does nothing.
+// needsAbsent skips the test if the framework is installed, because bash_env.sh does nothing in this case.
 func needsAbsent(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/shell_lib.sh"); err == nil {

@@ -13,7 +13,7 @@ func TestFunctionIsFoundByTheNameOfTheBinding(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		element string
-		names   string // possible function names for the element; the first declared one is called
+		names   string // possible function names for the element; the first one that the hook declares is called
 	}{
 		{`{"binding":"onStartup"}`, "__on_startup"},
 		{`{"binding":"beforeAll","snapshots":{}}`, "__on_before_all"},
@@ -57,7 +57,8 @@ func TestFunctionIsFoundByTheNameOfTheBinding(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.element), &element); err != nil {
 				t.Fatal(err)
 			}
-			// If all functions are declared, the first one is called. Without it, the next one is called.
+			// If all functions are declared, the first one is called. After the script has deleted the first one, the
+			// next one is called.
 			for _, name := range names {
 				h.script += "hook::run \"$@\"\nunset -f " + name + "\n"
 				want.WriteString(element.Type + " " + name + "\n")
@@ -157,7 +158,7 @@ func TestCommandThatFailsEndsTheHook(t *testing.T) {
 	}
 }
 
-// The framework loads a file that is added to its directory.
+// The framework also loads files that an image adds to its directory.
 func TestFrameworkTakesFilesThatAnImageAdds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/itchyny/gojq/cli"
 )
 
-// TestMain makes this program act as the jq that the operator ships, if it is called by that name.
+// TestMain makes this test program act as the jq that is in the operator's image, if it is called by the name jq.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "jq" {
 		os.Exit(cli.Run())
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// jqs returns the directories of the tested jq programs, by description: the shipped one and, if it is installed, that of
-// the system.
+// jqs returns the directories of the jq programs with which scripts are tested. The key "shipped" is the jq in the
+// operator's image, and "system" is the jq of this system, if it is installed.
 func jqs(t *testing.T) map[string]string {
 	t.Helper()
 	program, err := os.Executable()
@@ -43,19 +43,19 @@ func jqs(t *testing.T) map[string]string {
 	return found
 }
 
-// A hook is a script. It runs as on a system where the framework is not installed.
+// A hook is a script that uses the framework. It runs as on a system where the framework is not installed.
 type hook struct {
 	jq     string // the directory of jq
 	name   string // describes that jq
 	script string
 	with   []string // the command that runs the script; bash if empty
 	args   []string
-	// files are the contents of the input files of a run, by the variables that name them.
+	// files are the contents of the input files of a run, by the environment variables with their paths.
 	files map[string]string
 	env   []string
 }
 
-// A result is the result of a run of a hook.
+// A result is what a run of a hook has printed and written.
 type result struct {
 	stdout, stderr string
 	code           int
@@ -117,7 +117,7 @@ func (h hook) run(t *testing.T) result {
 	return r
 }
 
-// want runs a hook that must succeed, and compares its output.
+// want runs the hook, which must succeed, and compares its standard output with stdout.
 func (h hook) want(t *testing.T, stdout string) result {
 	t.Helper()
 	r := h.run(t)
@@ -130,7 +130,8 @@ func (h hook) want(t *testing.T, stdout string) result {
 	return r
 }
 
-// wantEach runs calls in one function, for element 1 of the binding context, and compares the output of each call.
+// wantEach runs a hook with calls in its function for the binding pods, and compares the output of each call with the
+// text in wants.
 func (h hook) wantEach(t *testing.T, calls, wants []string) {
 	t.Helper()
 	const end = "\x1e"
@@ -147,7 +148,8 @@ func (h hook) wantEach(t *testing.T, calls, wants []string) {
 	}
 }
 
-// wantWritten runs calls one after another, and compares what each call writes to the file that a variable names.
+// wantWritten runs calls one after another, and compares what each call writes to a file. The argument variable is
+// the environment variable with the path of the file.
 func (h hook) wantWritten(t *testing.T, variable string, calls, wants []string) {
 	t.Helper()
 	const end = "\n\"end\"\n"
@@ -179,7 +181,7 @@ func documents(t *testing.T, text string) []any {
 	return all
 }
 
-// sameJSON fails the test unless two texts contain the same consecutive JSON values.
+// sameJSON fails the test if two texts do not contain the same sequence of JSON values.
 func sameJSON(t *testing.T, want, got string) {
 	t.Helper()
 	if diff := cmp.Diff(documents(t, want), documents(t, got)); diff != "" {
@@ -187,7 +189,7 @@ func sameJSON(t *testing.T, want, got string) {
 	}
 }
 
-// each yields the hook once with each of jqs.
+// each yields one hook without a script for each jq program that [jqs] returns.
 func each(t *testing.T) iter.Seq[hook] {
 	t.Helper()
 	return func(yield func(hook) bool) {

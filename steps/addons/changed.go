@@ -18,11 +18,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// changedStep decides whether a configuration must be processed, unregistered or left alone.
+// changedStep decides whether a configuration must be processed, must be unregistered because it is deleted, or needs
+// nothing.
 type changedStep struct{ *Runtime }
 
-// readConfiguration has the fields of the configuration that Do has read. It is the data of the outcome and of its
-// effects, encoded as JSON.
+// readConfiguration has the fields of the configuration that Do has read. The outcome and its effects contain these
+// fields as JSON.
 type readConfiguration struct {
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
@@ -31,15 +32,16 @@ type readConfiguration struct {
 	Image      string    `json:"image,omitempty"`
 }
 
-// The kinds of effects of changedStep.
+// The kinds of effects that changedStep has.
 const (
 	addFinalizer = "add finalizer"
 	clearStatus  = "clear status"
 )
 
-// Do reads the configuration and decides. A configuration needs no processing if both the store and its status say
-// that this generation is Ready. A failed configuration needs none until its next attempt is due. In both cases the
-// configuration is processed nevertheless if the set of image modules that conflict with its addons has changed.
+// Do reads the configuration and decides whether it must be processed. A configuration needs no processing if the
+// store and the status of the configuration agree that this generation is Ready. A failed configuration needs no
+// processing until its next attempt is due. Even in these cases the configuration is processed if other addons of it
+// conflict with modules of the image than before.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)
@@ -76,8 +78,7 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	if !slices.Contains(live.Finalizers, api.Finalizer) {
 		out.Effects = append(out.Effects, workflow.Effect{Kind: addFinalizer, Data: out.Data})
 	}
-	// If the store was lost, a Ready status is kept until the configuration has been processed
-	// again.
+	// If the store was lost, a status Ready is kept until the configuration has been processed again.
 	if isKnown || !isReady(live) {
 		out.Effects = append(out.Effects, workflow.Effect{Kind: clearStatus, Data: out.Data})
 	}
@@ -117,15 +118,16 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 		return s.Configurations.AddFinalizer(ctx, id, read.UID)
 	}
 	now := metav1.NewTime(s.DB.Now())
-	// If the configuration is gone meanwhile, the next step of the graph finds that out, so it is no error here.
+	// It is no error if the configuration was deleted in the meantime, because the next step of the graph detects
+	// this.
 	_, err := s.Configurations.WriteStatus(ctx, id, read.UID, api.Status{
 		Phase: api.Pending, LastProcessedTime: &now, ObservedGeneration: read.Generation,
 	})
 	return err
 }
 
-// Apply starts a round if the configuration must be processed. If a deleted configuration of the same name still has
-// registered addons, Apply unregisters them.
+// Apply begins a round if the configuration must be processed. If an earlier configuration with the same name was
+// deleted and its addons are still registered, Apply unregisters them.
 func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	if len(out.Data) == 0 {
 		return nil, nil

@@ -9,20 +9,21 @@ import (
 	"addon-operator/workflow"
 )
 
-// lintStep finds the fetched addons that could not be loaded.
+// lintStep finds fetched addons that could not be loaded because their files are invalid.
 type lintStep struct{ *Runtime }
 
-// Do reports the errors that were found when the addons were parsed.
+// Do adds the errors that were found when the addons were parsed to the results of the configuration.
 func (s *lintStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		return s.DB.View(func(tx *store.Tx) error { return loadAddons(tx, results) })
 	}, api.LoadingError)
 }
 
-// duplicatesStep finds addons of the configuration with the same ID.
+// duplicatesStep finds addons of one configuration that have the same ID.
 type duplicatesStep struct{ *Runtime }
 
-// Do marks each addon whose ID an earlier addon of the configuration has.
+// Do marks each addon as failed that has the same ID as an earlier addon of the configuration, or the same name and
+// version.
 func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		markDuplicates(results)
@@ -30,12 +31,12 @@ func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 	}, api.ConflictInSpecifiedRepositories)
 }
 
-// conflictsStep finds conflicts with other configurations.
+// conflictsStep finds addons that conflict with addons of other configurations or with modules of the image.
 type conflictsStep struct{ *Runtime }
 
-// Do marks the addons that another configuration has registered, and those with the name of a module of the image.
-// Registered addons and modules of the image can change before this configuration is registered, so registerStep
-// compares again.
+// Do marks the addons as failed that another configuration has registered, and the addons with the name of a module
+// of the image. The registered addons and the modules of the image can change before this configuration is
+// registered, so registerStep makes the same comparison again.
 func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	id := identityOf(t)
 	known, err := s.record(id)

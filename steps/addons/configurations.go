@@ -18,8 +18,8 @@ import (
 	"addon-operator/internal/api"
 )
 
-// Configurations reads and writes addons configurations on the API server, and reads the Secrets
-// that they name. It writes the spec only by [Configurations.Reprocess].
+// Configurations reads and writes addons configurations on the API server, and reads the Secrets that they name. Only
+// [Configurations.Reprocess] writes the spec.
 type Configurations struct{ client dynamic.Interface }
 
 // NewConfigurations returns Configurations that use client.
@@ -34,8 +34,8 @@ func (c *Configurations) of(id api.Identity) dynamic.ResourceInterface {
 	return c.client.Resource(id.Resource()).Namespace(id.Namespace)
 }
 
-// Get returns a configuration, and whether it exists. It returns an error if the API server does
-// not serve the kind.
+// Get returns a configuration, and whether it exists. It returns an error if the API server does not serve the kind
+// of the configuration.
 func (c *Configurations) Get(ctx context.Context, id api.Identity) (*api.Configuration, bool, error) {
 	object, err := c.of(id).Get(ctx, id.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !isNotServed(err) {
@@ -48,8 +48,8 @@ func (c *Configurations) Get(ctx context.Context, id api.Identity) (*api.Configu
 	return configuration, err == nil, err
 }
 
-// isNotServed reports whether err means that the API server does not know the path. It returns
-// false if only the object does not exist.
+// isNotServed reports whether err means that the API server does not serve the kind of the object. It returns false
+// if only the object does not exist.
 func isNotServed(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -76,13 +76,13 @@ func (c *Configurations) Secret(ctx context.Context, namespace, name string) (ma
 		err = json.Unmarshal(text, &secret)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("while reading secret %s/%s", namespace, name) // the cause could contain a value of the Secret
+		return nil, fmt.Errorf("while reading secret %s/%s", namespace, name) // the cause may contain a secret value
 	}
 	return secret.Data, nil
 }
 
-// A metadataPatch makes the API server reject the patch if the object has another UID, or another resourceVersion. An
-// empty field is not compared.
+// A metadataPatch is the metadata in a patch. The API server rejects the patch if the object has another UID or
+// another resourceVersion. Fields that are empty in the patch are not compared.
 type metadataPatch struct {
 	UID             types.UID `json:"uid,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
@@ -109,9 +109,9 @@ func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, su
 	return err
 }
 
-// change reads the configuration and applies the patch that p returns for it. If the configuration was changed
-// between the two requests, change repeats both. It does nothing if the configuration does not exist, has another
-// UID, or p returns no patch.
+// change reads the configuration and applies the patch that p returns for it. If another client changes the
+// configuration in between, change reads it and applies the patch again. change does nothing if the configuration
+// does not exist, if it has another UID, or if p returns nil.
 func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, ok, err := c.Get(ctx, id)
@@ -135,7 +135,8 @@ func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.
 	return nil
 }
 
-// AddFinalizer adds the operator's finalizer, unless the configuration already has the finalizer or is being deleted.
+// AddFinalizer adds the operator's finalizer to a configuration. It does nothing if the configuration already has the
+// finalizer or is being deleted.
 func (c *Configurations) AddFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || slices.Contains(live.Finalizers, api.Finalizer) {
@@ -157,8 +158,8 @@ func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, u
 	})
 }
 
-// Reprocess increments spec.reprocessRequest if its value is still before. It does nothing if the configuration is
-// being deleted.
+// Reprocess increments spec.reprocessRequest if the value of this field is still equal to the argument before. It
+// does nothing if the configuration is being deleted.
 func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {
@@ -168,21 +169,21 @@ func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid typ
 	})
 }
 
-// WriteStatus replaces the status of the configuration with that UID. It reports whether a
-// configuration with that UID exists.
+// WriteStatus replaces the status of the configuration id if it has this UID. Otherwise it returns false, because the
+// configuration was deleted.
 func (c *Configurations) WriteStatus(ctx context.Context, id api.Identity, uid types.UID, status api.Status) (ok bool, err error) {
 	err = c.patch(ctx, id, patch{Metadata: metadataPatch{UID: uid}, Status: replacement(status)}, "status")
 	if err == nil {
 		return true, nil
 	}
 	if live, exists, e := c.Get(ctx, id); e == nil && (!exists || live.UID != uid) {
-		return false, nil // it was deleted, and perhaps created again
+		return false, nil // the configuration was deleted, and perhaps created again
 	}
 	return false, fmt.Errorf("write the status of %s %s: %w", id.Kind(), id, err)
 }
 
-// replacement returns the fields of status for a merge patch, with null for each field that status
-// does not have.
+// replacement returns the fields of status for a merge patch. The fields observedGeneration and repositories are in
+// the patch even if they are empty, so that the patch replaces old values.
 func replacement(status api.Status) any {
 	return struct {
 		api.Status

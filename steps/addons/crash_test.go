@@ -10,7 +10,7 @@ import (
 	"addon-operator/store"
 )
 
-// A change makes a configuration offer these IDs. If ids is nil, the configuration is deleted.
+// A change makes a configuration offer addons with these IDs. If ids is nil, the configuration is deleted.
 type change struct {
 	name string
 	ids  []string
@@ -31,7 +31,8 @@ var handOvers = []change{
 	{"two", nil},
 }
 
-// play makes the changes and returns the state after each of them: phases, statuses and owners.
+// play makes the changes and returns the state after each change: the phases of configurations and the owners of IDs.
+// It checks that the statuses agree with the phases.
 func (a *fixture) play(changes []change) (states []string) {
 	a.t.Helper()
 	a.start()
@@ -56,8 +57,8 @@ func (a *fixture) play(changes []change) (states []string) {
 }
 
 // TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver kills the operator at each commit while configurations
-// are added, changed and deleted. After each change, phases, statuses and owners must be the same as in an
-// undisturbed run.
+// are added, changed and deleted. After each change, phases, statuses and owners must be the same as in a run without
+// kills.
 func TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver(t *testing.T) {
 	t.Parallel()
 	var want []string

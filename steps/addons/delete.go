@@ -19,7 +19,7 @@ import (
 // unregisterStep unregisters the addons of a deleted configuration.
 type unregisterStep struct{ *Runtime }
 
-// Do does nothing: Apply needs no data from outside of the store.
+// Do does nothing, because Apply needs only data of the store.
 func (s *unregisterStep) Do(context.Context, workflow.Task) (workflow.Outcome, error) {
 	return workflow.Outcome{}, nil
 }
@@ -38,8 +38,8 @@ func (s *unregisterStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome
 	return nil, nil
 }
 
-// reprocessStep requests that the failed configurations of the scope are processed again. Each item
-// is one configuration.
+// reprocessStep requests that the failed configurations of a scope are processed again. Each of its items is one
+// failed configuration.
 type reprocessStep struct{ *Runtime }
 
 // incremented is the data of the effect of reprocessStep.
@@ -49,8 +49,8 @@ type incremented struct {
 	Before int64 `json:"before"`
 }
 
-// Items returns the failed configurations of the scope. A configuration that is being processed needs no request: it
-// checks for conflicts after this transaction anyway.
+// Items returns the failed configurations of the scope. Configurations that are being processed need no request,
+// because they check for conflicts after this transaction.
 func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	id := identityOf(t)
 	for c, err := range registry.ConfigurationsIn(tx, scopeOf(id)) {
@@ -65,7 +65,7 @@ func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item
 	return items, nil, nil
 }
 
-// Do reads the configuration. It does nothing if the configuration is gone or being deleted.
+// Do reads the configuration. If the configuration does not exist or is being deleted, the outcome has no effect.
 func (s *reprocessStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	live, exists, err := s.Configurations.Get(ctx, identityOf(t))
 	switch {
@@ -80,7 +80,8 @@ func (s *reprocessStep) Do(ctx context.Context, t workflow.Task) (out workflow.O
 	return out, err
 }
 
-// Effect increments reprocessRequest, unless an earlier attempt has already incremented it.
+// Effect increments spec.reprocessRequest of the configuration. It does nothing if an earlier attempt has already
+// incremented the field.
 func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	var of incremented
 	if err := json.Unmarshal(e.Data, &of); err != nil {
@@ -89,7 +90,8 @@ func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.
 	return s.Configurations.Reprocess(ctx, identityOf(t), of.UID, of.Before)
 }
 
-// finalizerStep removes the finalizer, so that the API server can delete the configuration.
+// finalizerStep removes the operator's finalizer from a configuration, so that the API server can delete the
+// configuration.
 type finalizerStep struct{ *Runtime }
 
 // Do requests the removal of the finalizer, if the configuration still exists and still has the finalizer.

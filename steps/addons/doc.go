@@ -1,6 +1,6 @@
-// Package addons implements the steps of the addons graph. They process addons configurations: fetch
-// their repositories, check the addons, register them and write the status.
+// Package addons implements the steps of the addons graph. The steps process addons configurations: they fetch the
+// repositories, check the addons, register them and write the status.
 //
-// A problem of a repository or an addon does not fail a step: it is stored as a result, with its reason. A step fails
-// only if the API server or the store returns an error. The engine then repeats the step.
+// A problem of a repository or an addon is stored as a result, with its reason, and does not make a step fail. A step
+// fails only if the API server or the store returns an error. The engine repeats a failed step.
 package addons

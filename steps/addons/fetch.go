@@ -31,9 +31,9 @@ const (
 // fetchStep fetches the repositories of a configuration.
 type fetchStep struct{ *Runtime }
 
-// Do fetches all repositories. It stores each result at once; a repeated attempt replaces the results. An error of a
-// repository or an addon is a result, not an error of the step. If the configuration is changed during the fetch, Do
-// ends early.
+// Do fetches all repositories of the configuration. It stores the result of each repository as soon as it is known; a
+// repeated attempt replaces the results. An error of a repository or an addon is stored as a result, and Do does not
+// return it. If the configuration is changed during the fetch, Do ends early with the fact [addons.Newer].
 func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, err := s.record(id)
@@ -68,7 +68,7 @@ func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.C
 }
 
 // unchanged returns the configuration as the API server has it. If the configuration was changed or deleted after its
-// latest round began, that round is useless and unchanged returns nil.
+// latest round began, unchanged returns nil, because the round need not be finished.
 func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Configuration) (*api.Configuration, error) {
 	live, exists, err := r.Configurations.Get(ctx, id)
 	if err != nil || !exists || live.DeletionTimestamp != nil ||
@@ -78,10 +78,10 @@ func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Co
 	return live, nil
 }
 
-// inParallel calls do with 0 to n-1, at most width at a time, and returns the errors. All configurations share a
-// limited number of goroutines. If none is free, the goroutine of the caller calls do. Because of the limit, many
-// configurations need little memory. A server that hangs delays only the configurations that use it, because each
-// caller can always go on in its own goroutine.
+// inParallel calls do with each number from 0 to n-1, at most width at a time, and returns the errors. All
+// configurations share a limited number of additional goroutines. If none is free, the goroutine of the caller calls
+// do. The limit keeps the memory small even if there are many configurations. A server that hangs delays only the
+// configurations that use it, because each caller can continue in its own goroutine.
 func (r *Runtime) inParallel(n, width int, do func(int) error) error {
 	errs := make([]error, n)
 	own := make(chan struct{}, width)
@@ -104,19 +104,19 @@ func (r *Runtime) inParallel(n, width int, do func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// A round fetches the repositories of one configuration.
+// A round is the state of one fetch of all repositories of a configuration.
 type round struct {
 	*Runtime
 	id    api.Identity
 	round store.ID
-	// earlier has the results of the last complete round, by URL.
+	// earlier has the results of the last complete round of the configuration, by the URL of the repository.
 	earlier map[string]store.RepositoryResult
 	// deadline is the time at which the requests of the round are canceled.
 	deadline time.Time
-	tooLong  error // the error after the deadline
+	tooLong  error // the error of requests that are canceled at the deadline
 
 	mu     sync.Mutex
-	addons int // number of addons found so far; guarded by mu
+	addons int // number of addons in the repositories fetched so far; guarded by mu
 }
 
 func newRound(r *Runtime, id api.Identity, known store.Configuration) *round {
@@ -132,7 +132,7 @@ func (r *round) limit(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeoutCause(ctx, r.deadline.Sub(r.DB.Now()), r.tooLong)
 }
 
-// readEarlier reads the results of the last complete round, so that unchanged files are not fetched
+// readEarlier sets r.earlier to the results of the last complete round, so that unchanged files are not fetched
 // again.
 func (r *round) readEarlier(known store.Configuration) error {
 	return r.DB.View(func(tx *store.Tx) error {
@@ -172,7 +172,7 @@ func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 	})
 }
 
-// read returns the result of a repository: its addons, or the reason why it cannot be read.
+// read reads a repository and returns the result: its addons, or the reason why it cannot be read.
 func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryResult, error) {
 	result := store.RepositoryResult{URL: of.URL}
 	fail := func(reason api.Reason, err error) (store.RepositoryResult, error) {
@@ -233,8 +233,8 @@ type fixError struct {
 // Unwrap returns the error without the advice.
 func (e *fixError) Unwrap() error { return e.error }
 
-// address returns the URL of a repository, with its placeholders replaced by values of its Secret.
-// It reads the Secret only if the URL has placeholders.
+// address returns the URL of a repository, with its placeholders replaced by values of the Secret that the repository
+// names. It reads the Secret only if the URL has placeholders.
 func (r *round) address(ctx context.Context, of api.Repository) (source.Address, error) {
 	if len(source.Placeholders(of.URL)) == 0 || of.SecretRef == nil {
 		return source.Render(of.URL, nil)
@@ -261,7 +261,8 @@ func (r *round) address(ctx context.Context, of api.Repository) (source.Address,
 	return source.Render(of.URL, secret)
 }
 
-// readAddon fetches the addon of an entry of an index, and returns its result.
+// readAddon fetches the addon of entry, which is an entry of the index of a repository, and returns the result.
+// before is the result for the same entry in an earlier round.
 func (r *round) readAddon(ctx context.Context, from *source.Repository, entry catalog.Entry, before store.AddonResult) (store.AddonResult, error) {
 	result := store.AddonResult{Entry: entry.Name, EntryVersion: entry.Version}
 	if entry.Err != nil {
@@ -299,8 +300,8 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 }
 
 // storeContent makes the round a holder of the content. If the content is not in the store, storeContent parses and
-// stores it. It waits for a semaphore first, because few contents may be parsed at the same time. It looks into the
-// store again after the wait, because another round may have stored the same content.
+// stores it. Before that it waits for a semaphore, which limits how many contents are parsed at the same time. After
+// the wait it checks the store again, because another round may have stored the same content.
 func (r *round) storeContent(ctx context.Context, content *source.Content, addon store.AddonResult) error {
 	if held, err := r.hold(ctx, addon.Content); err != nil || held {
 		return err
@@ -337,7 +338,7 @@ func (r *round) hold(ctx context.Context, content string) (held bool, err error)
 	return held, err
 }
 
-// validators decodes the HTTP validators that are stored with a result.
+// validators decodes the HTTP validators, such as an ETag, that are stored with a result.
 func validators(stored json.RawMessage) (v source.Validators) {
 	if json.Unmarshal(stored, &v) != nil {
 		return source.Validators{} // without validators, the file is fetched again
@@ -345,8 +346,8 @@ func validators(stored json.RawMessage) (v source.Validators) {
 	return v
 }
 
-// latest returns the addons of a repository as of its last readable index. If the index could not be read in the
-// round of result, those are the addons of an earlier round.
+// latest returns the addons in the last index of a repository that could be read. If the index could not be read in
+// the round of result, latest returns the addons of an earlier round.
 func latest(result store.RepositoryResult) []store.AddonResult {
 	if result.Reason != "" {
 		return result.Known
@@ -354,8 +355,8 @@ func latest(result store.RepositoryResult) []store.AddonResult {
 	return result.Addons
 }
 
-// saveKnown copies the addons and validators of an earlier round to result, whose index could not be read. So the
-// next round can still skip unchanged files.
+// saveKnown copies the addons and validators of an earlier round to result, which belongs to a repository whose index
+// could not be read. So the next round can still skip unchanged files.
 func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) error {
 	earlier := r.earlier[result.URL]
 	for _, addon := range latest(earlier) {
@@ -388,7 +389,7 @@ func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) e
 	return nil
 }
 
-// entriesOf returns the index entries that a result was made from.
+// entriesOf returns the entries of the last index that could be read, which are stored in a result.
 func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	addons := latest(result)
 	entries := make([]catalog.Entry, len(addons))
@@ -401,7 +402,8 @@ func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	return entries
 }
 
-// reasonOf returns the reason that err carries. If err carries none, it returns otherwise.
+// reasonOf returns the reason in err if err is a [source.Error] with a reason. If not, it returns the argument
+// otherwise.
 func reasonOf(err error, otherwise api.Reason) api.Reason {
 	if failure, ok := errors.AsType[*source.Error](err); ok && failure.Reason != "" {
 		return failure.Reason

@@ -26,7 +26,7 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// A repository serves files with ETags and records its responses.
+// A repository is an HTTP server that serves files with ETags and records its responses.
 type repository struct {
 	*httptest.Server
 	files map[string][]byte
@@ -58,7 +58,7 @@ func serve(t *testing.T, files map[string][]byte) *repository {
 	return r
 }
 
-// responded returns the responses since the last call, sorted.
+// responded returns the sorted list of responses since its last call.
 func (r *repository) responded() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,7 +68,7 @@ func (r *repository) responded() []string {
 	return all
 }
 
-// archive returns an addon as a repository serves it.
+// archive returns an addon, packed in the format in which a repository serves it.
 func archive(t *testing.T, id, name string) []byte {
 	t.Helper()
 	files := fstest.MapFS{
@@ -95,8 +95,8 @@ func newRuntime(t *testing.T) *Runtime {
 	return r
 }
 
-// process runs a whole round of a cluster-wide configuration, without its status, and returns the
-// results.
+// process runs a whole round of a cluster-wide configuration, except the step that writes its
+// status, and returns the results.
 func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Configuration, []store.RepositoryResult) {
 	t.Helper()
 	id := api.Identity{Name: name}
@@ -144,7 +144,7 @@ func TestAHangingServerCostsAConfigurationNoMoreThanItsLimit(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hangs) })
 	r := newRuntime(t)
-	r.FetchWithin = 200 * time.Millisecond // much less than 30 s, the timeout of each request
+	r.FetchWithin = 200 * time.Millisecond // much less than the timeout of each request, 30 s
 	_, results := process(t, r, "c", server.URL+"/many/index.yaml", server.URL+"/index.yaml")
 	const want = "fetching all repositories of the configuration takes longer than the limit of 200ms"
 	if len(results[0].Addons) != 5 {
@@ -201,7 +201,7 @@ func TestRepositoryWhoseIndexCouldNotBeFetchedIsNotDownloadedAgain(t *testing.T)
 	repository := serve(t, map[string][]byte{"index.yaml": index, "a-1.0.0.tgz": archive(t, "A", "a"), "b-1.0.0.tgz": archive(t, "B", "b")})
 	_, first := process(t, r, "c", repository.URL+"/index.yaml")
 	repository.responded()
-	for _, bad := range [][]byte{nil, []byte("entries: []"), nil} { // after two rounds without an index, the known addons are still there
+	for _, bad := range [][]byte{nil, []byte("entries: []"), nil} { // addons stay known, even after two rounds without an index
 		if repository.files["index.yaml"] = bad; bad == nil {
 			delete(repository.files, "index.yaml")
 		}

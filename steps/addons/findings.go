@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// find applies change to the results of the latest round of t's configuration, and stores them. The detail of the
-// outcome has the number of addons that failed for one of the reasons.
+// find calls change with the results of the latest round of the configuration of task t, and stores the changed
+// results. The detail of the outcome has the number of addons that failed for one of the reasons.
 func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store.RepositoryResult) error, reasons ...api.Reason) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := r.results(id)
@@ -70,7 +70,8 @@ func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results 
 	return next, nil
 }
 
-// loadAddons adds the stored description or loading error of each fetched addon to the results.
+// loadAddons adds to the results what the store has of each fetched addon: its ID, name and version, or the error
+// with which it could not be loaded.
 func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	for i := range results {
 		for j := range results[i].Addons {
@@ -96,14 +97,13 @@ func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	return nil
 }
 
-// loading returns the beginning of the error of an addon that cannot be loaded. Clients parse this
-// text.
+// loading returns the beginning of the error message for an addon that cannot be loaded. Clients parse this text.
 func loading(entry, version string) string {
 	return fmt.Sprintf("while loading addon %s: while loading addon and charts for addon [%s] and version [%s]: ", entry, entry, version)
 }
 
-// markDuplicates marks each addon that has the same ID as an earlier addon of the configuration, or the same name and
-// version.
+// markDuplicates marks each addon as failed that has the same ID as an earlier addon of the configuration, or the
+// same name and version.
 func markDuplicates(results []store.RepositoryResult) {
 	type place struct{ repository, addon int }
 	ids, names := map[string]place{}, map[[2]string]place{}
@@ -130,7 +130,7 @@ func markDuplicates(results []store.RepositoryResult) {
 	}
 }
 
-// markConflicts marks the addons in conflicts.
+// markConflicts marks the addons in conflicts as failed.
 func markConflicts(results []store.RepositoryResult, conflicts []registry.Conflict) {
 	for _, c := range conflicts {
 		failure.Set(&results[c.At.Repository].Addons[c.At.Addon], api.ConflictWithAlreadyRegisteredAddon,
@@ -138,8 +138,8 @@ func markConflicts(results []store.RepositoryResult, conflicts []registry.Confli
 	}
 }
 
-// markLimits marks the addons that exceed a limit of the registry, unless they have another
-// problem.
+// markLimits marks the addons that exceed a limit of the registry as failed, unless they have failed for another
+// reason.
 func markLimits(results []store.RepositoryResult, limits []*registry.LimitError) {
 	for _, limit := range limits {
 		if addon := &results[limit.At.Repository].Addons[limit.At.Addon]; addon.Reason == "" {

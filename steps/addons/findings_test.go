@@ -25,7 +25,7 @@ func TestFirstAddonWithAnIDStays(t *testing.T) {
 		}},
 		{URL: "two", Addons: []store.AddonResult{{Entry: "alpha", ID: "X", Name: "alpha", Version: "1.0.0"}}},
 	}
-	for range 2 { // an interrupted step runs again, with the same result
+	for range 2 { // a step that runs again after an interruption has the same result
 		markDuplicates(results)
 	}
 	var got []string
@@ -178,7 +178,7 @@ func TestLimitsOfTheRegistryAreReportedBesideOtherProblems(t *testing.T) {
 			}
 		}
 	}
-	last := registry.MaxAddons - 3 // the other repository has three addons before these
+	last := registry.MaxAddons - 3 // the first repository has three addons
 	if diff := cmp.Diff([]string{
 		string(api.FetchingIndexError), "long: " + string(api.RegisteringError), "a: " + string(api.ConflictInSpecifiedRepositories),
 		fmt.Sprintf("many%d: %s", last, api.RegisteringError),

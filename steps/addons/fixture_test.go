@@ -19,26 +19,24 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A fixture runs the steps of the graph that decide the owner of an ID, with the engine and a store
-// in memory. Its fields replace the data that the other steps read from the API server and the
-// repositories.
+// A fixture runs the steps of the graph that decide the owner of an ID, with the engine and a store in memory. Its
+// fields replace the data that the real steps read from the API server and the repositories.
 type fixture struct {
 	t      *testing.T
 	memory *store.Memory
 	r      *Runtime
 	engine *workflow.Engine
 
-	// crash is the number of the commit, counted over all operators, at which the operator is
-	// killed; 0 means never. If behind is true, the commit succeeds, but the operator does not
-	// receive the result.
+	// crash is the number of the commit at which the operator is killed, counted over all operator processes of the
+	// test; 0 means never. If behind is true, this commit succeeds, but the operator does not receive the result.
 	crash  int
 	behind bool
 	killed atomic.Bool // the running operator was killed and can commit nothing
 
 	mu       sync.Mutex
-	offers   map[string][]string   // the IDs of each configuration that exists; guarded by mu
-	changes  map[string]int64      // the generation of each configuration; guarded by mu
-	statuses map[string]api.Status // the status of each configuration; guarded by mu
+	offers   map[string][]string   // IDs of the addons of each existing configuration, by its name; guarded by mu
+	changes  map[string]int64      // generations of configurations, by name; guarded by mu
+	statuses map[string]api.Status // statuses of configurations, by name; guarded by mu
 }
 
 var errKilled = errors.New("the operator is killed")
@@ -51,7 +49,8 @@ func newFixture(t *testing.T) *fixture {
 	return a
 }
 
-// commit fails if the operator has already been killed, or is killed at this commit.
+// commit is called before and after each commit. It returns an error if the operator has already been killed, or is
+// killed at this commit.
 func (a *fixture) commit(n int, behind bool) error {
 	if n == a.crash && behind == a.behind {
 		a.killed.Store(true)
@@ -62,8 +61,8 @@ func (a *fixture) commit(n int, behind bool) error {
 	return nil
 }
 
-// start starts an operator and raises the events of a first list. If the operator is killed during the list, start
-// starts another one.
+// start starts an operator, which raises the events of its first list of configurations. If the operator is killed
+// during this, start starts another one.
 func (a *fixture) start() {
 	a.t.Helper()
 	for {
@@ -105,7 +104,7 @@ func (a *fixture) tryStart() error {
 	return err
 }
 
-// firstList returns the events of the first list of an operator.
+// firstList returns the events that an operator raises for its first list of configurations.
 func (a *fixture) firstList(tx *store.Tx) ([]workflow.Event, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,8 +159,8 @@ func eventsOf(names []string) (events []workflow.Event) {
 	return events
 }
 
-// apply makes a configuration offer ids, like a write to the API server. If ids is nil, apply deletes the
-// configuration.
+// apply makes a configuration offer addons with these IDs. It simulates a write to the API server and raises no
+// event. If ids is nil, apply deletes the configuration.
 func (a *fixture) apply(name string, ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,8 +171,8 @@ func (a *fixture) apply(name string, ids []string) {
 	}
 }
 
-// raise raises the events of changed configurations. If the operator is killed by one of these commits, raise starts
-// another one.
+// raise raises the events of changed configurations. If the operator is killed at one of the resulting commits, raise
+// starts another operator.
 func (a *fixture) raise(names ...string) {
 	a.t.Helper()
 	err := a.r.DB.Update(func(tx *store.Tx) error { return a.engine.Raise(tx, eventsOf(names)...) })
@@ -210,7 +209,7 @@ func (a *fixture) phases() (phases map[string]store.Phase, owners map[string]str
 	return phases, owners
 }
 
-// fixtureChanged reads configurations of the fixture.
+// fixtureChanged replaces changedStep. It reads the configuration from the fixture.
 type fixtureChanged struct {
 	changedStep
 	*fixture
@@ -239,7 +238,7 @@ func (s *fixtureChanged) Do(_ context.Context, t workflow.Task) (out workflow.Ou
 	return out, nil
 }
 
-// fixtureFetch stores one addon for each ID that the configuration offers.
+// fixtureFetch replaces fetchStep. It stores one addon for each ID that the configuration offers.
 type fixtureFetch struct{ *fixture }
 
 func (s fixtureFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
@@ -267,7 +266,7 @@ func (s fixtureFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	})
 }
 
-// fixtureReprocess changes a configuration of the fixture, which raises an event.
+// fixtureReprocess replaces reprocessStep. It changes a configuration of the fixture and raises an event.
 type fixtureReprocess struct {
 	reprocessStep
 	*fixture
@@ -289,12 +288,12 @@ func (s *fixtureReprocess) Effect(_ context.Context, t workflow.Task, _ workflow
 	s.apply(name, ids)
 	err := s.r.DB.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, eventsOf([]string{name})...) })
 	if s.killed.Load() {
-		return nil // the change is made; the next operator finds it in its first list
+		return nil // the change has been made; the next operator finds it in its first list
 	}
 	return err
 }
 
-// fixtureStatus writes the status of a configuration of the fixture.
+// fixtureStatus replaces statusStep. It writes the status of a configuration to the fixture.
 type fixtureStatus struct{ *fixture }
 
 func (s fixtureStatus) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {

@@ -6,7 +6,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Implementation returns the addons graph together with the implementations of its nodes.
+// Implementation initializes r, and returns the addons graph together with the implementations of its nodes, which
+// use r.
 func (r *Runtime) Implementation() workflow.Implementation {
 	r.fetching, r.parsing = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed)
 	r.indexes = newIndexes(r.parsing)

@@ -5,9 +5,9 @@ import (
 	"addon-operator/steps/addons/failure"
 )
 
-// imageModules returns the modules of the image whose names the addons of the configuration must not have. If the
-// addons cannot be used as modules, it returns nil. marked is true if the configuration has the annotation for
-// modules.
+// imageModules returns the modules of the operator's image. The addons of the configuration must not have their
+// names. If addons of the configuration cannot be used as modules, imageModules returns nil. The argument marked says
+// whether the configuration has the annotation for modules.
 func (r *Runtime) imageModules(id api.Identity, marked bool) (failure.ImageModules, error) {
 	if r.ImageModules == nil || id.Namespace != "" || !marked && !r.AllAsModules {
 		return nil, nil
@@ -15,8 +15,8 @@ func (r *Runtime) imageModules(id api.Identity, marked bool) (failure.ImageModul
 	return r.ImageModules()
 }
 
-// Image returns the checksum of the names of the image's modules, as [store.Configuration] stores it. See
-// imageModules for marked.
+// Image returns the checksum of the names of modules in the operator's image, as [store.Configuration] stores it. The
+// argument marked says whether the configuration has the annotation for modules.
 func (r *Runtime) Image(id api.Identity, marked bool) (string, error) {
 	image, err := r.imageModules(id, marked)
 	return image.Digest(), err

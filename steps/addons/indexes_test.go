@@ -60,7 +60,7 @@ func TestParsingAnIndexEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// index returns an index with that many addons.
+// index returns the text of an index with n addons.
 func index(digest string, addons int) source.Document {
 	text := []byte("entries:\n")
 	for i := range addons {

@@ -9,10 +9,10 @@ import (
 	"addon-operator/store"
 )
 
-// errChanged is the cause of a canceled fetch if the configuration was changed or deleted.
+// errChanged is the cause with which a fetch is canceled if its configuration was changed or deleted.
 var errChanged = errors.New("the configuration was changed or deleted while its repositories were fetched")
 
-// fetches are the running fetches of configurations.
+// fetches holds the running fetches by configuration, so that they can be canceled.
 type fetches struct {
 	mu      sync.Mutex
 	running map[api.Identity]*runningFetch // guarded by mu
@@ -24,8 +24,8 @@ type runningFetch struct {
 	end        context.CancelCauseFunc
 }
 
-// begin returns a context for the fetch of a configuration. The context is canceled when the
-// configuration changes. The caller must call end.
+// begin returns a context for the fetch of a configuration. The context is canceled when the configuration changes.
+// The caller must call end when the fetch has ended.
 func (f *fetches) begin(ctx context.Context, id api.Identity, known store.Configuration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.mu.Lock()

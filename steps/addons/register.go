@@ -14,10 +14,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// registerStep registers either all addons of a configuration or none.
+// registerStep registers all addons of a configuration, or none if one of them cannot be registered.
 type registerStep struct{ *Runtime }
 
-// Do reads the names of the modules of the image, for Apply.
+// Do reads the names of the modules in the operator's image, which Apply needs.
 func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	known, results, err := s.results(identityOf(t))
 	if err != nil {
@@ -39,8 +39,9 @@ func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 	return out, err
 }
 
-// Apply looks for conflicts again and replaces the registered addons of the configuration, in one transaction. So it
-// sees every addon that other configurations have registered after conflictsStep.
+// Apply looks for conflicts again. If the round has no problems, Apply replaces the registered addons of the
+// configuration in the same transaction; otherwise it unregisters them. So Apply also finds conflicts with addons
+// that other configurations have registered after conflictsStep.
 func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
 	var image failure.ImageModules
@@ -93,8 +94,8 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 	return nil, nil
 }
 
-// markProblems finds the reasons for which addons of the round cannot be registered, and saves them in the results of
-// the round.
+// markProblems finds the addons of the round that cannot be registered, and saves the reasons in the results of the
+// round.
 func markProblems(round *registry.Round, image failure.ImageModules) error {
 	conflicts, err := round.Conflicts()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkRegisterAddons measures the transaction that registers the addons of a configuration. No other transaction
-// can commit during that time.
+// can commit during this transaction.
 func BenchmarkRegisterAddons(b *testing.B) {
 	for _, n := range []int{200, 2000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -45,7 +45,7 @@ func offer(t *testing.T, db *store.DB, name string) {
 	}
 }
 
-// check runs the steps that check the addons before registration.
+// check runs the steps that check the addons of a configuration before registration.
 func check(t *testing.T, r *Runtime, name string) {
 	t.Helper()
 	for _, step := range []workflow.Step{&lintStep{r}, &duplicatesStep{r}, &conflictsStep{r}} {
@@ -55,7 +55,8 @@ func check(t *testing.T, r *Runtime, name string) {
 	}
 }
 
-// register registers the addons of a configuration, and returns the facts and the result.
+// register runs registerStep for a configuration. It returns the facts, the phase of the configuration, and the
+// reason of its first addon.
 func register(t *testing.T, r *Runtime, name string) (facts []graph.Fact, phase store.Phase, reason string) {
 	t.Helper()
 	step := &registerStep{r}
@@ -117,7 +118,7 @@ func TestConflictThatComesBeforeAddonsAreRegisteredIsFound(t *testing.T) {
 	}
 }
 
-// refuse stores failed results for the latest round of the configuration.
+// refuse stores these results for the latest round of the configuration.
 func refuse(t *testing.T, db *store.DB, name string, results ...store.RepositoryResult) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {
@@ -160,7 +161,7 @@ func TestConfigurationThatFailsIsReportedOnceForEachSetOfReasons(t *testing.T) {
 		register(t, r, "c")
 	}
 	round(unread("refused"), broken)
-	round(unread("timed out"), broken) // the same reasons with another message
+	round(unread("timed out"), broken) // the reasons are the same, but a message is different
 	round(unread("refused"))
 	round()
 	round(unread("refused"))

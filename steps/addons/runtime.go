@@ -17,54 +17,54 @@ type Runtime struct {
 	Configurations *Configurations
 	Fetcher        *source.Fetcher
 	Retry          retry.Delays // delays between two rounds of a configuration that is not Ready
-	// AllAsModules is true if the addons of every ClusterAddonsConfiguration can be used as
-	// modules, not only those of configurations with the annotation for modules.
+	// If AllAsModules is true, the addons of every ClusterAddonsConfiguration can be used as modules. Otherwise only
+	// the addons of configurations with the annotation for modules can.
 	AllAsModules bool
-	// ImageModules returns the path of each module that is not made from an addon, by name. It can
-	// be nil if there are none.
+	// ImageModules returns the paths of the modules that are not made from addons, by name. ImageModules can be nil,
+	// which means that there are no such modules.
 	ImageModules func() (map[string]string, error)
-	// Fetches is called before a repository and its addons are fetched. The returned function is called after the
-	// fetch, with the reason of a failure or "". Fetches can be nil.
+	// Fetches is called before a repository and its addons are fetched. The function that it returns is called after
+	// the fetch, with the reason if the fetch failed, or else "". Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
 	// Settled is called when a round of a configuration has ended. due is the time of the next
 	// attempt, or zero if the next round begins only after a change. Settled must not block. It can
 	// be nil.
 	Settled func(id api.Identity, due time.Time)
-	// Failed is called when a configuration has failed, unless the previous round has failed for
+	// Failed is called when a round of a configuration has failed. It is not called if the previous round failed for
 	// the same reasons. It must not block. It can be nil.
 	Failed func(id api.Identity, summary string, problems []string)
 	// FetchWithin is the maximum time for fetching all repositories of a configuration; 0 means
 	// [DefaultFetchWithin].
 	FetchWithin time.Duration
 
-	// fetches are the running fetches.
+	// fetches holds the running fetches, so that they can be canceled.
 	fetches fetches
-	// fetching bounds the number of goroutines that fetch, in addition to one for each
-	// configuration.
+	// fetching is a semaphore for the goroutines that fetch. The first goroutine of each configuration does not need
+	// it.
 	fetching chan struct{}
-	// parsing bounds the number of indexes and addons that are unpacked and parsed at the same
-	// time.
+	// parsing is a semaphore for the unpacking and parsing of indexes and addons.
 	parsing chan struct{}
 	// indexes is the cache of parsed indexes.
 	indexes *indexes
 }
 
-// DefaultFetchWithin is the maximum time for fetching all repositories of a configuration. Each request has a timeout
-// of its own. But a configuration can name many addons on a server that hangs, so their timeouts can add up.
+// DefaultFetchWithin is the maximum time for fetching all repositories of a configuration. It is necessary although
+// each request has a timeout, because a repository can have many addons on a server that hangs, so that the timeouts
+// of their requests add up.
 const DefaultFetchWithin = 10 * time.Minute
 
 // mostParsed is the maximum number of indexes and addons that are unpacked and parsed at the same time. The limit
-// bounds the memory that parsing needs.
+// keeps the memory for parsing small.
 const mostParsed = 4
 
-// mostFetching is the maximum number of goroutines that fetch, in addition to one for each configuration. It bounds
+// mostFetching is the maximum number of goroutines that fetch, in addition to one for each configuration. It limits
 // the number of parallel requests.
 const mostFetching = 256
 
 // identityOf returns the identity of the configuration that t processes.
 func identityOf(t workflow.Task) api.Identity { return api.ParseIdentity(t.Subject.Configuration) }
 
-// scopeOf returns the scope in which a configuration registers addons.
+// scopeOf returns the scope in which the configuration id registers its addons.
 func scopeOf(id api.Identity) registry.Scope { return registry.Scope(id.Namespace) }
 
 // settled calls Settled after the commit of tx, if Settled is not nil.
@@ -74,7 +74,7 @@ func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 	}
 }
 
-// record returns the record of a configuration, or the zero value if there is none.
+// record returns the record of a configuration, or the zero value if the store has none.
 func (r *Runtime) record(id api.Identity) (c store.Configuration, err error) {
 	err = r.DB.View(func(tx *store.Tx) (err error) {
 		c, _, err = registry.Lookup(tx, scopeOf(id), id.Name)
@@ -95,9 +95,9 @@ func (r *Runtime) results(id api.Identity) (c store.Configuration, all []store.R
 	return c, all, err
 }
 
-// Interrupt cancels the running fetch of a configuration if the fetch is of an older generation, or
-// if the configuration is being deleted. So a server that hangs does not delay a corrected spec or
-// a deletion. Interrupt does not block.
+// Interrupt cancels the running fetch of a configuration if the fetch began for another UID or an older generation,
+// or if the configuration is being deleted. So a server that hangs does not delay a corrected spec or a deletion.
+// Interrupt does not block.
 func (r *Runtime) Interrupt(id api.Identity, uid string, generation int64, deleted bool) {
 	r.fetches.interrupt(id, uid, generation, deleted)
 }

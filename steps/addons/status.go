@@ -19,13 +19,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// statusStep writes the status of a round that has ended.
+// statusStep writes the result of a round that has ended to the status of the configuration.
 type statusStep struct{ *Runtime }
 
 const writeStatus = "write status"
 
 // Do requests the effect that writes the status. If the configuration was changed or deleted after the round began,
-// Do requests nothing.
+// Do returns the fact [addons.Newer] instead.
 func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := s.results(id)
@@ -46,8 +46,8 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 	return out, nil
 }
 
-// Effect makes the status from the store and writes it. If the API server rejects the status as too large, Effect
-// writes a shorter one.
+// Effect computes the status from the results in the store and writes it. If the API server rejects the status as too
+// large, Effect writes a shorter one.
 func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Effect) error {
 	id := identityOf(t)
 	known, results, err := s.results(id)
@@ -70,15 +70,15 @@ func isTooLarge(err error) bool {
 	return err != nil && (apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large"))
 }
 
-// These are the limits of a status, in bytes. etcd stores objects of up to 1.5 MiB.
+// The sizes in bytes to which a status is shortened: the first one that is tried, and the smallest one. By default,
+// etcd accepts objects of up to 1.5 MiB.
 const (
 	largestStatus  = 1 << 20
 	smallestStatus = 16 << 10
 )
 
 // fit shortens a status to room bytes, if possible. It first shortens the messages of addons, then the lists of
-// addons, and last the texts and the list of repositories. Failed addons are the last to be removed from a list of
-// addons.
+// addons, and finally the texts and the list of repositories. In a list of addons, it removes ready addons first.
 func fit(status api.Status, room int) api.Status {
 	if sizeOf(status) <= room {
 		return status
@@ -116,7 +116,7 @@ func fit(status api.Status, room int) api.Status {
 	return status
 }
 
-// fitAddons shortens the list of addons of a repository.
+// fitAddons shortens the list of addons of a repository until the repository has at most room bytes as JSON.
 func fitAddons(repository *api.RepositoryStatus, room int) {
 	all := len(repository.Addons)
 	slices.SortStableFunc(repository.Addons, func(a, b api.AddonStatus) int { return strings.Compare(string(a.Status), string(b.Status)) })

@@ -16,13 +16,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Queues are the queues of the engine.
+// Queues are the queues of the engine, as far as this package changes them.
 type Queues interface {
-	// Withdraw removes the waiting events of the hook of s for which match returns true, as part of tx.
+	// Withdraw removes waiting events of the hook of s from queue, as part of tx. It removes those for which match
+	// returns true. why is the reason in the history.
 	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
 }
 
-// Changes is notified of changes of bindings, after the commit.
+// Changes is notified of changes of bindings and releases, after the commit.
 type Changes interface {
 	// BindingsChanged is called after a commit that attached or detached bindings.
 	BindingsChanged()
@@ -42,8 +43,8 @@ type Attached struct {
 // New returns a manager of the attached bindings. It reports each change of bindings to changes.
 func New(changes Changes) *Attached { return &Attached{changes: changes} }
 
-// Connect sets the queues of the engine and the snapshots of the bindings. New does not do this, because both are
-// created later.
+// Connect sets the queues of the engine and the snapshots of the bindings. New does not set them, because queues and
+// snapshots are created later.
 func (bs *Attached) Connect(queues Queues, snapshots Snapshots) {
 	bs.queues, bs.snapshots = queues, snapshots
 }
@@ -53,14 +54,15 @@ func (bs *Attached) Ready(ctx context.Context, module, hook string) error {
 	return bs.snapshots.Ready(ctx, module, hook)
 }
 
-// Reader returns a reader of the snapshots of a hook with this config.
+// Reader returns a reader of the snapshots of a hook with this configuration.
 func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
 	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs()}
 }
 
 // Attach replaces the module's bindings in the store with those of hooks, which are all hooks of the module. It
 // returns one item for each binding whose Synchronization must run in this start. The items are sorted by the name of
-// the hook, then as in the configuration. One binding represents all bindings with the same group and queue.
+// the hook, then as in the configuration. For several bindings of a hook with the same group and queue, Attach
+// returns one item, because one Synchronization represents all of them.
 func (bs *Attached) Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -123,7 +125,7 @@ func (a *attacher) hook(module string, h Hook) error {
 	return a.asked(module, h, ids)
 }
 
-// asked attaches the webhook bindings of h. Such a binding has no queue, because the API server calls its webhook.
+// asked attaches the webhook bindings of h. Webhook bindings have no queue, because the API server calls them.
 func (a *attacher) asked(module string, h Hook, ids hook.BindingIDs) error {
 	keep := func(id string, kind store.BindingKind, config any) error {
 		_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
@@ -142,8 +144,8 @@ func (a *attacher) asked(module string, h Hook, ids hook.BindingIDs) error {
 	return errors.Join(errs...)
 }
 
-// saveBinding stores config in the binding's record. It reports whether the binding is already synchronized in this
-// start. A binding whose config has changed is not.
+// saveBinding stores config in the binding's record. It reports whether the binding has already been synchronized in
+// this start with the same configuration.
 func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
@@ -160,11 +162,11 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	if same {
 		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline
 		if old.Detached {
-			next.SyncedIn = 0 // because events may have been missed while the binding was detached
+			next.SyncedIn = 0 // events may have been missed while the binding was detached
 		}
 	}
 	if kind == store.Schedule && (!same || old.Detached) {
-		// Ticks before this time, when the binding was not attached, are not due.
+		// Earlier ticks of the schedule are not due, because the binding was not attached.
 		if err := store.Save(a.tx, store.TickKey(s), a.tx.Now()); err != nil {
 			return false, err
 		}
@@ -172,10 +174,10 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// Synchronized is part of the transition that ends the Synchronization t. shown has the objects that t delivered to
-// its hook, by binding. Synchronized marks the binding of t, and the other bindings of its group, as synchronized. If
-// one of these bindings was attached in this epoch, Synchronized also cancels the pending events that the
-// Synchronization covers.
+// Synchronized is part of the transition that ends the Synchronization t. shown has the versions of the objects that
+// t delivered to its hook, by binding. Synchronized marks the binding of t, and the other bindings of its group, as
+// synchronized. If one of these bindings was attached in this epoch, Synchronized also cancels the pending events
+// that the Synchronization covers.
 func (bs *Attached) Synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]Version) error {
 	bindings, err := markSynchronized(tx, t.Subject)
 	if err != nil || len(shown) == 0 {
@@ -197,8 +199,9 @@ func (bs *Attached) Synchronized(tx *store.Tx, t workflow.Task, shown map[string
 	return bs.queues.Withdraw(tx, queue, t.Subject, "the Synchronization of its binding delivered the object", d.covers)
 }
 
-// markSynchronized marks the binding s as synchronized in this start, and all bindings of the same group and queue.
-// It returns all bindings of the hook by ID, as they were before. If the binding s does not exist, it returns nil.
+// markSynchronized marks the binding s, and all bindings with the same group and queue, as synchronized in this
+// start. It returns all bindings of the hook by ID, as they were before. If the binding s does not exist, it returns
+// nil.
 func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, error) {
 	start, err := store.LoadStartup(tx)
 	if err != nil {
@@ -239,7 +242,7 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 	return bindings, nil
 }
 
-// A synchronization has the objects that one Synchronization delivered to a hook.
+// A synchronization describes the objects that one Synchronization delivered to a hook.
 type synchronization struct {
 	epoch     uint64
 	bindings  map[string]store.Binding      // all bindings of the hook, by ID
@@ -248,10 +251,10 @@ type synchronization struct {
 }
 
 // covers reports whether the pending event need not be delivered, because the Synchronization delivered the object in
-// the same version or a later one. Many hooks do nothing on Synchronization, so two kinds of events must be delivered
-// anyway: events that were pending before a restart, and differences from the objects that an earlier process
-// delivered. Deleted events, later events of a deleted object, and events of objects that the Synchronization did not
-// deliver are not covered either.
+// the same version or a later one. Many hooks do nothing on Synchronization. So two kinds of events are not covered:
+// events that were pending before a restart, and differences from the objects that an earlier process delivered. Also
+// not covered are Deleted events, later events of a deleted object, and events of objects that the Synchronization
+// did not deliver.
 func (d synchronization) covers(pending *store.Task) bool {
 	o := pending.Object
 	if o.Event == hook.Deleted {
@@ -267,17 +270,17 @@ func (d synchronization) covers(pending *store.Task) bool {
 	return ok && version.UID == o.UID && !kube.After(o.ResourceVersion, version.ResourceVersion)
 }
 
-// An objectPlace identifies an object of a binding by its name. It stays the same if the object is deleted and
-// created again.
+// An objectPlace identifies an object in the snapshot of a binding by its name. An object that is deleted and created
+// again has the same objectPlace.
 type objectPlace struct{ binding, namespace, name string }
 
 func placeOf(t *store.Task) objectPlace {
 	return objectPlace{t.Subject.Binding, t.Object.Namespace, t.Object.Name}
 }
 
-// deletions returns, for each object, the first Deleted event of hook s that waits in queue. Later events of the
-// object must be delivered too, even if the Synchronization included the object. Otherwise the hook would get the
-// deletion as the last event of an object that was created again.
+// deletions returns the ID of the first pending Deleted event of each object, among the events of hook s in queue.
+// Later events of the object must also be delivered, even if the Synchronization included the object. Otherwise the
+// deletion would be the last event that the hook gets for an object that was created again.
 func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]store.ID, error) {
 	first := map[objectPlace]store.ID{}
 	for t, err := range store.EventsOf(tx, queue, s) {
@@ -294,8 +297,8 @@ func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]sto
 	return first, nil
 }
 
-// groupOf returns the group of b. The Synchronization of one binding of a group represents all of them. If the
-// Synchronization of b does not run its hook, groupOf returns "".
+// groupOf returns the group of b. The Synchronization of one binding represents all bindings with the same group and
+// queue. If the Synchronization of b does not run its hook, groupOf returns "".
 func groupOf(b store.Binding) (string, error) {
 	if b.Kind != store.Kubernetes {
 		return "", nil
@@ -308,7 +311,8 @@ func groupOf(b store.Binding) (string, error) {
 	return c.Group, err
 }
 
-// Detach stops the events of module's bindings. Their snapshots can still be read.
+// Detach records that the bindings of module are detached, so that they get no more events. Their snapshots can still
+// be read.
 func (bs *Attached) Detach(tx *store.Tx, module string) error {
 	for k := range tx.Range(store.BindingsOf(module)) {
 		b, _, err := store.Load[store.Binding](tx, k)
@@ -324,17 +328,17 @@ func (bs *Attached) Detach(tx *store.Tx, module string) error {
 	return nil
 }
 
-// savedByHooksOf returns a function that reports whether a hook of module has saved a values operation. A global hook
-// in a directory named like the module can have the same author name. So an operation of which a record of a global
-// hook exists is not counted.
+// savedByHooksOf returns a function that reports whether a hook of module has saved a values operation. The name of a
+// global hook in a directory named like the module has the same form. So an operation is not counted if the store has
+// a record of a global hook with the name of its author.
 func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 	return func(s values.Saved) bool {
 		return strings.HasPrefix(s.Hook, sections.Author(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil
 	}
 }
 
-// Forget deletes the records of module's hooks: bindings, configs, patches of values, metrics, ticks and rate limits.
-// It also deletes the record of module's release.
+// Forget deletes the records of the hooks of module: bindings, configurations, patches of values, metrics, ticks and
+// rate limits. It also deletes the record of module's release.
 func (bs *Attached) Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),

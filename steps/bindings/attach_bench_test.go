@@ -17,7 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// benchBindings returns the bindings in db, and an engine on db. The engine is not started, and its steps do nothing.
+// benchBindings returns the manager of the bindings in db, and an engine on db. The engine is not started, and its
+// steps do nothing.
 func benchBindings(b *testing.B, db *store.DB, err error) (*bindings.Attached, *workflow.Engine) {
 	b.Helper()
 	if err != nil {

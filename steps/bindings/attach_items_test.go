@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// attach attaches the hook hooks/h of module m with this config, and returns the bindings whose
-// Synchronization must run.
+// attach attaches the bindings of the hook hooks/h of module m with this configuration, and returns
+// the bindings whose Synchronization must run.
 func attach(t *testing.T, db *store.DB, attached *bindings.Attached, config string) (items []string) {
 	t.Helper()
 	parsed, err := hook.Load(hook.Module, []byte(config))
@@ -32,7 +32,8 @@ func attach(t *testing.T, db *store.DB, attached *bindings.Attached, config stri
 	return items
 }
 
-// synchronized ends a Synchronization of a binding of hooks/h that delivered no object.
+// synchronized ends the Synchronization of a binding of hooks/h. The Synchronization has delivered
+// no objects.
 func synchronized(t *testing.T, db *store.DB, attached *bindings.Attached, binding string) {
 	t.Helper()
 	update(t, db, func(tx *store.Tx) error {

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// connected returns the bindings in db, connected with an engine that is not started.
+// connected returns the manager of the bindings in db, connected to an engine that is not started.
 func connected(tb testing.TB, db *store.DB) *bindings.Attached {
 	tb.Helper()
 	e, err := workflow.New(db, workflow.Observer{})
@@ -48,11 +48,11 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		{Event: hook.Added, Name: "again", UID: "3", ResourceVersion: "4"},
 		{Event: hook.Modified, Name: "again", UID: "3", ResourceVersion: "5"},
 		{Event: hook.Modified, Name: "old", UID: "1", ResourceVersion: "6"},
-		{Event: hook.Deleted, Name: "back", UID: "4", ResourceVersion: "7"}, // the object stopped matching the selector, and then matched again
+		{Event: hook.Deleted, Name: "back", UID: "4", ResourceVersion: "7"}, // it stopped matching the selector, and then matched again
 		{Event: hook.Added, Name: "back", UID: "4", ResourceVersion: "8"},
 	}
 	asked := map[string]bindings.Version{"/old": {UID: "1", ResourceVersion: "6"}, "/again": {UID: "3", ResourceVersion: "5"}, "/back": {UID: "4", ResourceVersion: "8"}}
-	// In the second case, the first three events are deferred, so they are in no queue.
+	// In the second test case, the first three events are deferred, so they are in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
 			if err := db.Update(func(tx *store.Tx) error {

@@ -12,28 +12,27 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Snapshots are the snapshots of hooks' kubernetes bindings. A binding is identified by its
-// subject.
+// Snapshots are the snapshots of the kubernetes bindings of all hooks. A subject identifies a binding.
 type Snapshots interface {
-	// Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete.
-	// Its error says which list is missing and why.
+	// Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete. Its error says
+	// which list of objects is missing and why.
 	Ready(ctx context.Context, module, hook string) error
-	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name. It returns none for
-	// a binding that is not attached. The caller must not change the objects.
+	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name. For a binding that
+	// is not attached, it returns no objects. The caller must not change the objects.
 	Snapshot(s graph.Subject) []*kube.Object
 }
 
-// A Reader reads the snapshots of one hook's bindings, each at most once. So all elements of a binding context show
-// the same snapshots.
+// A Reader reads the snapshots of the bindings of one hook, each at most once. So all elements of a binding context
+// that are built with one Reader show the same snapshots.
 type Reader struct {
 	snapshotsOf  Snapshots
 	module, hook string
 	config       hook.Config
 	ids          hook.BindingIDs
-	seen         map[int]snapshot // by the index of the kubernetes binding in the configuration
+	seen         map[int]snapshot // snapshots by the index of the kubernetes binding in the configuration
 }
 
-// A snapshot has the objects of one binding.
+// A snapshot has the objects of one binding, also in the form in which hooks receive them.
 type snapshot struct {
 	objects []*kube.Object
 	items   []hook.Item
@@ -75,8 +74,8 @@ func (l *Reader) Snapshots(names []string) map[string][]hook.Item {
 	return out
 }
 
-// Synchronization returns the element that delivers all objects to the binding id. It also returns the versions of
-// the delivered objects: by binding, then by namespace and name.
+// Synchronization returns the element that delivers all objects of the binding id to the hook. It also returns the
+// versions of the delivered objects: by binding, then by namespace and name.
 func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string]Version, error) {
 	i := slices.Index(l.ids.Kubernetes, id)
 	if i < 0 {
@@ -96,21 +95,22 @@ func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string
 	return e, shown, nil
 }
 
-// stands reports whether the Synchronization of b represents that of the j-th binding, and delivers its snapshot.
-// Both must have the same group and queue, and no earlier binding may have the name of the j-th binding.
+// stands reports whether the Synchronization of b represents the Synchronization of the j-th binding, and delivers
+// its snapshot. The two bindings must have the same group and queue, and no earlier binding may have the name of the
+// j-th binding.
 func (l *Reader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)
 	return b.Group != "" && other.Group == b.Group && other.Queue == b.Queue && first == j
 }
 
-// Version is the version of an object that was delivered to a hook.
+// Version identifies an object that was delivered to a hook, and the delivered version.
 type Version struct {
 	UID             string `json:"uid"`
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// versions returns the versions of objects by namespace and name.
+// versions returns the versions of objects by the text "namespace/name".
 func versions(objects []*kube.Object) map[string]Version {
 	out := make(map[string]Version, len(objects))
 	for _, o := range objects {
@@ -119,7 +119,7 @@ func versions(objects []*kube.Object) map[string]Version {
 	return out
 }
 
-// Event returns the element for one event of the cluster, or one schedule tick.
+// Event returns the element for the task t, which is one event of the cluster or one schedule tick.
 func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {
@@ -147,7 +147,7 @@ func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	return hook.Element{}, l.Gone(id)
 }
 
-// Includes reports whether the element for t, an event or a schedule tick, has snapshots.
+// Includes reports whether the element for t, which is an event or a schedule tick, includes snapshots.
 func (l *Reader) Includes(t *store.Task) bool {
 	id := t.Subject.Binding
 	if i := slices.Index(l.ids.Schedule, id); i >= 0 {
@@ -157,13 +157,13 @@ func (l *Reader) Includes(t *store.Task) bool {
 	return i >= 0 && len(l.config.Kubernetes[i].IncludeSnapshotsFrom) > 0
 }
 
-// Gone returns an error for the binding with this ID that wraps [hook.ErrGone].
+// Gone returns the error that the hook has no binding with this ID. The error wraps [hook.ErrGone].
 func (l *Reader) Gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)
 }
 
-// Reviewed returns the name of the webhook binding id, and the names of the snapshots to include. t is the type of
-// the review request.
+// Reviewed returns the name of the webhook binding id, and the names of the bindings whose snapshots its element must
+// include. t is the type of the review request.
 func (l *Reader) Reviewed(t hook.Type, id string) (name string, include []string, err error) {
 	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
 		for i, b := range bindings {

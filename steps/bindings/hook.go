@@ -16,12 +16,12 @@ import (
 type Hook struct {
 	File    hook.File
 	Config  hook.Config
-	Longest time.Duration // duration of the longest successful run; zero if there is none
-	Awaits  []string      // names of the bindings for which the new code has not run yet; see store.Hook
+	Longest time.Duration // duration of the longest successful run; zero if no run has succeeded
+	Awaits  []string      // names of bindings for which the changed code has not run yet; see store.Hook
 }
 
-// LoadHook returns the hook with that name of module, and whether the store has a record of it. Module "" means a
-// global hook.
+// LoadHook returns the hook of module with this name, and whether the store has a record of it. For a global hook,
+// module is "".
 func LoadHook(tx *store.Tx, module, name string) (Hook, bool, error) {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil || !ok {
@@ -61,15 +61,16 @@ func LoadHooks(tx *store.Tx, module string) ([]Hook, error) {
 	return hooks, nil
 }
 
-// Silent reports whether the kubernetes binding id does not receive the existing objects when it is
-// attached.
+// Silent reports whether the hook does not run for the Synchronization of the kubernetes binding id, so that it does
+// not receive the existing objects.
 func (h Hook) Silent(id string) bool {
 	i := slices.Index(h.Config.BindingIDs().Kubernetes, id)
 	return i >= 0 && !h.Config.Kubernetes[i].ExecuteOnSynchronization
 }
 
-// Timeout returns the timeout of a run for t: the longest timeout of the bindings in t. For a binding without a
-// timeout, the timeout in the settings of the hook applies. Zero means the default of the operator.
+// Timeout returns the timeout of a run for the task t: the longest timeout of the bindings of t and of the other
+// tasks in its batch. For a binding without a timeout, the timeout in the settings of the hook applies. Zero means
+// the default of the operator.
 func (h Hook) Timeout(t workflow.Task) time.Duration {
 	general := time.Duration(0)
 	if h.Config.Settings != nil {

@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// objects are complete snapshots, by the ID of the binding. reads counts the reads of each snapshot.
+// objects has complete snapshots, by the ID of the binding, and counts the reads of each snapshot.
 type objects struct {
 	of    map[string][]*kube.Object
 	reads map[string]int
@@ -29,8 +29,8 @@ func (o objects) Snapshot(s graph.Subject) []*kube.Object {
 	return o.of[s.Binding]
 }
 
-// reader returns a reader of a hook of module m with this config. Its binding pods has the object a,
-// and its binding nodes has the object b.
+// reader returns a reader of a hook of module m with this configuration. The snapshot of the binding pods contains
+// the object a, and the snapshot of the binding nodes contains the object b.
 func reader(t *testing.T, config string) (*bindings.Reader, objects) {
 	t.Helper()
 	parsed, err := hook.Load(hook.Module, []byte(config))
@@ -49,7 +49,8 @@ func reader(t *testing.T, config string) (*bindings.Reader, objects) {
 	return attached.Reader("m", "hooks/h", parsed), o
 }
 
-// watching has three bindings of group g, one of them in another queue, and bindings without a group.
+// watching is a configuration with three bindings of group g, one of them in another queue, and with bindings without
+// a group.
 const watching = `{"configVersion": "v1", "kubernetes": [
 	{"name": "pods", "kind": "Pod", "group": "g", "jqFilter": ".a"},
 	{"name": "nodes", "kind": "Node", "group": "g", "keepFullObjectsInMemory": false, "jqFilter": ".b"},

@@ -10,21 +10,21 @@ import (
 // aheadTimeout is the timeout for the requests of a rendering in the background.
 const aheadTimeout = 30 * time.Second
 
-// renderings are manifests that are rendered before the step that uses them begins. There is at most one for each
-// module. The zero value is ready.
+// renderings are manifests that are rendered before the step that uses them begins. It holds at most one manifest for
+// each module. The zero value is ready to use.
 type renderings struct {
 	mu    sync.Mutex
 	ahead map[string]*rendering // by module; guarded by mu
 }
 
-// A rendering is a manifest that is rendered, or being rendered by a goroutine.
+// A rendering is a manifest that has been rendered, or that a goroutine is rendering.
 type rendering struct {
 	ended    chan struct{} // closed when the other fields are set
 	manifest helm.Manifest
 	ok       bool
 }
 
-// put creates a rendering for module. It replaces an earlier rendering.
+// put creates a rendering for module that has not ended. It replaces an earlier rendering of the module.
 func (r *renderings) put(module string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,7 @@ func (r *renderings) put(module string) *rendering {
 	return ahead
 }
 
-// remove removes the rendering of module and returns it; nil if there is none.
+// remove removes the rendering of module and returns it. It returns nil if the module has none.
 func (r *renderings) remove(module string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of operations on charts, to log and count them. Steps behave the same with any Observer.
+// An Observer is notified of operations on charts, to log and count them. An Observer does not influence the steps.
 type Observer interface {
-	// HelmBegins reports the start of an operation on a module's chart. The returned function is
-	// called at its end.
+	// HelmBegins reports the start of an operation on a module's chart. The returned function is called at the end of
+	// the operation.
 	HelmBegins(module, operation string) (ends func())
 }
 
-// Charts renders the charts of modules with their current values and files. It can render a manifest ahead of its
-// use. Such a manifest is used only if values and files have not changed after the rendering.
+// Charts renders the charts of modules with their current values and files. It can render a manifest before the step
+// that needs it begins. This manifest is used only if values and files have not changed after the rendering.
 type Charts struct {
 	db       *store.DB
 	log      *oncelog.Logger
@@ -34,13 +34,13 @@ type Charts struct {
 	renderings renderings
 }
 
-// New returns the charts of modules with these values. client renders them, and observer is notified of each
+// New returns the charts of modules with these values. client renders the charts, and observer is notified of each
 // rendering.
 func New(db *store.DB, log *oncelog.Logger, client *helm.Client, modules *desired.Modules, values *desired.Values, observer Observer) *Charts {
 	return &Charts{db: db, log: log, helm: client, modules: modules, values: values, observer: observer}
 }
 
-// Release returns the release that Helm must install for module; nil if it has no chart.
+// Release returns the release that Helm must install for module. It returns nil if the module has no chart.
 func (c *Charts) Release(module string) (*helm.Release, error) {
 	return c.releaseUnder(module, nil)
 }
@@ -91,7 +91,8 @@ func (c *Charts) releaseUnder(name string, config *values.Config) (*helm.Release
 }
 
 // Rendered renders the chart of module with its current values, and changes nothing. If loose is true, it returns the
-// output of the templates even if that is not a valid manifest. For a module without a chart it returns an error.
+// output of the templates even if the output is not a valid manifest. If the module has no chart, it returns an
+// error.
 func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (string, error) {
 	release, err := c.Release(module)
 	if err != nil {
@@ -107,8 +108,9 @@ func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (strin
 	return manifest.Text, err
 }
 
-// RenderAhead renders the chart of module in the background, for the release check that follows the last beforeHelm
-// hook. If the hook changes the values or the chart, the check renders the chart again.
+// RenderAhead renders the chart of module in the background while its last beforeHelm hook runs. The release check
+// after this hook uses the result. If the hook changes the values or the chart, the release check renders the chart
+// again.
 func (c *Charts) RenderAhead(ctx context.Context, module string) {
 	ahead := c.renderings.put(module)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
@@ -137,15 +139,15 @@ func (c *Charts) SaveRendering(module string, m helm.Manifest) {
 	c.renderings.put(module).end(m)
 }
 
-// Manifest returns the manifest of a release, with its text. It uses the manifest that was rendered ahead, if that
-// can be reused. Otherwise it renders the chart.
+// Manifest returns the manifest of a release, with its text. It uses the manifest that was rendered ahead, if values
+// and files have not changed. Otherwise it renders the chart.
 func (c *Charts) Manifest(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return c.helm.Reusable(ctx, r, m) })
 }
 
 // Checked returns the manifest that the release check has saved, without its text. If values or files have changed,
-// it renders the chart again. Checked does not ask the API server which kinds it serves: the check has just asked,
-// and Helm does not ask again either.
+// it renders the chart again. Checked does not ask the API server which kinds it serves, because the release check
+// has just asked. Helm does not ask again, either.
 func (c *Charts) Checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
 }
@@ -176,8 +178,9 @@ func (c *Charts) render(ctx context.Context, r helm.Release) (helm.Manifest, err
 	return c.helm.Render(ctx, r)
 }
 
-// addonValues sets the release's values to those of its addon. The chart of an addon expects no sections. The content
-// of the module's section becomes the top level of the values, and the chart does not get the global section.
+// addonValues replaces the values of r by the values for the chart of an addon. Such a chart expects no sections: the
+// content of the module's section is the top level of its values, and it does not get the global section. key is the
+// key of the module's section.
 func addonValues(r *helm.Release, addon *module.Addon, key string) (err error) {
 	section, _ := r.Values[key].(map[string]any)
 	r.Values, err = addon.HelmValues(section)

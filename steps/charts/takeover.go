@@ -12,13 +12,14 @@ import (
 )
 
 // A Takeover has the objects of the modules that a change of the ConfigMap enables. The same change can disable a
-// module that has such an object. That object must not be deleted: the enabled module takes it over.
+// module whose release contains one of these objects. The object must not be deleted, because the enabled module
+// takes it over.
 type Takeover struct {
 	objects []store.Object // objects of the charts, rendered with the values after the change
-	// hooks is set if one of these modules has hooks. Hooks can change values before the chart is
-	// rendered again.
+	// hooks is true if one of the enabled modules has hooks. Hooks can change values before the chart is rendered
+	// again, so its objects can change.
 	hooks bool
-	// unknown is set if one of the charts cannot be rendered.
+	// unknown is true if one of the charts cannot be rendered.
 	unknown bool
 }
 
@@ -47,7 +48,8 @@ func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config valu
 	return t
 }
 
-// Of reports whether one of the enabled modules can take over an object of the release.
+// Of reports whether one of the enabled modules may take over an object of the release. In case of doubt, it returns
+// true.
 func (t Takeover) Of(release *store.Release) bool {
 	if t.unknown {
 		return true

@@ -12,20 +12,21 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A configChange is a change of the ConfigMap, with the related state from the store.
+// A configChange is a change of the ConfigMap, with the state of the store that decides what the change affects.
 type configChange struct {
 	before, now      values.Config
 	record           store.AppliedConfig // the record of before in the store
 	exists           bool                // the ConfigMap of now exists
 	startup          store.Startup
 	modules          map[string]store.Module
-	releases         map[string]*store.Release // the known releases, by module; a value is nil if its record cannot be read
+	releases         map[string]*store.Release // known releases by module; nil if the record cannot be read
 	enabledOverrides map[string]values.EnabledOverride
 	failing          bool // a task of the main queue has failed and waits to be retried
 }
 
-// mainFails reports whether a task of the main queue has failed and waits for its retry. Only the top task of a slot
-// can have failed.
+// mainFails reports whether a task of the main queue has failed and waits for its retry. It looks only at the first
+// slot of the queue, because only the top task of the first slot can have failed. It ignores the task that applies
+// the ConfigMap.
 func mainFails(tx *store.Tx) (bool, error) {
 	for t, err := range store.Tasks(tx, workflow.Main) {
 		if err != nil {
@@ -51,13 +52,13 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 	return ok && !want && c.decide(m, c.before)
 }
 
-// decide reports whether the flags enable m under config.
+// decide reports whether the enabled flags enable m if config is the content of the ConfigMap.
 func (c configChange) decide(m module.Module, config values.Config) bool {
 	return module.Decide(m, c.enabledOverrides, config).Enabled
 }
 
-// readChange returns the change from the content in force to the content in read. If read has invalid content, only
-// startup and the fields of the content in force are set.
+// readChange returns the change from the content in force to the content in read. If the content in read is invalid,
+// only the fields startup, before and record are set.
 func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	if c.startup, err = store.LoadStartup(tx); err != nil {
 		return c, err
@@ -90,10 +91,10 @@ func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	return c, err
 }
 
-// readConfig is the content that the step has read. It is the data of the outcome.
+// readConfig is the content of the ConfigMap that the step has read. It is the data of the step's outcome.
 type readConfig struct {
 	ResourceVersion string        `json:"resourceVersion"`
 	Config          values.Config `json:"config"`
-	// Error is the error of invalid content.
+	// Error says why the content is invalid; it is empty if the content is valid.
 	Error string `json:"error,omitempty"`
 }

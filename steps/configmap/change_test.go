@@ -89,7 +89,7 @@ func TestATaskOfTheMainQueueThatWaitsForItsRetryMakesTheQueueFail(t *testing.T) 
 	}
 }
 
-// affected returns the modules that a change affects, by fan-out.
+// affected returns the names of the modules that a change affects, by fan-out.
 func affected(t *testing.T, state *scan.State, c configChange) map[graph.FanOut][]string {
 	t.Helper()
 	lists, err := New(state, nil, nil).affected(t.Context(), c)
@@ -305,7 +305,7 @@ func TestWhatAHookIsWritingIsLeftOutOfAChangeAndStaysInTheContentThatWasRead(t *
 		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
 			return err
 		}
-		defer tx.Delete(journal) // the journal belongs to no task
+		defer tx.Delete(journal) // deleted at the end, because the journal belongs to no task
 		if err := state.ConfigMap.SaveApplied(tx, before, "1"); err != nil {
 			return err
 		}

@@ -18,30 +18,30 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An Observer is notified of invalid content, to log and count it. Steps behave the same with any Observer.
+// An Observer is notified of invalid content, to log and count it. An Observer does not influence the steps.
 type Observer interface {
 	// ConfigRefused reports invalid content of the ConfigMap at each attempt to apply it.
 	ConfigRefused(resourceVersion, why string)
 }
 
-// A Step reads the ConfigMap when it runs, and applies it.
+// A Step reads the ConfigMap and puts its content in force.
 type Step struct {
 	state    *scan.State
 	charts   *charts.Charts
 	observer Observer
 }
 
-// New returns the step for the ConfigMap of state. The step renders charts of all, to find the objects that newly
-// enabled modules take over.
+// New returns the step for the ConfigMap of state. The step uses the argument all to render the charts of newly
+// enabled modules, whose objects it must know.
 func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
 	return &Step{state: state, charts: all, observer: observer}
 }
 
-// Steps returns the step of its node.
+// Steps returns the step of the node ConfigMapChanged.
 func (s *Step) Steps() workflow.Steps { return workflow.Steps{lifecycle.ConfigMapChanged: s} }
 
-// Do reads the ConfigMap. A ConfigMap that does not exist is empty. Invalid content is not an error, but part of the
-// outcome. Only if no content has ever been in force, Do returns an error.
+// Do reads the ConfigMap. A ConfigMap that does not exist is empty. If the content is invalid, its error is part of
+// the outcome. If no content has been in force before, Do returns an error for invalid content.
 func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -85,15 +85,15 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return out, err
 }
 
-// valueChanges returns the changes of values and enabled flags that the content now causes; nil if there are none.
-// The first content changes no flags.
+// valueChanges returns the changes of values and enabled flags that the new content now causes; nil if it changes
+// nothing. The first content that is put in force is not recorded as a change of flags.
 func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChanges, error) {
 	before := c.before
 	d, err := before.Diff(now)
 	if err != nil {
 		return nil, err
 	}
-	keys := slices.Compact(slices.Sorted(slices.Values(d.Modules))) // a module can be in the list twice
+	keys := slices.Compact(slices.Sorted(slices.Values(d.Modules))) // without duplicates
 	if d.Global {
 		keys = append(keys, values.Global)
 	}
@@ -127,8 +127,8 @@ func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChan
 	return changes.Recorded(), nil
 }
 
-// check validates the content that was read against the schemas. It writes the error of invalid content to read.Error
-// and reports it to the observer.
+// check validates the content in read against the schemas. If the content is invalid, check sets read.Error and
+// reports the error to the observer. It returns an error only if the schemas of global values cannot be used.
 func (s *Step) check(read *readConfig, before values.Config, enabled []string) error {
 	if err := s.state.Modules.Usable(""); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (s *Step) check(read *readConfig, before values.Config, enabled []string) e
 	return nil
 }
 
-// Apply puts the content in force, except for a section that a hook is writing. The end of that hook's task puts such
-// a section in force.
+// Apply puts the content in force, except changes that a hook is just writing to the ConfigMap. The transition that
+// ends the task of the hook puts these changes in force.
 func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var read readConfig
 	if err := json.Unmarshal(o.Data, &read); err != nil {
@@ -178,7 +178,7 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	for _, key := range d.Modules {
 		names = append(names, values.Kebab(key))
 	}
-	// The new section can repair a broken module: discovery checks this.
+	// The new section can repair a module that could not be loaded. The next discovery checks this.
 	repaired, err := store.AnyBroken(tx, names)
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	}
 	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.deletedAtOnce(ctx, c, d))}
 	if len(d.Flags) > 0 && !c.failing {
-		return lists, nil // a reload follows and runs every module, and no failing task delays it
+		return lists, nil // a reload follows and runs each module, and no failing task delays it
 	}
 	for _, name := range c.startup.Enabled {
 		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.state.Modules.Disk(), name) {
@@ -219,12 +219,12 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 }
 
 // deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a task of
-// the main queue is failing. While that task fails, a reload may not reach the deletions. If no task fails,
-// deletedAtOnce returns none, because the reload deletes the modules after it has run the others.
+// the main queue is failing. While this task fails, a reload may not reach the step that deletes modules. If no task
+// fails, deletedAtOnce returns no modules, because the reload deletes them after it has run the others.
 //
-// Two cases are left to the reload. First, a module with an object that a newly enabled module can take over must not
-// be deleted before the takeover. Second, if the ConfigMap does not exist, the reload must check whether releases may
-// be deleted.
+// In two cases, modules are not deleted at once, but by the reload. First, if a newly enabled module can take over an
+// object of a module, the module must not be deleted before the takeover. Second, if the ConfigMap does not exist,
+// the reload must check whether releases may be deleted.
 func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Difference) (names []string) {
 	if !c.failing || !c.exists {
 		return nil
@@ -254,8 +254,8 @@ func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Diffe
 	})
 }
 
-// DisabledBy returns the modules that content would disable, and that the content in force does not disable. For
-// invalid content it returns none.
+// DisabledBy returns the modules that the content in force does not disable, but content would. For invalid content,
+// it returns no modules.
 func (s *Step) DisabledBy(resourceVersion string, content map[string]string) (names []string, err error) {
 	read := readConfig{ResourceVersion: resourceVersion}
 	if read.Config, err = values.ParseConfig(content); err != nil || resourceVersion == "" {

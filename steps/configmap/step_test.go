@@ -97,7 +97,7 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
 			return err
 		}
-		defer tx.Delete(journal) // the journal belongs to no task
+		defer tx.Delete(journal) // deleted at the end, because the journal belongs to no task
 		if err := s.ConfigMap.SaveApplied(tx, before, "6"); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func TestTheHistoryNamesTheFlagsThatAChangeOfTheConfigMapSets(t *testing.T) {
 	}
 }
 
-// apply puts content in force, and returns the facts.
+// apply calls Apply with the content in read, and returns the facts.
 func apply(t *testing.T, s *scan.State, read readConfig) (facts []graph.Fact) {
 	t.Helper()
 	data, err := json.Marshal(read)
@@ -196,7 +196,7 @@ func TestAChangeOfTheConfigMapReportsTheWidestOfItsParts(t *testing.T) {
 	}
 }
 
-// refusals has the errors of the reported invalid contents.
+// refusals is an Observer that records the errors of invalid content.
 type refusals []string
 
 func (r *refusals) ConfigRefused(version, why string) { *r = append(*r, version+": "+why) }
@@ -246,11 +246,11 @@ func TestInvalidContentIsReportedAndDoesNotReplaceTheContentInForce(t *testing.T
 		t.Errorf("the record of the invalid content is %+v, want %+v", r, want)
 	}
 
-	read = readConfig{ResourceVersion: "3", Error: "syntax error"} // the parser has rejected it
+	read = readConfig{ResourceVersion: "3", Error: "syntax error"} // content that the parser has rejected
 	if err := step.check(&read, good, nil); err != nil || len(reported) != 2 || reported[1] != "3: syntax error" {
 		t.Errorf("reported %q, %v; want the error of each invalid content", reported, err)
 	}
-	read = readConfig{ResourceVersion: "4", Config: scantest.Config(t, "web", "{size: large}")} // the section of a disabled module is not checked
+	read = readConfig{ResourceVersion: "4", Config: scantest.Config(t, "web", "{size: large}")} // for a disabled module
 	if err := step.check(&read, good, nil); err != nil || read.Error != "" || len(reported) != 2 {
 		t.Errorf("a section of a disabled module is rejected with %q, %v", read.Error, err)
 	}

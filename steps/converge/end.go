@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Changes is notified of converges, after the commit.
+// Changes is notified of the ends of converges, after the commit.
 type Changes interface {
 	// Converged is called after the commit that ends a converge.
 	Converged()
@@ -23,7 +23,8 @@ type endStep struct {
 	changes Changes
 }
 
-// Items lists the hooks. Its note is a fingerprint of the global values before the hooks, which End compares.
+// Items lists the hooks. The note is a fingerprint of the global values before the hooks run, with which End compares
+// the values.
 func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	if items, _, err = s.ItemStep.Items(tx, t); err != nil {
 		return nil, nil, err
@@ -32,7 +33,8 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note
 	return items, note, err
 }
 
-// End records the end of the converge. It returns a fact if the afterAll hooks have changed the global values.
+// End records the end of the converge. It returns the fact [lifecycle.GlobalChanged] if the afterAll hooks have
+// changed the global values.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {

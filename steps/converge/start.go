@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A startStep asks the global hooks for their configurations, and then runs the onStartup hooks. No other node runs a
-// global hook before.
+// A startStep asks the global hooks for their configurations, and then runs their onStartup hooks. In a start, no
+// node runs a global hook before this step.
 type startStep struct {
 	workflow.ItemStep
 	state *scan.State
@@ -32,8 +32,8 @@ type prepared struct {
 	Modules []hooks.Checked `json:"modules,omitempty"`
 }
 
-// Prepare asks the global hooks for their configurations, and checks the global values and all modules. A broken
-// module is not an error, because the other modules can run.
+// Prepare asks the global hooks for their configurations, and checks the global values and all modules. A module that
+// cannot be loaded is not an error, because the other modules can run.
 func (s *startStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -64,7 +64,7 @@ func (s *startStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outc
 	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + p.Dropped.Note()}, err
 }
 
-// Apply saves the result of Prepare, or the output of a hook.
+// Apply saves the outcome of Prepare, or after that the outcome of a hook.
 func (s *startStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	if t.Prepared {
 		return s.ItemStep.Apply(tx, t, o)

@@ -33,10 +33,10 @@ func TestProblemsOfAllModulesAreKnownBeforeTheFirstHookRuns(t *testing.T) {
 	}
 }
 
-// globalHook is a global hook that prints a config.
+// globalHook is the script of a global hook that prints its configuration.
 const globalHook = "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n"
 
-// newStart returns the step, and the directory of global hooks with the hook a.sh.
+// newStart returns a startStep, and the directory of global hooks, which contains the hook a.sh.
 func newStart(t *testing.T, runner *hook.Runner) (step *startStep, globals string) {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -48,7 +48,7 @@ func newStart(t *testing.T, runner *hook.Runner) (step *startStep, globals strin
 	return &startStep{ItemStep: outputStep{}, state: s, hooks: hooks.New(s.DB, s.Log, runner, s.Modules)}, o.GlobalHooksDir
 }
 
-// outputStep is an ItemStep whose Apply returns a fact.
+// outputStep is an ItemStep whose Apply returns a fact, so that tests see that it was called.
 type outputStep struct{ workflow.ItemStep }
 
 func (outputStep) Apply(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error) {

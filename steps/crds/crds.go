@@ -17,15 +17,16 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Options are the clients and settings of CustomResourceDefinitions.
+// Options are the clients and settings for the installation of CustomResourceDefinitions.
 type Options struct {
 	Installer *crd.Installer
-	// Filters are prefixes of file names. Files in the directory crds whose names begin with one of them are ignored.
+	// Filters are prefixes of file names. In the directory crds of a module, files whose names begin with one of
+	// these prefixes are ignored.
 	Filters []string
 }
 
-// Definitions installs the CustomResourceDefinitions of modules. The record of a module has the digest of the CRD
-// files that were last installed for it.
+// Definitions installs the CustomResourceDefinitions of modules. It stores the digest of the installed CRD files in
+// the record of the module.
 type Definitions struct {
 	log     *oncelog.Logger
 	modules *desired.Modules
@@ -33,29 +34,30 @@ type Definitions struct {
 	options Options
 }
 
-// New returns the definitions of modules. After an installation, client reads the kinds of the API server again.
+// New returns Definitions that install the CustomResourceDefinitions of modules. After an installation, they make
+// client read the kinds of the API server again.
 func New(o Options, log *oncelog.Logger, modules *desired.Modules, client *helm.Client) *Definitions {
 	return &Definitions{log: log, modules: modules, helm: client, options: o}
 }
 
-// Steps returns the step that installs the definitions of a module.
+// Steps returns the step that installs the CustomResourceDefinitions of a module.
 func (d *Definitions) Steps() workflow.Steps {
 	return workflow.Steps{lifecycle.EnsureCRDs: &ensureStep{d}}
 }
 
-// An ensureStep installs the definitions of a module.
+// An ensureStep installs the CustomResourceDefinitions of a module.
 type ensureStep struct{ definitions *Definitions }
 
 // ensured is the data of ensureStep's outcome.
 type ensured struct {
 	// Digest is the digest of the module's CRD files.
 	Digest string `json:"digest"`
-	// Undefined is the error of the definitions that could not be installed.
+	// Undefined is the error of the definitions that could not be installed; empty if all are installed.
 	Undefined string `json:"undefined,omitempty"`
 }
 
-// Do installs the definitions in the cluster. Invalid definitions are not an error, but part of the outcome: a retry
-// cannot succeed and would delay the other modules.
+// Do installs the definitions in the cluster. If definitions are invalid, their error is part of the outcome, because
+// a retry cannot succeed and would delay the other modules.
 func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	m, found := s.definitions.modules.Disk().Find(t.Subject.Module)
 	if !found || m.CRDs == "" {
@@ -71,7 +73,7 @@ func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome,
 		s.definitions.log.Warn().Str("module", m.Name).Msg(w)
 	}
 	if len(result.Written) > 0 {
-		// Charts that are rendered next must find the new kinds, also in .Capabilities.
+		// Charts that are rendered next must find the new kinds in the client of Helm, also in .Capabilities.
 		err = errors.Join(err, s.definitions.helm.Refresh(ctx))
 	}
 	if err != nil {
@@ -110,8 +112,8 @@ func (s *ensureStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([
 	return nil, store.Save(tx, key, record)
 }
 
-// Missing reports whether the definitions of m must be installed: after each start, after a change of their files,
-// and while their installation fails. record is the record of m.
+// Missing reports whether the definitions of m must be installed. This is necessary once in each start, after a
+// change of their files, and while their installation fails. record is the record of m.
 func (d *Definitions) Missing(m module.Module, record store.Module, startup store.Startup) (bool, error) {
 	digest, err := d.modules.Digests().CRDs(m)
 	if err != nil {
@@ -120,7 +122,7 @@ func (d *Definitions) Missing(m module.Module, record store.Module, startup stor
 	return missing(digest, record, startup), nil
 }
 
-// missing reports whether the definitions with this digest have not been installed completely since the start.
+// missing reports whether the definitions with this digest must still be installed in this start.
 func missing(digest string, record store.Module, startup store.Startup) bool {
 	return record.Defined != digest || record.DefinedIn != startup.StartRun || record.Undefined != ""
 }

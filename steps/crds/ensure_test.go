@@ -34,7 +34,7 @@ func TestAModuleThatHasNoDefinitionsAnyMoreKeepsTheRecordOfItsLast(t *testing.T)
 				t.Errorf("module %s: facts %q, %v", name, facts, err)
 			}
 			got, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
-			if got != was { // the next discovery finds no definitions, and clears the record
+			if got != was { // the next discovery finds no definitions, and removes the digest from the record
 				t.Errorf("module %s: record %+v, want %+v", name, got, was)
 			}
 			return err

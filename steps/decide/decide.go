@@ -17,14 +17,15 @@ import (
 
 // Scripts runs the enabled scripts of modules.
 type Scripts interface {
-	// RunScript runs an enabled script for t. It returns the decision of the script, and its reason or "".
+	// RunScript runs an enabled script for the task t. It returns the decision of the script, and the reason that the
+	// script has given, which may be "".
 	RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error)
 }
 
 // Hooks checks the configurations of hooks.
 type Hooks interface {
 	// CheckHooks asks the hooks of the modules of set for their configurations. It returns an error for each module
-	// whose hooks cannot be used, by module.
+	// whose hooks cannot be used, by the name of the module.
 	CheckHooks(ctx context.Context, set module.Set) (map[string]error, error)
 }
 
@@ -40,7 +41,7 @@ func New(values *desired.Values, hooks Hooks, scripts Scripts) *Decider {
 	return &Decider{values: values, hooks: hooks, scripts: scripts}
 }
 
-// Load reads the state of the modules of set from the store.
+// Load reads the state of the modules of set, as far as decisions need it, from the store.
 func (c *Decider) Load(tx *store.Tx, set module.Set) (*Known, error) {
 	var keys []string
 	for _, m := range set.Modules {
@@ -63,7 +64,7 @@ func (c *Decider) Load(tx *store.Tx, set module.Set) (*Known, error) {
 	return k, err
 }
 
-// Check asks the hooks of all modules for their configurations. It returns Decisions without any module, but with the
+// Check asks the hooks of all modules for their configurations. It returns Decisions without modules, but with the
 // saved operations that the schemas no longer accept. Decide adds the modules.
 func (c *Decider) Check(ctx context.Context, k *Known) (found Decisions, err error) {
 	if k.hooks, err = c.hooks.CheckHooks(ctx, k.Set); err != nil {
@@ -72,7 +73,7 @@ func (c *Decider) Check(ctx context.Context, k *Known) (found Decisions, err err
 	return Decisions{Whole: len(k.Set.Empty) == 0, Dropped: c.values.Unfit(k.layers)}, nil
 }
 
-// Decide adds the decision about each module to found, in order.
+// Decide adds the decision about each module to found, in the order in which modules run.
 func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *Decisions) error {
 	var errs []error
 	for _, m := range k.Set.Modules {
@@ -89,8 +90,8 @@ func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *
 	return errors.Join(errs...)
 }
 
-// decide decides whether m is enabled: by the flags, then by its enabled script. The script receives before, the
-// enabled modules that precede m.
+// decide decides whether m is enabled: first by the enabled flags, and then by the enabled script of m. The script
+// receives the names in before, which are the enabled modules that precede m.
 func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, k *Known, before []string) (Module, error) {
 	d := k.byFlags(m)
 	if !d.Enabled || d.Broken != "" || m.Enabled == "" {
@@ -102,8 +103,8 @@ func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, 
 // stays is the reason given in the decision about a module that cannot be loaded.
 const stays = "its files cannot be loaded, so it stays as it was"
 
-// byFlags returns the decision of the flags about m. The enabled script can still overrule it. A module that cannot
-// be loaded stays as it was.
+// byFlags returns the decision of the enabled flags about m. The enabled script can still disable the module. A
+// module that cannot be loaded stays enabled or disabled as before.
 func (k *Known) byFlags(m module.Module) Module {
 	d := Module{Name: m.Name, Order: m.Order}
 	if m.Addon != nil {
@@ -111,7 +112,7 @@ func (k *Known) byFlags(m module.Module) Module {
 	}
 	was := k.Modules[m.Name]
 	flags := module.Decide(m, k.enabledOverrides, k.layers.Config)
-	// The ConfigMap can disable a module even if its hooks fail when called with --config.
+	// The ConfigMap can disable a module even if the module's hooks fail when called with --config.
 	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
 	if broken := m.BrokenBy(k.hooks); broken != nil && !off {
 		d.Broken = broken.Error()
@@ -129,7 +130,7 @@ func (k *Known) byFlags(m module.Module) Module {
 	return d
 }
 
-// runScript returns d with the decision of m's enabled script.
+// runScript returns d, changed to the decision of the enabled script of m.
 func (c *Decider) runScript(ctx context.Context, t workflow.Task, m module.Module, k *Known, d Module, before []string) (Module, error) {
 	config, err := json.Marshal(k.layers.HookConfigValues(m.Key))
 	if err != nil {

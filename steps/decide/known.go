@@ -15,5 +15,5 @@ type Known struct {
 
 	layers           values.Layers
 	enabledOverrides map[string]values.EnabledOverride
-	hooks            map[string]error // errors of hooks that cannot be used, by module
+	hooks            map[string]error // errors of modules whose hooks cannot be used, by module
 }

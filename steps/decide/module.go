@@ -14,20 +14,21 @@ type Module struct {
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why"`
 	Broken  string `json:"broken,omitempty"`
-	// Defines is set if the module has CRDs.
+	// Defines is true if the module has CustomResourceDefinitions.
 	Defines bool `json:"defines,omitempty"`
-	// Addon is the content of the addon that the module is made from.
+	// Addon is the name of the content of the addon that the module is made from; empty for other modules.
 	Addon string `json:"addon,omitempty"`
 }
 
 // Decisions are the decisions about all modules that a discovery finds.
 type Decisions struct {
 	Modules []Module `json:"modules"`
-	// Enabled are the names of the enabled modules in order.
+	// Enabled are the names of the enabled modules, in the order in which they run.
 	Enabled []string `json:"enabled"`
 	// Dropped has, by section, the saved operations that the schemas no longer accept.
 	Dropped sections.Unfit `json:"dropped,omitempty"`
-	// Whole is set if no directory of modules is empty. Then a module that was not found no longer exists.
+	// Whole is true if no directory of modules is empty. If Whole is true, a module that was not found no longer
+	// exists.
 	Whole bool `json:"whole"`
 }
 
@@ -41,21 +42,21 @@ func (d *Decisions) Broken() (n int) {
 	return n
 }
 
-// Runnable returns the names of the enabled modules that can be loaded, in order.
+// Runnable returns the names of the enabled modules that can be loaded, in the order in which they run.
 func (d *Decisions) Runnable() []string {
 	return slices.DeleteFunc(slices.Clone(d.Enabled), func(name string) bool {
 		return slices.ContainsFunc(d.Modules, func(m Module) bool { return m.Name == name && m.Broken != "" })
 	})
 }
 
-// KeepUnseen adds modules to Enabled that were enabled before and are not on disk. Call it if a directory of modules
-// is empty.
+// KeepUnseen adds the modules to Enabled that were enabled before and are not on disk. The caller must call it if a
+// directory of modules is empty, because the directory may not be mounted.
 func (d *Decisions) KeepUnseen(k *Known) {
 	d.Enabled = withUnseen(k.Startup.Enabled, d.Enabled, k.Set)
 }
 
-// withUnseen returns the modules in now, and the modules in before that are not on disk. The modules in before come
-// first, in their order.
+// withUnseen returns the modules in now, and the modules in before that are not on disk. The modules in before are
+// first, in the order of before.
 func withUnseen(before, now []string, set module.Set) []string {
 	var all []string
 	for _, name := range before {

@@ -7,7 +7,8 @@ import (
 	"addon-operator/store"
 )
 
-// Save saves the decisions of run in the records of the modules. before has the earlier records.
+// Save saves the decisions in the records of the modules. run is the run that made the decisions, and before has the
+// previous records.
 func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Module) error {
 	if err := saveAddonModules(tx, d.Modules, before); err != nil {
 		return err
@@ -15,7 +16,7 @@ func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Modul
 	return saveModules(tx, run, d.Modules, before)
 }
 
-// SaveEnabled saves the names of the enabled modules, if they differ from the saved ones.
+// SaveEnabled saves the names of the enabled modules, if they differ from the saved names.
 func (d *Decisions) SaveEnabled(tx *store.Tx) error {
 	l, err := store.LoadStartup(tx)
 	if err != nil || slices.Equal(l.Enabled, d.Enabled) {
@@ -25,8 +26,8 @@ func (d *Decisions) SaveEnabled(tx *store.Tx) error {
 	return store.Save(tx, store.StartupKey(), l)
 }
 
-// saveModules saves the decisions of run about modules in their records. before has the earlier
-// records.
+// saveModules saves the decisions about modules in their records. run is the run that made the decisions, and before
+// has the previous records.
 func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]store.Module) error {
 	for _, d := range modules {
 		old, known := before[d.Name]
@@ -55,8 +56,8 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 	return nil
 }
 
-// saveAddonModules records which of the found modules are made from addons. The enabled modules, and those that are
-// not deleted yet, keep the files of their addons.
+// saveAddonModules records which of the found modules are made from addons. The store keeps the files of addons whose
+// modules are enabled or not deleted yet.
 func saveAddonModules(tx *store.Tx, found []Module, before map[string]store.Module) error {
 	contents, used := map[string]string{}, map[string]bool{}
 	for _, d := range found {

@@ -56,9 +56,9 @@ func TestADecisionChangesOnlyWhatItDecidesInTheRecordOfItsModule(t *testing.T) {
 	broken := was
 	broken.Broken, broken.BrokenSince = "bad", early
 	for name, c := range map[string]struct {
-		was     *store.Module // nil if the module is new
+		was     *store.Module // previous record; nil if the module is new
 		decided Module
-		want    store.Module // times after early stand for the current time
+		want    store.Module // a time after early means the current time
 	}{
 		"the same decision": {&was, Module{Order: 10, Enabled: true, Why: "on", Defines: true}, was},
 		"a module without CRDs, with another number": {&was, Module{Order: 20, Enabled: true, Why: "on"}, store.Module{

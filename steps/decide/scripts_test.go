@@ -30,7 +30,7 @@ func (s *scripts) RunScript(ctx context.Context, t workflow.Task, run hook.Enabl
 	return s.runner.Enabled(ctx, run)
 }
 
-// decideAll decides about the modules on disk. It returns the subjects of the enabled scripts that ran.
+// decideAll decides which modules on disk are enabled. It also returns the subjects of the enabled scripts that ran.
 func decideAll(t *testing.T, s *scan.State) (found Decisions, ran []string, err error) {
 	t.Helper()
 	runner := scantest.Runner(t)
@@ -50,8 +50,8 @@ func decideAll(t *testing.T, s *scan.State) (found Decisions, ran []string, err 
 	return found, run.ran, err
 }
 
-// newState returns the state of module directories, before their first scan. flags is the content of values.yaml
-// beside the modules.
+// newState returns a state before the first scan, and the directory of modules. flags is the content of the
+// values.yaml of this directory.
 func newState(t *testing.T, flags string) (s *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -60,12 +60,12 @@ func newState(t *testing.T, flags string) (s *scan.State, mounted string) {
 	return scan.New(o, nil), mounted
 }
 
-// answer returns an enabled script that writes result. reason is the command that prints its reason.
+// answer returns an enabled script that writes result as its decision. reason is the command that prints the reason.
 func answer(result, reason string) string {
 	return "#!/bin/sh\necho " + result + " >$MODULE_ENABLED_RESULT\n" + reason + " >$MODULE_ENABLED_REASON\n"
 }
 
-// before is a command that prints the enabled modules that a script receives.
+// before is a command for an enabled script. It prints the names of enabled modules that the script receives.
 const before = `sed 's/.*"enabledModules":\(\[[^]]*\]\).*/\1/' $VALUES_PATH`
 
 func TestAnEnabledScriptDecidesAboutAnEnabledModuleKnowingTheModulesBefore(t *testing.T) {

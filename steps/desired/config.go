@@ -19,21 +19,21 @@ import (
 	"addon-operator/workflow"
 )
 
-// writtenByHook is stored as the version of a ConfigMap that a hook has created, until the watch delivers the
-// ConfigMap.
+// writtenByHook is stored as the resource version of a ConfigMap that a hook has created. It is replaced when the
+// watch delivers the ConfigMap.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.
 const ConfigEffect = "ConfigMap section"
 
-// EffectOf returns the effect that makes the change w.
+// EffectOf returns the effect that makes the change w of the ConfigMap.
 func EffectOf(w sections.ConfigWrite) (workflow.Effect, error) {
 	data, err := json.Marshal(w)
 	return workflow.Effect{Kind: ConfigEffect, Data: data}, err
 }
 
 // A ConfigMap reads and writes the operator's ConfigMap, and puts its content in force. Content is in force after the
-// transaction that records it. Only content that the schemas accept may be recorded.
+// commit of the transaction that records it. Only content that the schemas accept may be recorded.
 type ConfigMap struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -51,7 +51,7 @@ type ConfigChanges interface {
 	ProblemsChanged()
 }
 
-// NewConfigMap returns a ConfigMap for object. It reports changes of the content in force to
+// NewConfigMap returns a ConfigMap that reads and writes object. It reports changes of the content in force to
 // changes.
 func NewConfigMap(db *store.DB, log *oncelog.Logger, object *kube.ConfigMap, modules *Modules, changes ConfigChanges) *ConfigMap {
 	return &ConfigMap{db: db, log: log, object: object, modules: modules, changes: changes}
@@ -63,8 +63,8 @@ func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm
 // Name returns the kind and the name of the object.
 func (cm *ConfigMap) Name() string { return cm.object.String() }
 
-// SaveWritten puts a change in force that a hook has written to the ConfigMap. So the watch of the ConfigMap does not
-// report this change as new content. It reports whether the content in force has changed.
+// SaveWritten puts a change in force that a hook has written to the ConfigMap, so that the watch of the ConfigMap
+// does not report this change as new content. changed says whether the content in force has changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
 	if err != nil {
@@ -79,8 +79,9 @@ func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed 
 	return changed, cm.SaveApplied(tx, config, record.ResourceVersion)
 }
 
-// Do writes a hook's section and flags to the ConfigMap. It writes nothing if the ConfigMap already has the wanted
-// content. If the section was changed after the hook ran, Do applies the patch to the current section.
+// Do writes a section and flags to the ConfigMap, as the hook's patch requests. It writes nothing if the ConfigMap
+// already has the wanted content. If the section was changed after the hook ran, Do applies the patch to the current
+// section.
 func (cm *ConfigMap) Do(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w sections.ConfigWrite
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -93,7 +94,7 @@ func (cm *ConfigMap) Do(ctx context.Context, _ workflow.Task, data json.RawMessa
 	return err
 }
 
-// writeConfig writes the hook's section and flags to the ConfigMap in one update.
+// writeConfig writes the section and the flags of w to the ConfigMap in one update.
 func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) error {
 	layers := values.Layers{Static: cm.modules.Disk().Static, Schemas: cm.modules.Schemas()}
 	_, err := cm.object.Update(ctx, func(data map[string]string) error {
@@ -115,7 +116,7 @@ func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) er
 	return err
 }
 
-// SaveApplied puts c, the content of the ConfigMap at resourceVersion, in force.
+// SaveApplied puts c in force, which is the content of the ConfigMap with this resourceVersion.
 func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -132,8 +133,8 @@ func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion 
 	})
 }
 
-// sectionsChanged returns the time of the last change of each section of c. For a section that differs from the one
-// in force, that is the current time.
+// sectionsChanged returns the time of the last change of each section of c. For a section that differs from the
+// section in force, this is the current time.
 func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error) {
 	before, record, err := sections.LoadAppliedOrLost(tx)
 	if err != nil {
@@ -182,15 +183,16 @@ func (cm *ConfigMap) Refusal(before, now values.Config, enabled []string) error 
 	return errors.Join(errs...)
 }
 
-// EditConfig returns the command that edits the ConfigMap.
+// EditConfig returns the kubectl command with which a person edits the ConfigMap.
 func (cm *ConfigMap) EditConfig() string {
 	text := strings.Fields(cm.object.String()) // "ConfigMap namespace/name"
 	namespace, name, _ := strings.Cut(text[len(text)-1], "/")
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// LeaveAnnounced reverts, in now, the ConfigMap changes of all effects in journals. Such a change may already be
-// written, but is put in force by the end of its hook's task.
+// LeaveAnnounced removes from now the changes of the ConfigMap that are effects in journals. These changes may
+// already be written to the ConfigMap, but each is put in force by the transition that ends the task of its hook.
+// before is the content in force.
 func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {
 		o, _, err := store.Load[workflow.Outcome](tx, k)

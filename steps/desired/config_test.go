@@ -27,7 +27,7 @@ func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 	}
 	db := storetest.Memory(t)
 	for _, c := range []struct {
-		seen any // the section in the ConfigMap
+		seen any // the section in the ConfigMap when step 16 reads it
 		want any // the section in force after step 16
 	}{
 		{map[string]any{"n": int64(2)}, map[string]any{"n": int64(1)}},

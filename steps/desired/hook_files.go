@@ -10,8 +10,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Locate returns file with its present path. The path changes if the directory of the module gets another number. The
-// error is hook.ErrGone only if the file is known to be deleted.
+// Locate returns file with its current path. The path changes if the number in the name of the module's directory
+// changes. The error wraps hook.ErrGone only if the file has certainly been deleted.
 func (d *Modules) Locate(module string, file hook.File) (hook.File, error) {
 	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
 		return file, err

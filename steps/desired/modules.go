@@ -24,9 +24,9 @@ import (
 // schemasDir is the directory of the schemas of a module or of global hooks.
 const schemasDir = "openapi"
 
-// Modules has the modules on disk, as the last scan found them. A scan replaces all of them at
-// once, with their schemas, so a reader never combines modules and schemas of different scans. If a
-// directory cannot be read, the modules of the previous scan stay in use.
+// Modules has the modules on disk, as the last scan found them. A scan replaces all of them at once, with their
+// schemas, so a reader never combines modules and schemas of different scans. If a directory cannot be read, Modules
+// keeps the modules of the previous scan.
 type Modules struct {
 	db              *store.DB
 	log             *oncelog.Logger

@@ -15,21 +15,21 @@ import (
 	"addon-operator/store"
 )
 
-// Causes are the reasons why a configuration is Failed.
+// Causes are the reasons why a configuration has the phase Failed.
 type Causes struct {
-	repositories, unread int // the number of repositories, and of those that could not be read
-	addons, failed       int // the number of addons in the readable repositories, and of those that failed
+	repositories, unread int // number of repositories; number of repositories that could not be read
+	addons, failed       int // number of known addons; number of addons that failed
 	reasons              []api.Reason
 	// Problems describes the first repositories and addons that failed, one in each element. If
-	// there are more, the last element is "…".
+	// more have failed, the last element is "…".
 	Problems []string
 	sum      []byte // checksum of all problems
 }
 
-// mostProblems is the maximum number of problems of a configuration that are logged.
+// mostProblems is the maximum number of described problems of a configuration.
 const mostProblems = 5
 
-// Of returns the reasons why a configuration with these results is Failed.
+// Of returns the reasons why a configuration with these results has the phase Failed.
 func Of(results []store.RepositoryResult) Causes {
 	f := Causes{repositories: len(results)}
 	sum := sha256.New()
@@ -37,7 +37,7 @@ func Of(results []store.RepositoryResult) Causes {
 		if !slices.Contains(f.reasons, api.Reason(reason)) {
 			f.reasons = append(f.reasons, api.Reason(reason))
 		}
-		_, _ = fmt.Fprintf(sum, "%q %s\n", what, reason) // without the message, which can differ each time
+		_, _ = fmt.Fprintf(sum, "%q %s\n", what, reason) // the checksum omits the message, which can differ each time
 		switch {
 		case len(f.Problems) < mostProblems:
 			f.Problems = append(f.Problems, fmt.Sprintf("%s: %s: %s", forLog(what), reason, forLog(message)))
@@ -62,16 +62,16 @@ func Of(results []store.RepositoryResult) Causes {
 	return f
 }
 
-// forLog returns the beginning of a text, without credentials.
+// forLog returns the beginning of a text for a log, without credentials.
 func forLog(text string) string { return Shorten(source.WithoutCredentials(text)) }
 
-// shortText is the maximum length in bytes of a shortened text.
+// shortText is the maximum length in bytes of a text that [Shorten] returns.
 const shortText = 200
 
 // Shorten returns the beginning of a text, for a status or a log.
 func Shorten(text string) string { return registry.Cut(text, shortText) }
 
-// Digest identifies the set of problems and their reasons.
+// Digest returns a checksum of all problems and their reasons, without their messages.
 func (f Causes) Digest() string { return hex.EncodeToString(f.sum[:16]) }
 
 // Summary returns one line with the number of failed repositories and addons, and the command that

@@ -16,7 +16,7 @@ import (
 // be used as a module.
 type ImageModules map[string]string
 
-// Digest returns a checksum of the names, or "" if there are none.
+// Digest returns a checksum of the names of the modules, or "" if m is empty.
 func (m ImageModules) Digest() string {
 	if len(m) == 0 {
 		return ""
@@ -38,8 +38,8 @@ func (m ImageModules) of(addon *store.AddonResult) string {
 	return name
 }
 
-// Mark sets the reason of each addon in results whose module would have the name of a module of the image. It also
-// updates ImageModule of every addon.
+// Mark sets the reason of each addon in results whose module would have the name of a module of the image. Mark also
+// updates the field ImageModule of each addon.
 func (m ImageModules) Mark(results []store.RepositoryResult) {
 	for i := range results {
 		for j := range results[i].Addons {
@@ -51,14 +51,14 @@ func (m ImageModules) Mark(results []store.RepositoryResult) {
 	}
 }
 
-// Changes reports whether Mark would mark other addons than the ones that are marked in results.
+// Changes reports whether [ImageModules.Mark] would change the field ImageModule of an addon in results.
 func (m ImageModules) Changes(results []store.RepositoryResult) bool {
 	return slices.ContainsFunc(results, func(r store.RepositoryResult) bool {
 		return slices.ContainsFunc(r.Addons, func(a store.AddonResult) bool { return m.of(&a) != a.ImageModule })
 	})
 }
 
-// Conflicting returns the modules of the image that have the same names as the modules of addons in results.
+// Conflicting returns the modules of the image whose names are also the names of modules made from addons in results.
 func (m ImageModules) Conflicting(results []store.RepositoryResult) ImageModules {
 	found := ImageModules{}
 	for _, result := range results {

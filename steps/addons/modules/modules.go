@@ -24,7 +24,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Selection has the modules that the registry of the cluster provides.
+// A Selection has the modules that are made from addons in the registry of the cluster.
 type Selection struct {
 	// Modules are sorted by name. Their charts are read from the store.
 	Modules []module.AddonModule
@@ -33,7 +33,7 @@ type Selection struct {
 	Problems []store.Problem
 }
 
-// Contents returns the content of each module, by the name of the module.
+// Contents returns the name of the content from which each module is made, by the name of the module.
 func (s Selection) Contents() map[string]string {
 	contents := map[string]string{}
 	for _, m := range s.Modules {
@@ -43,11 +43,11 @@ func (s Selection) Contents() map[string]string {
 }
 
 // Select returns the modules that can be made from the addons of the cluster. For each addon it selects the version
-// in the section of the module, or the highest one if the section has none. If a module is in use and its addon is
-// unregistered, the module keeps its content. If all is true, the addons of every ClusterAddonsConfiguration can be
-// used as modules; otherwise only those of configurations with the annotation for modules. sections has the sections
-// of the ConfigMap, by key. image has the path of each module of the image, by name. No addon becomes a module with
-// the name of a module of the image.
+// that the section of the module names, or the highest version if the section names none. If a module is in use and
+// its addon is no longer registered, Select returns the module with its current content. If all is true, the addons
+// of every ClusterAddonsConfiguration can be used as modules; otherwise only the addons of configurations with the
+// annotation for modules. sections has the sections of the ConfigMap, by key. image has the paths of the modules in
+// the operator's image, by name. No addon becomes a module with the name of a module in image.
 func Select(db *store.DB, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	var selected Selection
 	err := db.View(func(tx *store.Tx) (err error) {
@@ -61,9 +61,9 @@ func Select(db *store.DB, all bool, sections values.Values, image map[string]str
 	return selected, err
 }
 
-// Expected reports whether a cluster-wide configuration that can provide modules is being processed
-// for the first time. If all is true, every configuration can provide modules; otherwise only those
-// with the annotation for modules.
+// Expected reports whether a cluster-wide configuration that can provide modules is being processed for the first
+// time. If all is true, every cluster-wide configuration can provide modules; otherwise only configurations with the
+// annotation for modules.
 func Expected(tx *store.Tx, all bool) (bool, error) {
 	for c, err := range registry.ConfigurationsIn(tx, registry.Cluster) {
 		if err != nil {
@@ -77,8 +77,8 @@ func Expected(tx *store.Tx, all bool) (bool, error) {
 	return false, nil
 }
 
-// Outdated compares the modules and contents that Select would return with the ones that [Save] has saved. If they
-// differ, it returns the modules of Select as one text. Otherwise it returns "".
+// Outdated compares the modules that [Select] would return with the modules that [Save] has saved. If modules or
+// their contents differ, it returns a text that lists the modules of Select. Otherwise it returns "".
 func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]string) (string, error) {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -105,8 +105,8 @@ func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]s
 type Made struct {
 	Addon   string `json:"addon"`
 	Version string `json:"version"`
-	// Configuration is the ClusterAddonsConfiguration that provides the version; empty if there is
-	// none.
+	// Configuration is the name of the ClusterAddonsConfiguration that provides the version; empty if no
+	// configuration provides it.
 	Configuration string `json:"configuration,omitempty"`
 	Plan          string `json:"plan"`
 	// PlanByDefault is true if the addon has several plans and the section of the module selects
@@ -121,7 +121,7 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	if err != nil || len(saved) == 0 {
 		return nil, err
 	}
-	offered := map[string]string{} // names of the configurations, by content
+	offered := map[string]string{} // names of configurations, by the content that they provide
 	for a, err := range registry.In(tx, registry.Cluster) {
 		if err != nil {
 			return nil, err
@@ -152,8 +152,8 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	return all, nil
 }
 
-// Save records the modules that are made from addons. contents has the content of each module, by module name. The
-// store keeps the content of each module for which used returns true.
+// Save records the modules that are made from addons. contents has the name of the content of each module, by the
+// name of the module. The store keeps the content of each module for which used returns true.
 func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -179,7 +179,7 @@ func Save(tx *store.Tx, contents map[string]string, used func(module string) boo
 	return nil
 }
 
-// SaveOne saves the record of one module. If m.Used is set, the store keeps its content.
+// SaveOne saves the record m of one module. If m.Used is true, the store keeps the content of the module.
 func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 	content := m.Content
 	if !m.Used {
@@ -198,8 +198,8 @@ func Release(tx *store.Tx, name string) error {
 }
 
 // hold makes the module a holder of content, and of no other content. It does nothing if the content is not in the
-// store. If the budget of tx is too small to release all old contents, the rest is released when the module holds
-// another content next.
+// store. If the budget of tx is too small to release all old contents, the others are released by the next call for
+// the module.
 func hold(tx *store.Tx, name, content string) error {
 	if c, stored, err := store.Load[store.Content](tx, store.ContentKey(content)); content != "" && (err != nil || !stored || !c.Complete) {
 		return err
@@ -212,26 +212,26 @@ func hold(tx *store.Tx, name, content string) error {
 // AddonsConfiguration.
 const NoModulesOfNamespaces = "annotation " + api.ModulesAnnotation + " has no effect: only addons of a ClusterAddonsConfiguration can be used as modules"
 
-// A choice has the registered versions of the addon from which one module can be made.
+// A choice has the versions of an addon from which one module can be made.
 type choice struct {
 	addon   string           // its name
 	offered []registry.Addon // the registered versions
-	used    string           // the content that the module uses; empty if there is none
+	used    string           // the content that the module uses; empty if it is not in use
 }
 
-// A selecting builds a Selection.
+// A selecting is the state of the selection of modules in one transaction.
 type selecting struct {
 	tx       *store.Tx
 	sections values.Values
-	image    map[string]string  // path of each module of the image, by name
+	image    map[string]string  // paths of modules in the operator's image, by name
 	choices  map[string]*choice // by module
-	hidden   map[string]string  // configurations that do not provide modules, by content
+	hidden   map[string]string  // configurations whose addons cannot be used as modules, by content
 	made     Selection
 }
 
 func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}, hidden: map[string]string{}}
-	if err := s.collectUsed(); err != nil { // must be first: the addon of a module in use has precedence over another addon for the same module
+	if err := s.collectUsed(); err != nil { // first, because the addon of a module in use has precedence
 		return Selection{}, err
 	}
 	if err := s.collectRegistered(all); err != nil {
@@ -249,7 +249,7 @@ func (s *selecting) problem(kind store.ProblemKind, name, object, what, fix stri
 	})
 }
 
-// collectRegistered adds the addons that can be used as modules to the choices.
+// collectRegistered adds the registered addons that can be used as modules to s.choices.
 func (s *selecting) collectRegistered(all bool) error {
 	usable := map[string]bool{} // by configuration
 	for c, err := range registry.Configurations(s.tx) {
@@ -278,7 +278,8 @@ func (s *selecting) collectRegistered(all bool) error {
 	return nil
 }
 
-// collect adds a registered addon to the choices.
+// collect adds a registered addon to s.choices, or a problem to the selection if the addon cannot be used as a
+// module.
 func (s *selecting) collect(a registry.Addon) {
 	name, err := module.AddonModuleName(a.Name)
 	if err != nil {
@@ -304,7 +305,7 @@ func (s *selecting) collect(a registry.Addon) {
 	c.offered = append(c.offered, a)
 }
 
-// collectUsed adds the contents in use to the choices.
+// collectUsed adds the contents of modules that are in use to s.choices.
 func (s *selecting) collectUsed() error {
 	saved, err := store.LoadAddonModules(s.tx)
 	for name, m := range saved {
@@ -328,7 +329,8 @@ func (s *selecting) choice(name string) *choice {
 	return c
 }
 
-// choose adds the module with that name to the selection.
+// choose adds the module with this name, made from the version of c that is wanted, to the selection. If there is no
+// such version, it adds a problem.
 func (s *selecting) choose(name string, c *choice) {
 	key := values.Camel(name)
 	wanted := ""
@@ -371,8 +373,8 @@ func (s *selecting) choose(name string, c *choice) {
 	s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: addon})
 }
 
-// best returns the content of the wanted version, or of the highest version if wanted is empty. It
-// returns "" if the version is not registered.
+// best returns the content of the wanted version, or of the highest version if wanted is empty. If offered has no
+// such version, it returns "".
 func best(offered []registry.Addon, wanted string) (content string) {
 	var highest *semver.Version
 	for _, a := range offered {
@@ -397,7 +399,7 @@ func versions(offered []registry.Addon) string {
 	return strings.Join(all, ", ")
 }
 
-// load returns the description of the module that is made from content.
+// load returns the description of the addon with this content, which a module made from it needs.
 func (s *selecting) load(content string) (module.Addon, error) {
 	loaded, ok, err := registry.LoadContent(s.tx, content)
 	if err == nil && (!ok || loaded.Addon == nil) {
@@ -421,7 +423,7 @@ func (s *selecting) load(content string) (module.Addon, error) {
 	return out, nil
 }
 
-// chart returns the files of the chart in content.
+// chart returns the files of the chart that content contains.
 func chart(db *store.DB, content string) (fs.FS, error) {
 	var archive []byte
 	if err := db.View(func(tx *store.Tx) error {
@@ -436,7 +438,7 @@ func chart(db *store.DB, content string) (fs.FS, error) {
 	}); err != nil {
 		return nil, err
 	}
-	ctx := context.Background() //nolint:forbidigo // reading an archive in memory does not block
+	ctx := context.Background() //nolint:forbidigo // reading an archive that is in memory does not block
 	files, err := catalog.Unpack(ctx, bytes.NewReader(archive), catalog.DefaultLimits)
 	if err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// register makes a ClusterAddonsConfiguration offer addons, each "name version" or "name version
-// content", and no others.
+// register makes a ClusterAddonsConfiguration offer exactly these addons. Each addon has the form
+// "name version" or "name version content".
 func register(t *testing.T, db *store.DB, configuration string, asModules bool, addons ...string) {
 	t.Helper()
 	owner := registry.Owner{Scope: registry.Cluster, Name: configuration, UID: "u-" + configuration}
@@ -64,7 +64,7 @@ func register(t *testing.T, db *store.DB, configuration string, asModules bool, 
 	}
 }
 
-// load returns an addon whose chart has its version.
+// load returns a loaded addon. Its chart has the version of the addon.
 func load(t *testing.T, name, version string) *catalog.Loaded {
 	t.Helper()
 	text := fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", name, version)
@@ -89,7 +89,8 @@ func update(t *testing.T, db *store.DB, change func(*store.Tx) error) {
 	}
 }
 
-// selected returns the modules as "module version", and the errors of the problems.
+// selected returns the selected modules in the form "module version", and the errors of the
+// problems.
 func selected(t *testing.T, db *store.DB, all bool, sections values.Values) (found, problems []string) {
 	t.Helper()
 	s, err := modules.Select(db, all, sections, nil)
@@ -112,7 +113,7 @@ func selected(t *testing.T, db *store.DB, all bool, sections values.Values) (fou
 	return found, problems
 }
 
-// use saves the selection and records the named modules as in use, and no others.
+// use saves the selection. It records only the named modules as in use.
 func use(t *testing.T, db *store.DB, names ...string) {
 	t.Helper()
 	s, err := modules.Select(db, false, nil, nil)
@@ -237,14 +238,14 @@ func TestANewVersionReplacesTheOneInUse(t *testing.T) {
 	if got, _ := selected(t, db, false, nil); len(got) != 1 || got[0] != "redis 1.1.0" {
 		t.Errorf("%v, want redis 1.1.0", got)
 	}
-	// If the section names the old version, the module keeps that version.
+	// A module keeps an old version if its section names this version.
 	got, problems := selected(t, db, false, values.Values{"redis": map[string]any{"addonVersion": "1.0.0"}})
 	if len(got) != 1 || got[0] != "redis 1.0.0" || len(problems) != 1 {
 		t.Errorf("%v, %v; want redis 1.0.0 and one problem", got, problems)
 	}
 }
 
-// made returns the modules as "module version configuration".
+// made returns the modules of [List] in the form "module version configuration".
 func made(t *testing.T, db *store.DB) (all []string) {
 	t.Helper()
 	if err := db.View(func(tx *store.Tx) error {
@@ -370,7 +371,7 @@ func TestOutdatedTellsChangesOfModulesOnly(t *testing.T) {
 	outdated(false, "the directory is gone")
 }
 
-// registerRound registers the addons of a round.
+// registerRound registers the addons of the latest round of a configuration.
 func registerRound(tx *store.Tx, scope registry.Scope, name string, round store.ID) (freed bool, found []registry.Conflict, err error) {
 	r, err := registry.Open(tx, scope, name, round)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 )
 
 // Provided manages the modules that are made from addons of the registry. None of these modules has the name of a
-// module of the image. Provided does not delete the directory of a module that a step may be reading.
+// module in the operator's image. Provided keeps the directories of modules that a step may be reading.
 type Provided struct {
 	db        *store.DB
 	log       *oncelog.Logger
 	applied   *sections.Applied
-	dir       string   // the directory to which the modules are written; empty if there are none
-	imageDirs []string // directories of the modules of the image
-	all       bool     // use the addons of all configurations, not only of those with the annotation for modules
+	dir       string   // directory to which the modules are written; empty if addons cannot be used as modules
+	imageDirs []string // directories of modules in the operator's image
+	all       bool     // use addons of all configurations, even without the annotation for modules
 
 	writing sync.Mutex // held while dir is written
 }
 
-// NewProvided returns the modules made from addons of the registry in db. They are written to dir;
-// if dir is empty, there are none. imageDirs are the directories of the modules of the image. If
-// all is true, all addons can be used as modules; otherwise only those of configurations with the
-// annotation for modules.
+// NewProvided returns the manager of modules made from addons in the registry in db. It writes the modules to dir; if
+// dir is empty, addons cannot be used as modules. imageDirs are the directories of modules in the operator's image.
+// If all is true, the addons of all cluster-wide configurations can be used as modules; otherwise only the addons of
+// configurations with the annotation for modules.
 func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, dir string, imageDirs []string, all bool) *Provided {
 	return &Provided{db: db, log: log, applied: applied, dir: dir, imageDirs: imageDirs, all: all}
 }
@@ -37,9 +37,9 @@ func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, d
 // Enabled reports whether addons can be used as modules.
 func (a *Provided) Enabled() bool { return a.dir != "" }
 
-// Write updates the directory of modules made from addons, so that it contains the modules that the registry
-// provides. A module that cannot be written keeps its earlier directory. The directories in inUse are kept, because
-// steps may be reading them.
+// Write updates the directory of modules made from addons to the modules that [Provided.Choose] returns. A module
+// that cannot be written keeps its earlier directory. The directories in inUse are kept, because steps may be reading
+// them.
 func (a *Provided) Write(inUse []string) error {
 	if a.dir == "" || a.db == nil {
 		return nil
@@ -56,7 +56,7 @@ func (a *Provided) Write(inUse []string) error {
 	return nil
 }
 
-// Choose returns the modules that the registry of addons provides now.
+// Choose selects the modules that are made from registered addons, with the ConfigMap in force; see [Select].
 func (a *Provided) Choose() (Selection, error) {
 	var config values.Config
 	var image map[string]string
@@ -72,9 +72,9 @@ func (a *Provided) Choose() (Selection, error) {
 	return Select(a.db, a.all, config.Sections, image)
 }
 
-// ImageModules returns the path of each module that is not made from an addon, by name. No addon
-// can become a module of such a name. If a directory contains no modules, for example because it is
-// not mounted, the result includes the modules of the last discovery.
+// ImageModules returns the paths of the modules that are not made from addons, by name. No addon can become a module
+// with one of these names. If a directory contains no modules, for example because it is not mounted, the result also
+// includes the modules of the last discovery.
 func (a *Provided) ImageModules() (paths map[string]string, err error) {
 	err = a.db.View(func(tx *store.Tx) (err error) {
 		paths, err = a.imageModules(tx)
@@ -103,7 +103,7 @@ func (a *Provided) imageModules(tx *store.Tx) (map[string]string, error) {
 }
 
 // Expected reports whether a configuration that can provide modules is being processed for the first time. Until the
-// end of that round, the names of its modules are unknown.
+// first round of this configuration ends, the names of its modules are unknown.
 func (a *Provided) Expected(tx *store.Tx) (bool, error) {
 	if a.dir == "" {
 		return false, nil
@@ -111,8 +111,8 @@ func (a *Provided) Expected(tx *store.Tx) (bool, error) {
 	return Expected(tx, a.all)
 }
 
-// Outdated returns the modules that the registry provides, as one text, if they differ from those
-// of the last discovery. Otherwise it returns "".
+// Outdated returns a text that lists the modules of [Provided.Choose], if they differ from the modules of the last
+// discovery. Otherwise it returns "".
 func (a *Provided) Outdated(tx *store.Tx) (string, error) {
 	if a.dir == "" {
 		return "", nil

@@ -14,15 +14,16 @@ type Owner struct {
 	UID        string
 	Generation int64
 	Created    time.Time
-	// Modules is set if the configuration has the annotation for modules.
+	// Modules is true if the configuration has the annotation for modules.
 	Modules bool
-	// Image is a checksum of the names of the image's modules; see [store.Configuration].
+	// Image is a checksum of the names of modules in the operator's image; see [store.Configuration].
 	Image string
 }
 
-// Begin starts a round. The results and contents of the last complete round are kept until the new round ends. The
-// results and contents of an incomplete round are dropped. If a deleted configuration of the same name still has
-// registered addons, they are unregistered. freed reports whether there were any.
+// Begin starts a round. Begin keeps the results and contents of the last complete round of the configuration until
+// the new round ends, and drops those of an incomplete round. If an earlier configuration with the same name was
+// deleted and its addons are still registered, Begin unregisters them. freed reports whether Begin has unregistered
+// addons.
 func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	old, ok, err := Lookup(tx, o.Scope, o.Name)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"addon-operator/store"
 )
 
-// contentFormat is part of the name of each content. Increment it with each change to [catalog.Load] that makes it
-// return another result for the same files.
+// contentFormat is part of the name of each content. It must be incremented with each change of [catalog.Load] that
+// changes the result for the same files.
 const contentFormat = "2"
 
-// ContentName returns the name of the content of the archive or directory with that digest.
+// ContentName returns the name of the content that is parsed from the archive or directory with this digest.
 func ContentName(digest string) string { return contentFormat + "-" + digest }
 
-// A Content is the parsed content of an archive or a directory: an addon, or an error.
+// A Content is the result of parsing an archive or a directory: an addon, or an error.
 type Content struct {
 	Addon *catalog.Addon `json:"addon,omitempty"`
 	// Error is the reason why the addon could not be loaded.
@@ -26,19 +26,19 @@ type Content struct {
 	Advice []string `json:"advice,omitempty"`
 }
 
-// A Parsed is a parsed content that must be stored.
+// A Parsed is a parsed content that [Put] must store.
 type Parsed struct {
-	// Name is the name of the content, made by [ContentName].
+	// Name is the name of the content, a result of [ContentName].
 	Name string
-	// Loaded is nil if the addon could not be loaded; Err is the reason.
+	// Loaded is nil if the addon could not be loaded. In this case, Err is the reason.
 	Loaded *catalog.Loaded
 	Err    error
 }
 
-// ErrNotHeld means that a holder was dropped while its contents were stored.
+// ErrNotHeld means that the holder for which contents were being stored was dropped.
 var ErrNotHeld = errors.New("the holder of the contents was dropped")
 
-// Hold makes h a holder of a content. It reports whether the content is in the store.
+// Hold makes h a holder of a content, if the content is in the store. known reports whether it is.
 func Hold(tx *store.Tx, h store.Holder, content string) (known bool, err error) {
 	c, ok, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil || !ok || !c.Complete {
@@ -60,8 +60,9 @@ func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error 
 	return errors.Join(store.Save(tx, k, true), store.Save(tx, store.ContentKey(content), c))
 }
 
-// HoldAs makes a module the holder of a content and of no other content. If content is empty, the module holds none.
-// If more is true, the budget of tx was too small: the caller must call HoldAs again in another transaction.
+// HoldAs makes a module the holder of a content, and releases all other contents that the module holds. If content is
+// empty, it releases all contents. If more is true, the budget of tx was too small, and the caller must call HoldAs
+// again in another transaction.
 func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	h := store.ModuleHolder(module)
 	for k := range tx.Range(store.HoldsOf(h)) {
@@ -90,8 +91,8 @@ func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	return false, err
 }
 
-// Put stores contents and makes h their holder. It uses several transactions if one is too small.
-// It does not write a content that is already stored.
+// Put stores contents and makes h their holder. If the contents are too large for one transaction, it uses several.
+// It does not write contents that are already stored.
 func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) error {
 	writers := make([]*writer, 0, len(contents))
 	for _, c := range contents {
@@ -131,14 +132,14 @@ func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) 
 	return nil
 }
 
-// progress has the numbers of chunks of the chart and of the body that are written.
+// progress has the numbers of written chunks of the chart and of the body.
 type progress struct{ chart, body int }
 
 // A writer stores one content, in one or more transactions.
 type writer struct {
 	holder store.Holder
 	name   string
-	chart  string // digest of the chart; empty if there is no chart
+	chart  string // digest of the chart; empty if the content has no chart
 	chunks []byte // chunks of the chart
 	body   []byte
 	progress
@@ -161,8 +162,8 @@ func newWriter(h store.Holder, p Parsed) (*writer, error) {
 	return w, nil
 }
 
-// write stores as much of the content as the budget of tx allows. It reports whether some of it
-// remains.
+// write stores as much of the content as the budget of tx allows. It reports whether a part of the content remains to
+// be written.
 func (w *writer) write(tx *store.Tx) (more bool, err error) {
 	c, known, err := store.Load[store.Content](tx, store.ContentKey(w.name))
 	if err != nil {
@@ -172,7 +173,7 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 		return false, refer(tx, w.holder, w.name, c)
 	}
 	if tx.Get(store.HoldKey(w.holder, w.name)) == nil {
-		w.progress = progress{} // the chunks written before were deleted together with the reference
+		w.progress = progress{} // the reference is gone, and with it the chunks written before
 	}
 	chart, err := w.referToChart(tx, known && c.Chart == w.chart)
 	if err != nil {
@@ -199,8 +200,8 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 	return false, errors.Join(err, store.Save(tx, store.ContentKey(w.name), c))
 }
 
-// referToChart counts a new content in the reference count of its chart. If counted is true, the content is already
-// counted.
+// referToChart adds 1 to the reference count of the chart of a new content. If counted is true, the count already
+// includes the content, and referToChart only reads the chart.
 func (w *writer) referToChart(tx *store.Tx, counted bool) (store.Chart, error) {
 	if w.chart == "" {
 		return store.Chart{}, nil
@@ -214,7 +215,8 @@ func (w *writer) referToChart(tx *store.Tx, counted bool) (store.Chart, error) {
 	return chart, store.Save(tx, store.ChartKey(w.chart), chart)
 }
 
-// writeChunks writes the chunks of data, starting at chunk next, until the budget of tx is spent.
+// writeChunks writes the chunks of data, starting at chunk next, until the budget of tx is spent. It returns the
+// number of the next chunk, and whether chunks remain.
 func writeChunks(tx *store.Tx, prefix store.Key, data []byte, next int) (int, bool) {
 	for {
 		more := store.SaveChunk(tx, prefix, data, next)
@@ -241,7 +243,7 @@ func LoadContent(tx *store.Tx, content string) (c Content, ok bool, err error) {
 	return c, true, nil
 }
 
-// LoadChart returns the archive of a chart, and whether it is in the store.
+// LoadChart returns the archive of the chart with this digest, and whether the chart is in the store.
 func LoadChart(tx *store.Tx, digest string) (archive []byte, ok bool, err error) {
 	chart, ok, err := store.Load[store.Chart](tx, store.ChartKey(digest))
 	if err != nil || !ok || !chart.Complete {

@@ -25,14 +25,15 @@ func large(id, chart string) registry.Parsed {
 	}
 }
 
-// A script registers a large addon. Then it replaces this addon by two others: one with the same chart, one with
-// another chart. At last it withdraws the configuration. Each step of the script can be repeated.
+// A script registers a large addon. After that, it replaces this addon by two others: one with the same chart, and
+// one with another chart. Finally it releases the contents that are no longer held. Each step of the script can be
+// repeated.
 type script struct {
 	round store.ID
 	step  int
 }
 
-// run carries out the remaining steps of the script. A step whose commit was not confirmed is carried out again.
+// run carries out the remaining steps of the script. After an error, the next call of run repeats the failed step.
 func (s *script) run(db *store.DB) error {
 	o := registry.Owner{Name: "c1", UID: "u1"}
 	save := func(parsed ...registry.Parsed) error {
@@ -71,7 +72,7 @@ func (s *script) run(db *store.DB) error {
 	return nil
 }
 
-// contents counts the records in each table that has to do with contents.
+// contents counts the records in each table that stores contents, or their holders and references.
 func contents(db *store.DB) (count map[string]int, err error) {
 	count = map[string]int{}
 	err = db.View(func(tx *store.Tx) error {

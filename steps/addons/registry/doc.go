@@ -3,9 +3,9 @@
 // addon.
 //
 // A round is one attempt to process a configuration. [Begin] starts a round, and the result of each repository is
-// stored as soon as it is read. [Round.Register] or [Reject] ends the round. Until then, the addons of the previous
-// round remain registered.
+// stored as soon as it is read. [Round.Register] or [Reject] ends the round. Until a round ends, the addons of the
+// previous round remain registered.
 //
-// Contents of archives are stored once for each digest, and so are charts. Rounds and modules are the holders of
-// contents. When the last holder of a content releases it, the content is deleted.
+// The contents of archives and the charts in them are stored once for each digest. Rounds and modules hold contents.
+// When the last holder of a content releases it, the content is deleted.
 package registry

@@ -49,7 +49,7 @@ func Count(tx *store.Tx) (map[Scope]int, error) {
 	return counts, nil
 }
 
-// Find returns a registered addon by its ID.
+// Find returns the registered addon with this ID in a scope, and whether the scope has one.
 func Find(tx *store.Tx, scope Scope, id string) (Addon, bool, error) {
 	a, ok, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
 	return Addon{Scope: scope, ID: id, RegisteredAddon: a}, ok, err

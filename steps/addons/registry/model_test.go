@@ -18,7 +18,7 @@ import (
 	"addon-operator/store"
 )
 
-// An offer is an addon that a configuration of a test contains.
+// An offer is an addon in a repository of a configuration, in a test.
 type offer struct{ id, name, version, chart string }
 
 func digest(text string) string {
@@ -26,7 +26,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parsed returns the content of the addon.
+// parsed returns the content of the addon as it is after parsing.
 func (o offer) parsed() registry.Parsed {
 	archive := []byte("chart " + o.chart)
 	return registry.Parsed{
@@ -41,12 +41,13 @@ func (o offer) parsed() registry.Parsed {
 	}
 }
 
-// fetch stores the result of a round for one repository with these addons.
+// fetch stores the contents of these addons and the result of a round, in which the configuration has one repository
+// with these addons.
 func fetch(db *store.DB, o registry.Owner, round store.ID, offers ...offer) error {
 	return fetchWith(db, o, round, nil, offers...)
 }
 
-// fetchWith is like fetch, and gives the plans to each of the addons.
+// fetchWith is like fetch. Each of the addons has the given plans.
 func fetchWith(db *store.DB, o registry.Owner, round store.ID, plans []catalog.Plan, offers ...offer) error {
 	result := store.RepositoryResult{URL: "https://h/" + o.Name}
 	var contents []registry.Parsed
@@ -87,7 +88,7 @@ func finish(db *store.DB, o registry.Owner, round store.ID) (freed bool, found [
 	return freed, found, err
 }
 
-// registered returns the registered addons as text.
+// registered returns one text for each registered addon.
 func registered(db *store.DB) (all []string, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		for a, err := range registry.All(tx) {
@@ -101,9 +102,9 @@ func registered(db *store.DB) (all []string, err error) {
 	return all, err
 }
 
-// A model has the expected content of the registry, as plain maps.
+// A model has the expected content of the registry. It uses only maps.
 type model struct {
-	owned map[registry.Scope]map[string]map[string]offer // by scope, configuration and ID
+	owned map[registry.Scope]map[string]map[string]offer // registered addons by scope, configuration and ID
 	uids  map[registry.Scope]map[string]string
 }
 
@@ -122,7 +123,8 @@ func (m model) conflicts(o registry.Owner, offers []offer) (n int) {
 	return n
 }
 
-// swap replaces the addons of o by offers. It reports whether an ID, or a name with a version, became free.
+// swap replaces the registered addons of configuration o by offers. It reports whether an ID, or a name with a
+// version, became free.
 func (m model) swap(o registry.Owner, offers []offer) (freed bool) {
 	ids, names := map[string]bool{}, map[[2]string]bool{}
 	next := map[string]offer{}
@@ -152,7 +154,7 @@ func (m model) list() (all []string) {
 	return all
 }
 
-// offers draws a few addons, no two of which have the same ID or the same name and version.
+// offers generates a few addons. All of them have different IDs, and different pairs of name and version.
 func offers(t *rapid.T) (all []offer) {
 	for range rapid.IntRange(0, 4).Draw(t, "addons") {
 		a := offer{
@@ -217,7 +219,8 @@ func TestARegistryIsAMapOfEachScope(t *testing.T) {
 	})
 }
 
-// processRound carries out one round of o, in db and in m. The round may be abandoned, rejected or registered.
+// processRound carries out one round of configuration o in db and in the model m, and compares the results. The round
+// is registered, rejected, or not ended.
 func processRound(r *rapid.T, db *store.DB, m model, o registry.Owner) {
 	if m.uids[o.Scope] == nil {
 		m.uids[o.Scope] = map[string]string{}
@@ -267,7 +270,7 @@ func processRound(r *rapid.T, db *store.DB, m model, o registry.Owner) {
 	}
 }
 
-// registerRound registers the addons of a round.
+// registerRound registers the addons of a round. It returns the results of [registry.Round.Register].
 func registerRound(tx *store.Tx, scope registry.Scope, name string, round store.ID) (freed bool, found []registry.Conflict, err error) {
 	r, err := registry.Open(tx, scope, name, round)
 	if err != nil {

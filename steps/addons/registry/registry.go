@@ -14,23 +14,25 @@ import (
 	"addon-operator/store"
 )
 
-// These are the limits of the addons that one configuration registers. They exist because one transaction replaces
-// all addons of a configuration.
+// The limits of the addons that one configuration registers. The limits are necessary because one transaction
+// replaces all addons of a configuration.
 const (
 	// MaxAddons is the maximum number of addons of one configuration.
 	MaxAddons = 2_000
 	// maxText is the maximum length in bytes of an ID, a name or a version.
 	maxText = 1 << 10
-	// maxRegistered is the maximum size in bytes of the records of one configuration.
+	// maxRegistered is the maximum size in bytes of the records of all addons of one configuration.
 	maxRegistered = 4 << 20
-	// recordSize is the approximate size of the record of one addon, without its texts.
+	// recordSize is the approximate size in bytes of the record of one addon, without its texts.
 	recordSize = 256
 )
 
-// A Position is the index of a repository and of an addon in the results of a round.
+// A Position identifies an addon in the results of a round, by the index of the repository and the index of the addon
+// in it.
 type Position struct{ Repository, Addon int }
 
-// A LimitError names the addon that exceeds a limit. The configuration then cannot be registered.
+// A LimitError is the error for an addon that exceeds a limit, because of which its configuration cannot be
+// registered.
 type LimitError struct {
 	At  Position
 	Err error
@@ -41,11 +43,11 @@ func (e *LimitError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// A Conflict is an addon of a round whose ID, or whose name and version, belongs to another
-// configuration.
+// A Conflict describes an addon of a round whose ID, or whose pair of name and version, belongs to a registered addon
+// of another configuration.
 type Conflict struct {
 	At Position
-	// ID is the ID of the registered addon.
+	// ID is the ID of the registered addon, and With is its record.
 	ID   string
 	With store.RegisteredAddon
 }
@@ -57,13 +59,13 @@ type offered struct {
 	store.RegisteredAddon
 }
 
-// offersOf returns the addons with an ID in the stored results of a round, in order.
+// offersOf returns the addons with an ID in the stored results of a round, in the order of the results.
 func offersOf(tx *store.Tx, name string, round store.ID) ([]offered, error) {
 	results, err := Results(tx, round)
 	return offers(name, results), err
 }
 
-// offers returns the addons with an ID in results, in order.
+// offers returns the addons with an ID in results, in the order of the results.
 func offers(name string, results []store.RepositoryResult) (all []offered) {
 	for i, r := range results {
 		for j, a := range r.Addons {
@@ -82,7 +84,7 @@ func offers(name string, results []store.RepositoryResult) (all []offered) {
 func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []Conflict, err error) {
 	for _, o := range all {
 		if limit := o.limit(); limit != nil {
-			continue // such an addon is never registered, because its ID is too long for a key
+			continue // an addon that exceeds a limit is never registered
 		}
 		c, err := conflictOf(tx, scope, name, o)
 		if err != nil {
@@ -95,9 +97,9 @@ func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []C
 	return found, nil
 }
 
-// conflictOf looks for a registered addon of another configuration than name: first for one with the ID of o, then
-// for one with the name and version of o. It returns nil if it finds none. It checks name and version even if
-// configuration name already owns the ID.
+// conflictOf returns the conflict of o with a registered addon of another configuration than name, or nil if there is
+// no conflict. It first compares the ID of o, and then the name and version of o. It compares name and version even
+// if configuration name already owns the ID.
 func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, error) {
 	at := func(id string) (*Conflict, error) {
 		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
@@ -126,20 +128,20 @@ func (o offered) limit() error {
 	return nil
 }
 
-// A Round is the latest round of a configuration, as a transaction sees it. [Open] reads the results once.
+// A Round is the latest round of a configuration, as a transaction sees it. [Open] reads it.
 type Round struct {
 	tx    *store.Tx
 	scope Scope
 	name  string
 	// Configuration is the record of the configuration.
 	Configuration store.Configuration
-	// Results has the result of each repository. The caller can change reasons and messages, and
-	// save them with [Round.Save].
+	// Results has the result of each repository. The caller may change reasons and messages in it, and save the
+	// changes with [Round.Save].
 	Results []store.RepositoryResult
-	stored  []store.RepositoryResult // the results in the store
+	stored  []store.RepositoryResult // the results as they are in the store
 	offered []offered
-	// conflicts are the conflicts of offered. They are computed once, because nothing else changes the registry in
-	// the same transaction.
+	// conflicts are the conflicts of the addons in offered. They are computed once, because nothing else changes the
+	// registry during the transaction.
 	conflicts []Conflict
 	compared  bool
 }
@@ -173,8 +175,8 @@ func (r *Round) Conflicts() (found []Conflict, err error) {
 	return r.conflicts, err
 }
 
-// Limits returns the addons of the round that exceed a limit of the registry, in the order of the round. If the
-// addons together exceed a limit, only the first addon that exceeds the limit is returned for it.
+// Limits returns the addons of the round that exceed a limit of the registry, in the order of the round. If all
+// addons together exceed a limit, Limits returns for this limit only the first addon with which the sum exceeds it.
 func (r *Round) Limits() []*LimitError { return limits(r.scope, r.offered) }
 
 // Save stores the results that the caller has changed since Open.
@@ -195,9 +197,10 @@ func (r *Round) Save() error {
 	return nil
 }
 
-// Register replaces the registered addons of the configuration by the addons of the round. If an ID, or a name with a
-// version, belongs to another configuration, Register changes nothing and returns the conflicts. freed reports
-// whether an ID, or a name with a version, became free. The error is a LimitError if the addons exceed a limit.
+// Register replaces the registered addons of the configuration by the addons of the round. If an ID, or a pair of
+// name and version, belongs to another configuration, Register changes nothing and returns the conflicts. freed
+// reports whether an ID, or a pair of name and version, became free. If the addons exceed a limit, the error is a
+// *LimitError.
 func (r *Round) Register() (freed bool, found []Conflict, err error) {
 	tx, scope, name, c, round := r.tx, r.scope, r.name, r.Configuration, r.Configuration.Round
 	if err := r.ready(); err != nil {
@@ -227,7 +230,8 @@ func (r *Round) Register() (freed bool, found []Conflict, err error) {
 	return freed, nil, errors.Join(save(tx, scope, name, c), collect(tx))
 }
 
-// admissible returns an error if the addons cannot all be registered together.
+// admissible returns an error if the addons exceed a limit, or if two of them have the same ID or the same name and
+// version.
 func admissible(scope Scope, all []offered) error {
 	if found := limits(scope, all); len(found) > 0 {
 		return found[0]
@@ -249,7 +253,7 @@ func admissible(scope Scope, all []offered) error {
 	return nil
 }
 
-// limits returns the addons that exceed a limit.
+// limits returns an error for each addon that exceeds a limit.
 func limits(scope Scope, all []offered) (found []*LimitError) {
 	size, full := 0, false
 	for i, o := range all {
@@ -273,7 +277,7 @@ func limits(scope Scope, all []offered) (found []*LimitError) {
 	return found
 }
 
-// ready returns an error if a repository or an addon of the round failed.
+// ready returns an error if a repository or an addon of the round failed, or if an addon was not loaded.
 func (r *Round) ready() error {
 	round := r.Configuration.Round
 	for _, result := range r.Results {
@@ -289,8 +293,8 @@ func (r *Round) ready() error {
 	return nil
 }
 
-// swap replaces the registered addons in before with the addons in next. It reports whether an ID, or a name with a
-// version, became free.
+// swap replaces the registered addons in before with the addons in next. It reports whether an ID, or a pair of name
+// and version, became free.
 func swap(tx *store.Tx, scope Scope, before, next []offered) (freed bool, err error) {
 	keeps := map[string]bool{}
 	for _, o := range next {
@@ -318,7 +322,7 @@ func (o offered) nameKey(scope Scope) store.Key {
 	return store.AddonNameKey(string(scope), o.Name, o.Normal)
 }
 
-// saveChanged writes v under k, unless the store already has the same value there.
+// saveChanged writes v under the key k. It does not write if the store already has the same value under this key.
 func saveChanged[T any](tx *store.Tx, k store.Key, v T) error {
 	value, err := json.Marshal(v)
 	if err != nil || bytes.Equal(tx.Get(k), value) {
@@ -328,8 +332,9 @@ func saveChanged[T any](tx *store.Tx, k store.Key, v T) error {
 	return nil
 }
 
-// Reject ends a round without registering its addons. The configuration then has no registered
-// addons. The results and contents of the round are kept until the next round.
+// Reject ends a round without registering its addons. After that, the configuration has no registered addons. The
+// results and contents of the round are kept until the next round ends. freed reports whether addons were
+// unregistered.
 func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {
@@ -345,8 +350,8 @@ func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool,
 	return freed, errors.Join(save(tx, scope, name, c), collect(tx))
 }
 
-// Withdraw deletes all records of a configuration and unregisters its addons, in any phase. freed
-// reports whether it had registered addons.
+// Withdraw deletes all records of a configuration and unregisters its addons, in any phase. freed reports whether
+// addons were unregistered.
 func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok {
@@ -362,7 +367,7 @@ func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	return freed, collect(tx)
 }
 
-// dropBefore drops the rounds before the latest round of c. They are kept only until the latest round ends.
+// dropBefore drops the rounds before the latest round of c. The caller must call it when the latest round ends.
 func dropBefore(tx *store.Tx, c *store.Configuration) error {
 	earlier := c.Earlier
 	c.Earlier = store.ID{}
@@ -372,7 +377,8 @@ func dropBefore(tx *store.Tx, c *store.Configuration) error {
 	return errors.Join(drop(tx, earlier), drop(tx, c.Registered))
 }
 
-// unregister deletes the addons of a registered round.
+// unregister deletes the registered addons of a configuration. registered is the round with which they were
+// registered. freed reports whether addons were deleted.
 func unregister(tx *store.Tx, scope Scope, name string, registered store.ID) (freed bool, err error) {
 	if registered.IsZero() {
 		return false, nil

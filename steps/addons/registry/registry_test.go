@@ -16,7 +16,7 @@ import (
 )
 
 // process carries out one round of the cluster-wide configuration name. It reports whether the configuration is
-// Ready, and whether an ID, or a name with a version, became free.
+// Ready, and whether an ID, or a pair of name and version, became free.
 func process(t *testing.T, db *store.DB, name string, offers ...offer) (ready, freed bool) {
 	t.Helper()
 	o := registry.Owner{Name: name, UID: "uid of " + name}
@@ -45,8 +45,8 @@ func withdraw(t *testing.T, db *store.DB, scope registry.Scope, name string) (fr
 	return freed
 }
 
-// wantRegistered fails the test if the registered addons differ from want. Each element of want is "id name version
-// owner".
+// wantRegistered fails the test if the registered addons differ from want. Each element of want has the form "id name
+// version owner".
 func wantRegistered(t *testing.T, db *store.DB, want ...string) {
 	t.Helper()
 	var got []string
@@ -144,7 +144,7 @@ func TestRemovingAnAddonWithSeveralPlansLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two addons have the same chart, which is stored once.
+	// Two of the addons have the same chart, which is stored only once.
 	second := offer{id: "Z", name: "cache", version: "0.0.1", chart: redis.chart}
 	if err := fetchWith(db, o, round, []catalog.Plan{{ID: "p1", Name: "micro"}, {ID: "p2", Name: "small"}}, redis, second); err != nil {
 		t.Fatal(err)
@@ -275,7 +275,7 @@ func TestTheOldAddonsStayRegisteredUntilARoundEnds(t *testing.T) {
 	db := storetest.Memory(t)
 	process(t, db, "c1", redis)
 	o := registry.Owner{Name: "c1", UID: "uid of c1", Generation: 2}
-	for range 2 { // the second result replaces the first
+	for range 2 { // the second result replaces the first one of the same repository
 		round, _, err := begin(db, o)
 		if err != nil {
 			t.Fatal(err)
@@ -326,7 +326,7 @@ func TestOneOfTwoConfigurationsWinsInEachOfAHundredRounds(t *testing.T) {
 	}
 }
 
-// many returns n distinct addons.
+// many returns n addons with different IDs and names.
 func many(n int, prefix string) (all []offer) {
 	for i := range n {
 		id := fmt.Sprintf("%s-%04d", prefix, i)
@@ -390,7 +390,7 @@ func TestALimitIsToldAtTheAddonThatExceedsIt(t *testing.T) {
 	}
 }
 
-// long returns n addons. Their IDs and names are almost as long as the limit allows.
+// long returns n addons. The IDs and names of the addons are almost as long as the limit allows.
 func long(n int) (all []offer) {
 	for i := range n {
 		id := fmt.Sprintf("%s%04d", strings.Repeat("x", 1_000), i)

@@ -18,7 +18,7 @@ func drop(tx *store.Tx, round store.ID) error {
 }
 
 // collect releases references of dropped rounds until the transaction has used half of its budget. [Sweep] releases
-// the remaining ones.
+// the remaining references.
 func collect(tx *store.Tx) error {
 	for k := range tx.Range(store.DroppedHolders()) {
 		round, _, err := store.Load[store.ID](tx, k)
@@ -60,8 +60,8 @@ func halfSpent(tx *store.Tx) bool {
 	return 2*written.Ops >= budget.Ops || 2*written.Bytes >= budget.Bytes
 }
 
-// releaseRound releases the references of a round and deletes its results. It reports whether some
-// references remain.
+// releaseRound releases the references of a round and deletes its results. It reports whether references or results
+// remain, because half of the budget is used.
 func releaseRound(tx *store.Tx, round store.ID) (more bool, err error) {
 	for k := range tx.Range(store.HoldsOf(store.RoundHolder(round))) {
 		if halfSpent(tx) {
@@ -84,16 +84,16 @@ func releaseRound(tx *store.Tx, round store.ID) (more bool, err error) {
 	return false, nil
 }
 
-// heldContent returns the content that the reference under k refers to.
+// heldContent returns the name of the content in k, which is the key of a reference.
 func heldContent(k store.Key) (string, error) {
 	p, err := k.Parts()
 	_, content := p.Str(), p.Str()
 	return content, errors.Join(err, p.Err())
 }
 
-// release deletes a reference to content; hold is the key of the reference. If it was the last reference, release
-// also deletes the content, and the chart if no other content has it. If the budget of the transaction is too small,
-// the reference stays, and release returns true.
+// release deletes a reference to content; hold is the key of the reference. With the last reference, release also
+// deletes the content, and its chart if no other content has this chart. If the budget of the transaction is too
+// small, the reference stays, and release returns true.
 func release(tx *store.Tx, hold store.Key, content string) (more bool, err error) {
 	c, _, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil {
@@ -117,8 +117,8 @@ func release(tx *store.Tx, hold store.Key, content string) (more bool, err error
 	return false, nil
 }
 
-// deleteChart decrements the reference count of a chart. At zero, it deletes the chart. It reports whether some
-// chunks of the chart remain, because the budget of the transaction was too small.
+// deleteChart decrements the reference count of a chart. At zero, it deletes the chart. It reports whether chunks of
+// a chart to delete remain, because the budget of the transaction was too small.
 func deleteChart(tx *store.Tx, digest string) (more bool, err error) {
 	if digest == "" {
 		return false, nil

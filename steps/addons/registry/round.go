@@ -11,17 +11,18 @@ import (
 	"addon-operator/store"
 )
 
-// A Scope is a namespace with its registry of addons, or [Cluster] with the registry of cluster-wide configurations.
+// A Scope identifies a registry of addons. It is the name of a namespace, or [Cluster] for cluster-wide
+// configurations.
 type Scope string
 
 // Cluster is the scope of cluster-wide configurations.
 const Cluster Scope = ""
 
-// ErrReplaced means that a newer round of the configuration has begun, or that the configuration was withdrawn. In
-// both cases the results of the round are useless.
+// ErrReplaced means that a newer round of the configuration has begun, or that the configuration was withdrawn. The
+// results of the round are not needed any more.
 var ErrReplaced = errors.New("the round was replaced by a newer one")
 
-// Lookup returns the record of a configuration, and whether there is one.
+// Lookup returns the record of a configuration, and whether the store has one.
 func Lookup(tx *store.Tx, scope Scope, name string) (store.Configuration, bool, error) {
 	return store.Load[store.Configuration](tx, store.ConfigurationKey(string(scope), name))
 }
@@ -39,14 +40,14 @@ func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Conf
 	return c, err
 }
 
-// These are the limits of a stored result, in bytes.
+// The limits of a stored result, in bytes.
 const (
 	longestMessage = 2 << 10
 	largestResult  = 4 << 20
 )
 
 // SaveResult stores the result of the i-th repository. It replaces an earlier result of the same round. The round
-// must be a holder of the contents in the result. Long messages are cut.
+// must be a holder of all contents that the result names. Long messages are cut.
 func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r store.RepositoryResult) error {
 	if _, err := current(tx, scope, name, round); err != nil {
 		return err
@@ -77,8 +78,7 @@ func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r
 	return nil
 }
 
-// Cut returns the first most bytes of text, followed by "…", if text is longer than most bytes. Otherwise it returns
-// text.
+// Cut returns text. If text is longer than most bytes, it returns only the first most bytes, followed by "…".
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -99,8 +99,8 @@ func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
 	return results, nil
 }
 
-// ProvideModules stores whether a configuration has the annotation for modules, and the checksum of
-// the image's modules with which its addons were compared.
+// ProvideModules stores whether a configuration has the annotation for modules. image is the checksum of the names of
+// modules in the operator's image with which the addons of the configuration were compared; it is stored, too.
 func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image string) error {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok || c.Modules == modules && c.Image == image {
@@ -112,11 +112,11 @@ func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image 
 
 // A Failure describes a round that failed.
 type Failure struct {
-	// Reasons is a checksum of the reasons.
+	// Reasons is a checksum of the reasons for which the round failed.
 	Reasons string
 	// Attempts is the number of consecutive rounds that failed for a temporary reason.
 	Attempts int
-	// Due is the time of the next attempt; zero if none is planned.
+	// Due is the time of the next round; zero if none is planned.
 	Due time.Time
 }
 

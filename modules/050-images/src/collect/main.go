@@ -1,5 +1,5 @@
-// Command collect is a hook of module images. It writes the list of the container images of all Deployments to the values
-// of the module. A metric has the number of containers for each image.
+// Command collect is a hook of the module images. It writes the list of the container images of all Deployments to
+// the values of the module. It also reports the number of containers with each image as a metric.
 package main
 
 import (
@@ -27,7 +27,7 @@ func hook() sdk.Hook {
 				Kind:                         "Deployment",
 				JqFilter:                     "{images: [.spec.template.spec.containers[].image]}",
 				KeepFullObjectsInMemory:      new(false),
-				ExecuteHookOnSynchronization: new(false), // the beforeHelm run gets all Deployments
+				ExecuteHookOnSynchronization: new(false), // not necessary, because the run for beforeHelm gets all Deployments
 				IncludeSnapshotsFrom:         []string{"deployments"},
 				Queue:                        "images",
 			}},
@@ -36,7 +36,8 @@ func hook() sdk.Hook {
 	}
 }
 
-// collect runs before Helm, and when a Deployment is added or deleted, or its images change.
+// collect runs before each Helm upgrade of the module, and when a Deployment is added or deleted, or its images
+// change.
 func collect(_ context.Context, r *sdk.Run) error {
 	workloads, err := sdk.Snapshot[workload](r, "deployments")
 	if err != nil {
@@ -48,7 +49,7 @@ func collect(_ context.Context, r *sdk.Run) error {
 			containers[image]++
 		}
 	}
-	used := slices.AppendSeq([]string{}, maps.Keys(containers)) // not nil, because nil is null in JSON
+	used := slices.AppendSeq([]string{}, maps.Keys(containers)) // not nil, because a nil slice is null in JSON
 	slices.Sort(used)
 	r.Values.Set("images.used", used)
 
