@@ -26,8 +26,9 @@ type Options struct {
 	Changes Changes
 }
 
-// A Lifecycle implements the nodes of the lifecycle graph. Its parts share their data through the store, with two
-// exceptions: the last scan of the directories is in State, and manifests that are rendered ahead are in Releases.
+// A Lifecycle implements the nodes of the lifecycle graph. Its parts share data through the store, with two
+// exceptions. The result of the last scan of the directories is in State, and manifests that were rendered ahead are
+// in Releases.
 type Lifecycle struct {
 	State     *scan.State         // the modules on disk, their values, and the ConfigMap
 	Releases  *releases.Releases  // the charts of modules and their Helm releases
@@ -39,7 +40,8 @@ type Lifecycle struct {
 	changes  Changes
 }
 
-// New returns the steps of the lifecycle. Call [hookrun.Hooks.Connect] of its Hooks before the first step runs.
+// New returns the steps of the lifecycle. The caller must call [hookrun.Hooks.Connect] of the field Hooks before the
+// first step runs.
 func New(o Options) *Lifecycle {
 	if o.Observer == nil {
 		o.Observer = silent{}
@@ -62,19 +64,19 @@ func New(o Options) *Lifecycle {
 func (l *Lifecycle) Implementation() workflow.Implementation {
 	state, hooks := l.State, l.Hooks
 	return workflow.Join(lifecycle.Graph,
-		// 1, 8: the first step of a start and the last step of a converge.
+		// Steps 1, 8: the first step of a start and the last step of a converge.
 		converge.Steps(state, hooks.Configs, hooks.Step, l.changes),
-		// 2, 3, 5a to 5c, 9 to 12: hooks.
+		// Steps 2, 3, 5a to 5c, 9 to 12: hooks.
 		hooks.Steps(),
-		// 4, 4a: which modules are enabled, and their CRDs.
+		// Steps 4, 4a: the decision which modules are enabled, and their CRDs.
 		l.Discovery.Steps(),
-		// 5, 5f: the start and the end of the run of a module.
+		// Steps 5, 5f: the start and the end of the run of a module.
 		modulerun.Steps(state, hooks.Configs, hooks.Step, l.Discovery.Survey, l.observer, l.changes),
-		// 5d, 5e, 6c: Helm releases.
+		// Steps 5d, 5e, 6c: Helm releases.
 		l.Releases.Steps(),
-		// 6, 6b, 6d, 7: deletions.
+		// Steps 6, 6b, 6d, 7: deletions.
 		moduledelete.Steps(state, hooks.Configs, hooks.Bindings, hooks.Step, l.Releases, l.changes),
-		// 16: the ConfigMap.
+		// Step 16: the ConfigMap.
 		l.ConfigMap.Steps(),
 	)
 }

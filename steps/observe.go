@@ -11,7 +11,7 @@ import (
 	"addon-operator/steps/scan"
 )
 
-// An Observer is notified of the work of the steps, to log and count it. Steps behave the same with any Observer.
+// An Observer is notified of the work of the steps, to log and count it. An Observer does not influence the steps.
 type Observer interface {
 	hookrun.Observer
 	releases.Observer
@@ -20,8 +20,8 @@ type Observer interface {
 	configmap.Observer
 }
 
-// Changes is notified, after the commit, of changes that steps have made in the store. Triggers and surveys need
-// these calls.
+// Changes is notified, after the commit, of changes that steps have made in the store. Its methods wake other parts
+// of the operator, such as triggers.
 type Changes interface {
 	scan.Changes
 	hookrun.Changes
@@ -32,7 +32,7 @@ type Changes interface {
 	moduledelete.Changes
 }
 
-// silent is an Observer and Changes that do nothing.
+// silent implements Observer and Changes. Its methods do nothing.
 type silent struct{ hookrun.Silent }
 
 func (silent) HelmBegins(string, string) func() { return func() {} }

@@ -52,11 +52,11 @@ type ModulesOptions struct {
 	AddonDir        string // the directory of modules made from addons; empty if there are none
 	GlobalHooks     string // the directory of global hooks
 	UnnumberedOrder int
-	// StrictValues makes a missing values.yaml an error.
+	// If StrictValues is true, a missing values.yaml is an error.
 	StrictValues bool
 }
 
-// NewModules returns Modules that are empty before the first scan.
+// NewModules returns Modules that contain no modules before the first scan.
 func NewModules(db *store.DB, log *oncelog.Logger, o ModulesOptions) *Modules {
 	return &Modules{
 		db: db, log: log, dirs: o.Dirs, addonDir: o.AddonDir, globalHooks: o.GlobalHooks,
@@ -77,16 +77,16 @@ func (d *Modules) Dirs() []string { return d.dirs }
 // GlobalHooks is the directory of global hooks.
 func (d *Modules) GlobalHooks() string { return d.globalHooks }
 
-// Digests returns the digests of the files of modules.
+// Digests returns the cache with which digests of the files of modules are computed.
 func (d *Modules) Digests() *module.Digests { return &d.digests }
 
-// List reads the directories of modules, without their schemas and without checks. The modules of the
-// last scan stay in use.
+// List reads the directories of modules, without the schemas and without a check for missing values files. It does
+// not replace the modules of the last scan.
 func (d *Modules) List() (module.Set, error) {
 	return module.Scan(d.dirs, d.addonDir, d.unnumberedOrder)
 }
 
-// scanCount returns the number of scans.
+// scanCount returns the number of scans since the operator started.
 func (d *Modules) scanCount() int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -106,8 +106,8 @@ func (d *Modules) Gone(name string) (bool, error) {
 	return true, nil
 }
 
-// Scan reads the directories of modules. After an error, the modules of the previous scan stay in
-// use.
+// Scan reads the directories of modules and their schemas, and logs the problems that it finds. If it returns an
+// error, the modules of the previous scan stay in use.
 func (d *Modules) Scan() (module.Set, error) {
 	set, err := d.Read()
 	if err != nil {
@@ -132,7 +132,7 @@ func (d *Modules) Scan() (module.Set, error) {
 	return set, nil
 }
 
-// Read reads the directories of modules, without their schemas.
+// Read is like List, and also checks for missing values files if StrictValues is set.
 func (d *Modules) Read() (module.Set, error) {
 	set, err := d.List()
 	if err == nil && d.strictValues {
@@ -141,7 +141,7 @@ func (d *Modules) Read() (module.Set, error) {
 	return set, err
 }
 
-// AddonDirs returns the directories of modules made from addons.
+// AddonDirs returns the directories of the modules that the last scan has found and that are made from addons.
 func (d *Modules) AddonDirs() (dirs []string) {
 	for _, m := range d.Disk().Modules {
 		if m.Addon != nil {
@@ -152,7 +152,8 @@ func (d *Modules) AddonDirs() (dirs []string) {
 }
 
 // LoadSchemas returns the schemas of the modules of set and of the global section, by key. It marks a module with
-// unusable schemas as broken. The error tells that the global schemas cannot be used; no step can run then.
+// unusable schemas as broken. The error says that the schemas of the global section cannot be used. In this case, no
+// step can run.
 func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
 	for i := range set.Modules {
@@ -219,9 +220,10 @@ func (d *Modules) Schemas() map[string]*schema.Set {
 	return d.schemas
 }
 
-// Code returns one checksum over all code of the lifecycle: the global hooks, the modules of set with their values
-// files and flags, and more. It does not read unchanged files again, if a step or Code has already read them. It
-// ignores modules made from addons, because they change while the operator runs, and each change requests a converge.
+// Code returns one checksum of all code that the lifecycle uses: the global hooks, the modules of set with their
+// values files and flags, and the texts in more. It does not read unchanged files again if a step or Code has already
+// read them. It ignores modules made from addons. They change while the operator runs, and each of their changes
+// requests a converge.
 func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	sum := sha256.New()
 	global, err := d.digests.GlobalHooks(d.globalHooks)
@@ -232,7 +234,7 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("values of %q: %w", d.dirs, err)
 	}
-	_, _ = fmt.Fprintln(sum, more, global, static) // the write to a hash returns no error
+	_, _ = fmt.Fprintln(sum, more, global, static) // a write to a hash returns no error
 	for _, m := range set.Modules {
 		if made(m, d.addonDir) {
 			continue
@@ -251,7 +253,8 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }
 
-// CodeOf returns the digest of the code of module's hooks on disk.
+// CodeOf returns the digest of the code of module on disk. If module is empty, it returns the digest of the code of
+// the global hooks.
 func (d *Modules) CodeOf(module string) (string, error) {
 	if module == "" {
 		return d.digests.GlobalHooks(d.globalHooks)
@@ -273,8 +276,8 @@ func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 	return cmp.Or(code+crds, "none"), err
 }
 
-// made reports whether m is made from an addon, or is in the directory of such modules. A broken module in that
-// directory has no Addon.
+// made reports whether m is made from an addon. It also returns true for each module in addonDir, because a module
+// there that cannot be loaded has no Addon.
 func made(m module.Module, addonDir string) bool {
 	if m.Addon != nil {
 		return true
@@ -283,13 +286,14 @@ func made(m module.Module, addonDir string) bool {
 	return addonDir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
-// MadeFromAddon reports whether the last scan has found the module, made from an addon.
+// MadeFromAddon reports whether the last scan has found a module with this name that is made from an addon.
 func (d *Modules) MadeFromAddon(name string) bool {
 	m, _ := d.Disk().Find(name)
 	return m.Addon != nil
 }
 
-// WarnOfDefaultPlan logs, once, that the section of a module selects no plan of its addon.
+// WarnOfDefaultPlan logs a warning, once, if the addon of module m has several plans and the section of the module
+// selects none of them.
 func (d *Modules) WarnOfDefaultPlan(m module.Module, section any) {
 	chosen, _ := section.(map[string]any)
 	plan, byDefault := m.Addon.Plan(chosen)

@@ -145,7 +145,7 @@ func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
 		if got, want := unfit.Note(), ", saved values dropped that the schemas no longer accept: /web/gone"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		// An operation that is saved before Drop stays.
+		// An operation that is saved between the check and Drop stays saved.
 		if err := store.Save(tx, key, []values.Saved{op("/web/gone"), op("/web/kept"), op("/web/new")}); err != nil {
 			return err
 		}

@@ -20,9 +20,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// Values merges the values and the enabled flags of modules. The layers of a section are always
-// merged in the same order: the files of the last scan, the ConfigMap in force, the patches of
-// hooks. A patch that the schemas reject is not saved.
+// Values merges the values and the enabled flags of modules. The layers of a section are always merged in the same
+// order: the files of the last scan, the content of the ConfigMap in force, the patches of hooks. A patch is saved
+// only if the schemas accept its result.
 type Values struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -37,7 +37,8 @@ func NewValues(db *store.DB, log *oncelog.Logger, modules *Modules, applied *sec
 }
 
 // LayersOf returns the layers of values for the global section and the sections with these keys. The layers are the
-// files of the last scan, and the ConfigMap content and the patches that tx reads. The caller must not change them.
+// files of the last scan, and the content of the ConfigMap and the patches that tx reads. The caller must not change
+// the layers.
 func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
 	if err := v.modules.Usable(""); err != nil {
 		return values.Layers{}, err
@@ -59,7 +60,7 @@ func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, nil
 }
 
-// Layers is like LayersOf, and adds the time of the last change of each ConfigMap section.
+// Layers is like LayersOf, and also sets the time of the last change of each section of the ConfigMap.
 func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	l, err := v.LayersOf(tx, keys...)
 	if err != nil {
@@ -71,7 +72,8 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 }
 
 // SavePatch saves the patch of a section. It reports whether the merged values of the section have changed. If the
-// values are still those on which the patch was tried, it is not merged and validated again.
+// values are the same as when the patch was checked after the run of the hook, SavePatch does not validate the result
+// again. by is the name of the hook.
 func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.Base(tx, section)
@@ -101,8 +103,8 @@ func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, b
 	return changed, store.Save(tx, key, values.Dated(f.Saved, before, tx.Now().Truncate(time.Second)))
 }
 
-// SaveFlags saves the enabled flags that a hook has set. It reports whether one of them has
-// changed.
+// SaveFlags saves the enabled flags that a hook has set. It reports whether the value of a flag has changed. by is
+// the name of the hook.
 func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
 	overrides, err := sections.Overrides(tx)
 	if err != nil {
@@ -116,11 +118,11 @@ func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (chan
 	return !maps.Equal(sections.Flags(overrides, config), sections.Flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
 }
 
-// Base returns a checksum of all layers of a section's values. It is comparable only within one
-// epoch.
+// Base returns a checksum that changes if a layer of the section's values may have changed. Checksums of different
+// epochs are always different.
 func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // the write to a hash returns no error
+	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // a write to a hash returns no error
 	for _, k := range []store.Key{store.SavedKey(section), store.AppliedConfigKey()} {
 		text := tx.Get(k)
 		_, _ = fmt.Fprintln(sum, len(text))
@@ -130,7 +132,7 @@ func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 }
 
 // Fingerprint returns a text that changes if the values or the configuration of module change. If module is empty,
-// the text covers the global section and all flags.
+// the text changes if the global section or a flag changes.
 func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 	section := sections.Of(module)
 	l, err := v.LayersOf(tx, section)
@@ -150,8 +152,8 @@ func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 	return values.Checksum(parts)
 }
 
-// Note returns a note for the fan-out of module's hooks, with which [Values.ChangedSince] compares the
-// values.
+// Note returns a fingerprint of the values of module, as a note for the fan-out of the module's hooks.
+// [Values.ChangedSince] compares the values with the note.
 func (v *Values) Note(tx *store.Tx, module string) (json.RawMessage, error) {
 	before, err := v.Fingerprint(tx, module)
 	return json.RawMessage(strconv.Quote(before)), err
@@ -169,15 +171,15 @@ func (v *Values) ChangedSince(tx *store.Tx, note json.RawMessage, module string)
 
 // Dropped describes what [Values.DropOutdated] has changed.
 type Dropped struct {
-	// Module is set if values of the module have changed. Global is set if global values or flags have changed.
+	// Module is true if values of the module have changed. Global is true if global values or flags have changed.
 	Module, Global bool
-	// All is set if no patch or override of the earlier code remains.
+	// All is true if no patch or override of the hook's earlier code remains.
 	All bool
 }
 
-// DropOutdated deletes the patches and overrides that earlier code of t's hook has written and its present code has
-// not. It notes this in the history. If the schema would reject a section without these patches, the patches of that
-// section stay.
+// DropOutdated deletes the patches and overrides that earlier code of the hook of t has written, but the current code
+// has not. It notes the deletion in the history. If the schema rejects a section without these patches, DropOutdated
+// keeps the patches of this section.
 func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err error) {
 	subject := t.Subject
 	by := sections.Author(subject.Module, subject.Hook)
@@ -233,8 +235,8 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err err
 	return d, nil
 }
 
-// dropOverrides deletes the outdated enabled overrides of the hook named by. It returns their
-// flags, and whether a flag now has another value.
+// dropOverrides deletes the enabled overrides that only earlier code of the hook named by has written. It returns
+// their flags, and whether a flag has another value without them.
 func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
 	overrides, err := sections.Overrides(tx)
 	if err != nil {
@@ -259,8 +261,8 @@ func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, chang
 	return dropped, !maps.Equal(sections.Flags(overrides, config), sections.Flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
 }
 
-// Unfit removes from l the saved operations that the schemas no longer accept. It returns them by
-// section.
+// Unfit removes from l the saved operations that the schemas no longer accept. It returns the removed operations by
+// section, and logs them.
 func (v *Values) Unfit(l values.Layers) sections.Unfit {
 	all := sections.TakeUnfit(l)
 	for section, unfit := range all {
@@ -280,7 +282,8 @@ func (v *Values) WarnSkipped(skipped []values.Skipped) {
 	}
 }
 
-// Wanted reports whether the flags, and the last decision of the enabled script, enable the module.
+// Wanted reports whether the module must be enabled: the enabled flags enable it now, and the last discovery has
+// enabled it. record is the record of the module.
 func (v *Values) Wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
 	if !record.Enabled {
 		return false, nil
@@ -289,7 +292,7 @@ func (v *Values) Wanted(tx *store.Tx, name string, record store.Module) (bool, e
 	return d.Enabled, err
 }
 
-// Decide returns the decision of the flags about the module.
+// Decide returns the decision of the enabled flags about the module. It does not consider the enabled script.
 func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	m, ok := v.modules.Disk().Find(name)
 	if !ok {

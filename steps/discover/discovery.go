@@ -20,16 +20,16 @@ type Options struct {
 	ParallelModules int
 }
 
-// An Observer is notified of blocked deletions, to log and count them. Steps behave the same with any Observer.
+// An Observer is notified of blocked deletions, to log and count them. An Observer does not influence the steps.
 type Observer = safety.Observer
 
-// Configs asks hooks for their configurations and checks them.
+// Configs asks hooks for their configurations and checks the configurations.
 type Configs interface {
 	decide.Hooks
 	stale.Hooks
 }
 
-// Hooks are the hooks of modules, with the enabled scripts.
+// Hooks gives access to the hooks and the enabled scripts of modules.
 type Hooks struct {
 	Configs  Configs
 	Scripts  decide.Scripts

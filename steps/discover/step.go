@@ -29,7 +29,7 @@ type Changes interface {
 
 // Bindings manages the records of hooks and their bindings.
 type Bindings interface {
-	// Forget deletes the records of module's hooks.
+	// Forget deletes the records of the hooks of module.
 	Forget(tx *store.Tx, module string) error
 }
 
@@ -47,13 +47,13 @@ type step struct {
 	parallelModules int
 }
 
-// discovered is the data of the step's outcome.
+// discovered is the data of the outcome of the step.
 type discovered struct {
 	decide.Decisions
 
-	// Left names the modules and releases that the first converge does not delete, but leaves to the next converge.
+	// Left names the modules and releases whose deletion the first converge leaves to the next converge.
 	Left []string `json:"left,omitempty"`
-	// Stale are bindings that their hooks no longer have.
+	// Stale are attached bindings that their hooks no longer have.
 	Stale []stale.Binding `json:"outlived,omitempty"`
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
@@ -121,8 +121,8 @@ func (s *step) outcome(found *discovered, k *decide.Known, releases *safety.Disc
 	return out, err
 }
 
-// lists returns the modules to run in order, the modules to delete in reverse order, and the unknown releases to
-// purge.
+// lists returns the modules to run, in their order, the modules to delete, in reverse order, and the unknown releases
+// to purge.
 func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discovery) map[graph.FanOut][]graph.Item {
 	unknown := releases.Unknown
 	if !found.Whole {
@@ -152,7 +152,7 @@ func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discov
 }
 
 // enabled returns the modules to run: the enabled modules that can be loaded. If parallelModules is at least 2,
-// modules with the same number form a parallel group.
+// modules whose directories have the same number form a parallel group.
 func (s *step) enabled(found *discovered, k *decide.Known) []graph.Item {
 	order := map[string]int{}
 	for name, m := range k.Modules {
@@ -192,7 +192,7 @@ func (s *step) defining(found *discovered, k *decide.Known) ([]graph.Item, error
 	return items, nil
 }
 
-// Apply saves the decisions, and deletes the state of modules that no longer exist.
+// Apply saves the decisions, and deletes the records of modules that no longer exist.
 func (s *step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var found discovered
 	if err := json.Unmarshal(o.Data, &found); err != nil {

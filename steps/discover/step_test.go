@@ -20,7 +20,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// silent is an Observer and Changes that do nothing.
+// silent implements Observer and Changes. Its methods do nothing.
 type silent struct{ hookrun.Silent }
 
 func (silent) HelmBegins(string, string) func() { return func() {} }
@@ -29,7 +29,7 @@ func (silent) BindingsChanged()                 {}
 func (silent) ReleaseChanged(string)            {}
 func (silent) ProblemsChanged()                 {}
 
-// newDiscovery returns the discovery of the modules of state. It has hooks, but no cluster.
+// newDiscovery returns the discovery of the modules of state. The discovery can run hooks, but it has no cluster.
 func newDiscovery(t *testing.T, state *scan.State, o Options) *Discovery {
 	t.Helper()
 	hooks := hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, state, nil, silent{}, silent{})
@@ -98,7 +98,8 @@ func TestAModuleThatIsNotFoundIsForgottenIfAllDirectoriesAreSeen(t *testing.T) {
 	}
 }
 
-// names returns the modules of items, each with the parallel group if it has one.
+// names returns the names of the modules of items. If a module has a parallel group, the name is followed by the
+// group.
 func names(items []graph.Item) (all []string) {
 	for _, item := range items {
 		name := item.Subject.Module
@@ -118,7 +119,7 @@ func TestListsOfADiscovery(t *testing.T) {
 		records  map[string]store.Module
 		releases []string
 		unknown  []string
-		partly   bool // some modules cannot be seen
+		partly   bool // a directory of modules is empty, so some modules are unknown
 		first    bool // no converge has ended in this store
 		parallel int
 		run      []string

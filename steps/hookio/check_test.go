@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// newSized returns the state of a module web whose schema has an integer size.
+// newSized returns a state with the module "web", whose schema has an integer property "size".
 func newSized(t *testing.T) *scan.State {
 	t.Helper()
 	s, mounted := scantest.New(t)

@@ -1,2 +1,2 @@
-// Package hookio reads the input of hooks from the store, checks what they have written, and saves it.
+// Package hookio reads the input of hooks from the store, and checks and saves the output of hooks.
 package hookio

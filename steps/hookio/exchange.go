@@ -21,12 +21,12 @@ import (
 
 // Options are the clients and settings for the output of hooks.
 type Options struct {
-	// Objects carries out the object operations of hooks.
+	// Objects carries out the operations on objects that hooks request.
 	Objects *objects.Executor
 	// MetricsPrefix replaces {PREFIX} in the metric names that hooks write.
 	MetricsPrefix string
-	// If UngroupedExpire is true, each run of a hook that writes metrics without a group replaces all such metrics of
-	// the hook.
+	// If UngroupedExpire is true, a run of a hook that writes metrics without a group replaces all metrics without a
+	// group that the hook has written before.
 	UngroupedExpire bool
 }
 
@@ -46,8 +46,8 @@ type Exchange struct {
 	objects *objects.Executor
 }
 
-// New returns the exchange with hooks of modules, with these values and this ConfigMap. Dropped metric
-// operations are reported to log and observer.
+// New returns an exchange for the global hooks and the hooks of modules. It reads and saves values and config.
+// Dropped metric operations are reported to log and observer.
 func New(
 	o Options, modules *desired.Modules, values *desired.Values, config *desired.ConfigMap, log zerolog.Logger, observer Observer,
 ) *Exchange {
@@ -55,7 +55,7 @@ func New(
 	return &Exchange{modules: modules, values: values, config: config, metrics: metrics, objects: o.Objects}
 }
 
-// Find returns the hook of s with its present path. If the hook no longer exists, the error wraps [hook.ErrGone].
+// Find returns the hook of s with its current path. If the hook no longer exists, the error wraps [hook.ErrGone].
 func (x *Exchange) Find(tx *store.Tx, s graph.Subject) (bindings.Hook, error) {
 	found, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
 	if err != nil {
@@ -82,8 +82,8 @@ func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enab
 	return in, in.readLayers(tx, x.values, sections.Of(s.Module))
 }
 
-// Fill sets Values and ConfigValues of run. If ownCode is true, the hook does not receive values that its earlier
-// code has written and its present code has not.
+// Fill sets Values and ConfigValues of run. If ownCode is true, the hook does not receive the values that only its
+// earlier code has written.
 func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 	shown, section := in.layers, sections.Of(in.subject.Module)
 	if ownCode && len(in.Hook.Awaits) > 0 {
@@ -98,9 +98,9 @@ func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 	return err
 }
 
-// Save writes the output of the hook of s to the store, except its metrics. It reports whether the values, the
-// configuration or the flags of the hook's module have changed, and whether those of the global section have changed.
-// For a global hook, module is false.
+// Save writes the output of the hook of s to the store, except its metrics. module reports whether the values of the
+// hook's module, or its section of the ConfigMap, have changed. global reports whether global values, the global
+// section of the ConfigMap, or flags have changed. For a global hook, module is always false.
 func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, global bool, err error) {
 	by := sections.Author(s.Module, s.Hook)
 	own, err := x.saveOwn(tx, out, by)
@@ -118,7 +118,7 @@ func (x *Exchange) Record(tx *store.Tx, out Output, s graph.Subject) error {
 	return x.metrics.Record(tx, s.Module, s.Hook, out.Metrics)
 }
 
-// Effect carries out one effect of a hook. The kind of the effect selects the function.
+// Effect carries out one effect of a hook: a write to the ConfigMap, or an operation on an object.
 func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
 		desired.ConfigEffect: x.config.Do,
@@ -135,8 +135,8 @@ func (x *Exchange) DoNow(ctx context.Context, module string, effects []workflow.
 	return x.objects.DoNow(ctx, module, effects)
 }
 
-// saveOwn writes the output for the hook's own section. It reports whether the values or the configuration of the
-// section have changed, or a flag.
+// saveOwn writes the part of the output that concerns the hook's own section and flags to the store. It reports
+// whether it has changed the values of the section, its content in the ConfigMap, or a flag.
 func (x *Exchange) saveOwn(tx *store.Tx, out Output, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
 		if changed, err = x.values.SavePatch(tx, out.Section, out.Patch, by); err != nil {

@@ -21,7 +21,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// exchange returns the exchange with hooks of the modules of s.
+// exchange returns an exchange for the hooks of the modules of s.
 func exchange(s *scan.State) *hookio.Exchange {
 	return hookio.New(hookio.Options{}, s.Modules, s.Values, s.ConfigMap, s.Log.Logger, nil)
 }
@@ -85,7 +85,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 	} {
 		out := sayValues(t, s, step.patch)
 		var texts []string
-		for _, base := range []string{"another", out.Base} { // the transaction with the first base is rolled back
+		for _, base := range []string{"another", out.Base} { // so that the transaction with the first base is rolled back
 			out.Base = base
 			err := s.DB.Update(func(tx *store.Tx) error {
 				facts, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hook.sh"})
@@ -301,7 +301,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// While the effect of the hook is not finished, step 16 does not put these flags in force.
+	// While the journal has the effect of the hook, step 16 does not put its flags in force.
 	if err := out.Config.Revert(before, &after); err != nil {
 		t.Fatal(err)
 	}

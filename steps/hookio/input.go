@@ -11,23 +11,23 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An Input is the state in the store before a run of a hook.
+// An Input is the state that was read from the store before a run of a hook.
 type Input struct {
-	// Hook is the hook with its present path.
+	// Hook is the hook with its current path.
 	Hook bindings.Hook
-	// At is the time of the read; zero for a run that is not a task.
+	// At is the time at which the state was read; zero for a run that is not a task.
 	At time.Time
 
 	subject graph.Subject
 	layers  values.Layers
-	bases   map[string]string // checksums of the values of the sections that the hook may change, by section
+	bases   map[string]string // for each section that the hook may change: a checksum that shows whether its values have changed
 	enabled []string          // names of the enabled modules; nil if the hook does not receive them
 	metrics func(text []byte) (hookmetrics.Operations, error)
 	secret  []byte // key for the checksums of redacted values
 }
 
-// readLayers reads the bases, and then the layers of the section and of the global section. In this order, the layers
-// are never older than the bases, even if a scan happens in between.
+// readLayers first reads the bases, and then the layers of the section and of the global section. Because of this
+// order, the layers are never older than the bases, even if a scan replaces the modules in between.
 func (in *Input) readLayers(tx *store.Tx, v *desired.Values, section string) (err error) {
 	in.secret = store.RedactionSecret(tx)
 	in.bases = map[string]string{}

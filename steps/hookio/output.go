@@ -19,28 +19,28 @@ import (
 	"addon-operator/workflow"
 )
 
-// An Output is the output of one run of a hook. It is also the data of the outcome.
+// An Output is the output of one run of a hook. The data of the outcome is the Output as JSON.
 type Output struct {
 	// Section is the key of the section that the hook may change.
 	Section string `json:"section"`
 	sections.Patch
-	// Global is the patch of global values by a hook of a module.
+	// Global is the patch of global values that a hook of a module has written; nil if it has written none.
 	Global  *sections.Patch        `json:"global,omitempty"`
 	Flags   map[string]*bool       `json:"flags,omitempty"`
 	Config  *sections.ConfigWrite  `json:"config,omitempty"`
 	Metrics hookmetrics.Operations `json:"metrics,omitempty"`
-	// Observed has the versions of the objects that a Synchronization delivered: by the ID of the binding, then by
-	// namespace and name.
+	// Observed has the versions of the objects that a Synchronization delivered to the hook: by the ID of the
+	// binding, then by namespace and name.
 	Observed map[string]map[string]bindings.Version `json:"given,omitempty"`
-	// Took is the duration of the run.
+	// Took is the duration of the hook's run.
 	Took time.Duration `json:"took,omitempty"`
 }
 
 // NewOutput returns an empty output of a hook of module. For a global hook, module is empty.
 func NewOutput(module string) Output { return Output{Section: sections.Of(module)} }
 
-// Decode decodes the output of a hook of module from the data of an outcome. Without data, it
-// returns an empty output.
+// Decode decodes the output of a hook of module from the data of an outcome. If data is empty, it returns an empty
+// output.
 func Decode(module string, data []byte) (out Output, err error) {
 	if len(data) > 0 {
 		err = json.Unmarshal(data, &out)
@@ -49,8 +49,8 @@ func Decode(module string, data []byte) (out Output, err error) {
 	return out, err
 }
 
-// Outcome parses the output files of the hook and makes an outcome of them. It returns an error if one of the files
-// is invalid.
+// Outcome parses and checks the output files in result, and returns the outcome of the run. in is the input of the
+// run. It returns an error if one of the files is invalid.
 func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error) {
 	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
@@ -96,7 +96,8 @@ func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error
 	return o, bounded(o)
 }
 
-// valueChanges returns the changes that the hook has made to the values it received; nil if there are none.
+// valueChanges returns the changes that the hook has made to the values that it received; nil if it has changed
+// nothing.
 func (out Output) valueChanges(in Input) (*store.ValueChanges, error) {
 	changes := sections.NewChanges(in.secret)
 	if out.Changed {
@@ -124,7 +125,7 @@ func (out Output) valueChanges(in Input) (*store.ValueChanges, error) {
 }
 
 // summary lists the paths and flags that the output changes or sets. It omits the values, which can be secrets.
-// operations is the number of object operations.
+// operations is the number of operations on objects.
 func (out Output) summary(operations int) string {
 	var changes []string
 	add := func(what string, paths []string, how string) {
@@ -163,8 +164,8 @@ func pathsOf(ops []values.Op) (paths []string) {
 	return paths
 }
 
-// mostOutput is the maximum size in bytes of the stored output of one run. The limit of a store
-// transaction is a little higher.
+// mostOutput is the maximum size in bytes of the stored output of one run. The limit of a transaction of the store is
+// a little higher.
 const mostOutput = 15 << 20
 
 // bounded returns an error if the outcome is too large for the store.
@@ -180,7 +181,7 @@ func bounded(o workflow.Outcome) error {
 		len(o.Effects), float64(size)/(1<<20), mostOutput>>20)
 }
 
-// perEffect is the size in bytes that an effect needs in a journal, without its data.
+// perEffect is the number of bytes that an effect needs in a journal in addition to its data.
 const perEffect = 48
 
 // readPatch parses a patch file that a hook has written. own is the section of the hook.
@@ -192,8 +193,8 @@ func readPatch(text []byte, own string, split func([]values.Op, string) (values.
 	return split(ops, own)
 }
 
-// withValues returns out with the values patch in text, after trying it on the values that the hook
-// received.
+// withValues returns out with the values patch in text added. It returns an error if the patch cannot be applied to
+// the values that the hook received.
 func (out Output) withValues(in Input, text []byte) (Output, error) {
 	patch, err := readPatch(text, out.Section, values.Split)
 	if err != nil {

@@ -9,22 +9,22 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// These are the limits of the metrics of all hooks together. A hook that reaches a limit usually puts values from an
-// unbounded set into a name or a label.
+// The limits of the metrics of all hooks together. A hook that reaches a limit usually puts values from an unbounded
+// set into a name or a label.
 const (
 	maxFamilies = 1_000
 	maxSeries   = 10_000 // of one metric
 )
 
-// families has the families that a transaction has read and changed.
+// families holds the families that a transaction has read and changed.
 type families struct {
 	tx     *store.Tx
 	read   map[string]*family
 	stored int // number of families in the store; -1 if not counted yet
-	added  int // number of families with their first series, minus those that have lost their last one
+	added  int // number of families that the transaction has added, minus those that have lost all series
 }
 
-// A family is one metric, with the changes of the transaction.
+// A family is the family of one metric, with the changes of the transaction.
 type family struct {
 	series.Family
 	before int // number of series in the store
@@ -34,7 +34,7 @@ func newFamilies(tx *store.Tx) *families {
 	return &families{tx: tx, read: map[string]*family{}, stored: -1}
 }
 
-// family returns the family called name. If the family does not exist, the result has no series.
+// family returns the family called name. If the family does not exist, family returns one without series.
 func (a *families) family(name string) (*family, error) {
 	if f := a.read[name]; f != nil {
 		return f, nil
@@ -45,7 +45,7 @@ func (a *families) family(name string) (*family, error) {
 	return f, err
 }
 
-// deleteShard deletes the shard under k and subtracts its series from their families.
+// deleteShard deletes the shard with the key k, and subtracts its series from the counts of their families.
 func (a *families) deleteShard(k store.Key) error {
 	count, err := countSeries(a.tx, k)
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *families) deleteShard(k store.Key) error {
 	return a.subtract(count)
 }
 
-// subtract subtracts count from the numbers of series of the families. count is by the name of the family.
+// subtract reduces the number of series of each family by its value in count, which is by the name of the family.
 func (a *families) subtract(count map[string]int) error {
 	for name, n := range count {
 		f, err := a.family(name)
@@ -79,8 +79,8 @@ func (a *families) add(f *family, n int) {
 	}
 }
 
-// refusal returns the reason why op cannot create a metric, as a label and as a text. Both are empty if op can create
-// it.
+// refusal returns the reason why op cannot create its metric: reason is a word for a label, and why is a text for
+// people. If op can create the metric, reason and why are empty.
 func (a *families) refusal(op series.Op) (reason, why string, err error) {
 	if a.total() >= maxFamilies {
 		return "names", fmt.Sprintf("there are already %d metrics, the maximum; look for metric names with an unbounded set of values in them", maxFamilies), nil
@@ -100,7 +100,7 @@ func (a *families) refusal(op series.Op) (reason, why string, err error) {
 	return "", "", nil
 }
 
-// total returns the number of families.
+// total returns the number of families in the store after the changes of the transaction.
 func (a *families) total() int {
 	if a.stored < 0 {
 		a.stored = 0
@@ -111,8 +111,7 @@ func (a *families) total() int {
 	return a.stored + a.added
 }
 
-// save writes the families whose number of series or definition has changed, and deletes those that have lost their
-// last series.
+// save writes the families that have changed, and deletes the families that have lost their last series.
 func (a *families) save() error {
 	for name, f := range a.read {
 		key := store.FamilyKey(name)
@@ -129,7 +128,7 @@ func (a *families) save() error {
 	return nil
 }
 
-// equalsStored reports whether the record under key equals f.
+// equalsStored reports whether the store has the family f with equal content under key.
 func (f *family) equalsStored(tx *store.Tx, key store.Key) bool {
 	if f.Series != f.before {
 		return false
@@ -138,7 +137,7 @@ func (f *family) equalsStored(tx *store.Tx, key store.Key) bool {
 	return err == nil && ok && stored.Equal(f.Family)
 }
 
-// loadShard returns the shard under k. The result is empty if there is no record under k.
+// loadShard returns the shard with the key k. If the store has no record with this key, it returns an empty shard.
 func loadShard(tx *store.Tx, k store.Key) (*series.Shard, error) {
 	s, _, err := store.ParseShardKey(k)
 	if err != nil {
@@ -156,7 +155,7 @@ func loadShard(tx *store.Tx, k store.Key) (*series.Shard, error) {
 	return shard, nil
 }
 
-// countSeries returns the number of series of each name in the shard under k.
+// countSeries returns the number of series of each name in the shard with the key k.
 func countSeries(tx *store.Tx, k store.Key) (map[string]int, error) {
 	text := tx.Get(k)
 	if text == nil {
@@ -186,8 +185,8 @@ func Forget(tx *store.Tx, gone func(graph.Subject) bool) error {
 	return all.save()
 }
 
-// Snapshot returns the metrics of all hooks. Each scrape calls Snapshot, so there is no copy in memory that could
-// differ from the store. Reading the store takes less time than writing the page.
+// Snapshot returns the metrics of all hooks. Each scrape calls Snapshot and reads the store, because a copy in memory
+// could differ from the store. Reading the store takes less time than writing the page.
 func Snapshot(tx *store.Tx) (series.Snapshot, error) {
 	snapshot := series.Snapshot{Families: map[string]series.Family{}}
 	for k := range tx.Range(store.Shards()) {

@@ -8,18 +8,18 @@ import (
 	"addon-operator/store"
 )
 
-// maxGroupBytes is the maximum size of the series of one hook in one group.
+// maxGroupBytes is the maximum size in bytes of the series of one hook in one group.
 const maxGroupBytes = 4 << 20
 
 // A group has the series of one hook in one group of metrics, with the changes of a transaction. It reads only the
-// shards with series that the operations touch.
+// shards that contain series of the operations.
 type group struct {
 	tx    *store.Tx
 	owner series.Owner
 	name  string
 
-	stored []uint64 // first places of the shards in the store, in order
-	starts []uint64 // first places of the shards after the changes, in order; the first one is always 0
+	stored []uint64 // first places of the shards in the store, in ascending order
+	starts []uint64 // first places of the shards after the changes, in ascending order; the first is always 0
 	read   map[uint64]*series.Shard
 	size   int
 }
@@ -44,10 +44,10 @@ func (g *group) key(start uint64) store.Key {
 	return store.ShardKey(g.name, g.owner.Module, g.owner.Hook, start)
 }
 
-// owns reports whether k is the key of one of the group's shards.
+// owns reports whether k is the key of a shard of the group.
 func (g *group) owns(k store.Key) bool { return bytes.HasPrefix(k, g.key(0)) }
 
-// shard returns the shard for the series with that place; see [series.Entry.Place].
+// shard returns the shard to which the series with this place belongs; see [series.Entry.Place].
 func (g *group) shard(place uint64) (*series.Shard, error) {
 	i, exact := slices.BinarySearch(g.starts, place)
 	if !exact {
@@ -64,7 +64,7 @@ func (g *group) shard(place uint64) (*series.Shard, error) {
 	return s, err
 }
 
-// expire deletes all series of the group and subtracts them from their families.
+// expire deletes all series of the group, and subtracts them from the counts of their families.
 func (g *group) expire(all *families) error {
 	for _, start := range g.starts {
 		count, err := countSeries(g.tx, g.key(start))
@@ -83,7 +83,7 @@ func (g *group) expire(all *families) error {
 	return nil
 }
 
-// save writes the changed shards. It divides shards that have become large, and deletes shards that have become
+// save writes the changed shards. It divides shards that are too large after the changes, and deletes shards that are
 // empty.
 func (g *group) save() error {
 	kept := map[uint64]bool{}

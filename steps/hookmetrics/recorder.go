@@ -22,27 +22,27 @@ type Observer interface {
 // A Dropped describes the ignored operations of one run of a hook on one metric.
 type Dropped struct {
 	Module, Hook string
-	// Name is the name of the metric. Reason is one word, for a label of a metric. Why is the reason as a text for
-	// people.
+	// Name is the name of the metric. Reason says in one word why the operations were ignored, for a label of a
+	// metric. Why says it as a text for people.
 	Name, Reason, Why string
 	// Operations is the number of ignored operations. It is 0 if the operations were applied, but not exactly as
 	// written.
 	Operations int
 }
 
-// A Recorder reads the metric operations of hooks and applies them to the metrics in the store.
+// A Recorder parses the metric operations of hooks and applies them to the metrics in the store.
 type Recorder struct {
 	Log      zerolog.Logger
 	Observer Observer
-	// Prefix replaces {PREFIX} in names.
+	// Prefix replaces {PREFIX} in the names of metrics.
 	Prefix string
-	// If UngroupedExpire is true, each run of a hook that writes metrics without a group replaces all such metrics of
-	// the hook.
+	// If UngroupedExpire is true, a run of a hook that writes metrics without a group replaces all metrics without a
+	// group that the hook has written before.
 	UngroupedExpire bool
 }
 
-// Parser returns the function that parses the metrics file of a hook. If metrics without a group
-// expire, the function puts them in a group of the hook.
+// Parser returns the function that parses the metrics file of a hook. If UngroupedExpire is set, the function puts
+// metrics without a group in a group that only this hook has.
 func (r *Recorder) Parser(module, hook string) func(text []byte) (Operations, error) {
 	return func(text []byte) (Operations, error) {
 		ops, err := series.Parse(text, r.Prefix)
@@ -57,9 +57,9 @@ func (r *Recorder) Parser(module, hook string) func(text []byte) (Operations, er
 	}
 }
 
-// Record applies the operations of one run of a hook. First it deletes, for all hooks, the series of each group that
-// the operations name. Then it applies the operations in order. If the hook was removed during the run, Record
-// ignores the operations, because nothing would ever delete their series.
+// Record applies the operations of one run of a hook. First it deletes the series of all hooks in each group that the
+// operations name. After that it applies the operations in order. If the hook was removed during the run, Record
+// ignores the operations, because nothing would delete their series later.
 func (r *Recorder) Record(tx *store.Tx, module, hook string, ops Operations) error {
 	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
 		return nil
@@ -104,7 +104,7 @@ func (r *Recorder) reportDropped(all []Dropped) {
 	}
 }
 
-// A recording is the change that one run of a hook makes to metrics.
+// A recording is the change of metrics by one run of a hook, in one transaction.
 type recording struct {
 	*families
 	owner   series.Owner
@@ -112,8 +112,8 @@ type recording struct {
 	dropped []Dropped
 }
 
-// openGroup prepares the group called name of the owner, and deletes the series of all hooks in that group. If name
-// is empty, it deletes nothing, because metrics without a group do not expire.
+// openGroup reads the group called name for the hook of the recording, and deletes the series of all hooks in this
+// group. If name is empty, it deletes nothing, because metrics without a group do not expire.
 func (r *recording) openGroup(name string) error {
 	if r.groups[name] != nil {
 		return nil
@@ -140,7 +140,7 @@ func (r *recording) openGroup(name string) error {
 	return nil
 }
 
-// apply applies op. If op must be ignored, it notes the reason.
+// apply applies op. If op cannot be applied, apply ignores it and records the reason.
 func (r *recording) apply(op series.Op) error {
 	own := r.groups[op.Group]
 	if op.Action == series.Expire {
@@ -167,8 +167,8 @@ func (r *recording) apply(op series.Op) error {
 	return r.applyTo(own, f, op)
 }
 
-// applyTo applies op to its series in g. If g does not have the series, applyTo adds it to f,
-// unless a limit is reached.
+// applyTo applies op to its series in g. If g does not have the series, applyTo adds the series to g and to the count
+// of f. It ignores op if a limit is reached.
 func (r *recording) applyTo(g *group, f *family, op series.Op) error {
 	entry := r.owner.Entry(op)
 	shard, err := g.shard(entry.Place())
@@ -192,7 +192,7 @@ func (r *recording) applyTo(g *group, f *family, op series.Op) error {
 	return nil
 }
 
-// drop notes that op was not applied as written.
+// drop records that op was ignored or not applied as written. operations is the number of ignored operations, 1 or 0.
 func (r *recording) drop(op series.Op, reason, why string, operations int) {
 	for i, d := range r.dropped {
 		if d.Name == op.Name && d.Reason == reason || reason == "names" && d.Reason == reason {

@@ -53,7 +53,7 @@ func (f *fixture) parse(module, hook, text string) Operations {
 	return ops
 }
 
-// run records the metrics file of a run of a hook, named module/hook.
+// run records the metrics file of one run of a hook. The form of name is module/hook.
 func (f *fixture) run(hook, text string) {
 	f.t.Helper()
 	module, name, _ := strings.Cut(hook, "/")
@@ -68,7 +68,7 @@ func (f *fixture) run(hook, text string) {
 	})
 }
 
-// page returns the samples on the page of metrics.
+// page returns the samples on the metrics page.
 func (f *fixture) page() []string {
 	f.t.Helper()
 	w := httptest.NewRecorder()
@@ -96,7 +96,8 @@ func (f *fixture) want(claim string, samples ...string) {
 	f.checkFamilies()
 }
 
-// checkFamilies checks that the number of series in each family is that of the shards, and that no shard is empty.
+// checkFamilies checks that each family has the number of series that all shards have of it, and that no shard is
+// empty.
 func (f *fixture) checkFamilies() {
 	f.t.Helper()
 	if err := f.db.View(func(tx *store.Tx) error {
@@ -245,8 +246,8 @@ func TestSeriesAndNamesAreLimited(t *testing.T) {
 	f.checkFamilies()
 }
 
-// TestARestartChangesNothing checks, for random outputs of hooks, that the metrics are the same before and after a
-// restart.
+// TestARestartChangesNothing records random outputs of hooks. It checks that the metrics are the same before and
+// after a restart.
 func TestARestartChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -311,7 +312,7 @@ func TestARunWithEqualMetricsWritesNothing(t *testing.T) {
 	}
 }
 
-// records returns the records of the shards, by key.
+// records returns the records of all shards, by key.
 func (f *fixture) records() map[string]string {
 	f.t.Helper()
 	records := map[string]string{}
@@ -357,7 +358,7 @@ func TestARunRewritesOnlyTheShardsThatItChanges(t *testing.T) {
 	f.checkFamilies()
 	page := f.page()
 	for i := range many {
-		// Both groups have a series with this name and these labels; the page shows the first.
+		// Each of the two groups has a series with this name and these labels. The page shows only the first one.
 		if want := fmt.Sprintf(`x{hook="h.sh",module="a",of="%d"} %d`, i, 1+max(0, 1-i%100)); !slices.Contains(page, want) {
 			t.Fatalf("%s is not shown", want)
 		}
@@ -377,7 +378,7 @@ func TestARunRewritesOnlyTheShardsThatItChanges(t *testing.T) {
 	f.checkFamilies()
 }
 
-// BenchmarkOneSeriesOfMany measures the transaction of a run that changes one series of a hook with many.
+// BenchmarkOneSeriesOfMany measures the transaction of a run that changes one of the many series of a hook.
 func BenchmarkOneSeriesOfMany(b *testing.B) {
 	db := storetest.Open(b)
 	f := newFixture(b, db)

@@ -8,9 +8,10 @@ import (
 	"addon-operator/workflow"
 )
 
-// Gate returns the reason why t's hook cannot yet run for events and schedule ticks, or "" if it can. There are two
-// kinds of reasons. The module of the hook cannot be loaded. Or another step must run first in this start: the
-// onStartup hooks of the module (for a global hook, the global onStartup hooks) or the Synchronization of the hook.
+// Gate returns the reason why the hook of t cannot run yet for events and schedule ticks, or "" if it can. The first
+// possible reason is that the module of the hook cannot be loaded. The second is that another step must run first in
+// this start: the onStartup hooks of the module (for a global hook, the global onStartup hooks), or the
+// Synchronization of the hook.
 func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
 		return awaits, err
@@ -60,7 +61,8 @@ func awaitsRepair(tx *store.Tx, module string) (string, error) {
 	return fmt.Sprintf("module %s cannot be loaded: %s", module, why), nil
 }
 
-// Skipped marks the binding as synchronized, although its Synchronization is skipped.
+// Skipped is called in the transition that ends the task t without a run of its hook. If t is a Synchronization,
+// Skipped marks its binding as synchronized, so that the events of the binding do not wait.
 func (s *Step) Skipped(tx *store.Tx, t workflow.Task) error {
 	if !s.synchronizes() {
 		return nil

@@ -12,18 +12,18 @@ import (
 	"addon-operator/workflow"
 )
 
-// Options are the clients and settings of hooks.
+// Options are the clients and settings for runs of hooks.
 type Options struct {
 	hookio.Options
 
 	// Runner runs the programs of hooks.
 	Runner hooks.Runner
-	// TraceParent returns the span of an attempt, for the environment of its hook. The format is that of the header
-	// traceparent of W3C Trace Context. Nil means that nothing is traced.
+	// TraceParent identifies the span of an attempt, for the environment of its hook. It returns a text in the format
+	// of the header traceparent of W3C Trace Context. A nil TraceParent means that attempts are not traced.
 	TraceParent func(t workflow.Task) string
 }
 
-// An Observer is notified of runs of hooks, to log and count them. Steps behave the same with any Observer.
+// An Observer is notified of runs of hooks, to log and count them. An Observer does not influence the steps.
 type Observer interface {
 	report.Observer
 	hookio.Observer
@@ -40,12 +40,12 @@ type Changes = bindings.Changes
 
 // Charts are the charts of modules.
 type Charts interface {
-	// RenderAhead renders the chart of module in the background, for the release check that follows.
+	// RenderAhead renders the chart of module in the background, for the release check that follows the last
+	// beforeHelm hook.
 	RenderAhead(ctx context.Context, module string)
 }
 
-// Hooks manages the global hooks and the hooks of modules: their configurations, their bindings, their input and
-// their output.
+// Hooks manages the global hooks and the hooks of modules: their configurations, bindings, inputs and outputs.
 type Hooks struct {
 	Configs  *hooks.Configs
 	Bindings *bindings.Attached
@@ -74,13 +74,13 @@ func New(o Options, state *scan.State, charts Charts, observer Observer, changes
 	return h
 }
 
-// Connect sets the queues of the engine, and the snapshots of bindings. New cannot get them, because both are created
-// after the steps.
+// Connect sets the queues of the engine, and the snapshots of bindings. They are not arguments of New, because queues
+// and snapshots are created later than the steps.
 func (h *Hooks) Connect(queues bindings.Queues, snapshots bindings.Snapshots) {
 	h.Bindings.Connect(queues, snapshots)
 }
 
-// RunScript runs the enabled script of a module for t. It logs the lines that the script prints.
+// RunScript runs the enabled script of a module for the task t. It logs the lines that the script prints.
 func (h *Hooks) RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error) {
 	run.Output = h.reports.Output(t, "enabled")
 	return h.runner.Enabled(ctx, run)

@@ -7,11 +7,11 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// BindingType returns the binding type, such as beforeHelm, for which the node runs all hooks in order. It returns ""
-// for any other node: the tasks of such a node name their bindings.
+// BindingType returns the type of ordered binding, such as beforeHelm, for which the node runs all hooks in order.
+// For other nodes, whose tasks name their bindings, it returns "".
 func BindingType(id graph.NodeID) string { return ordered[id] }
 
-// ordered has the nodes that run all hooks with one type of ordered binding.
+// ordered maps the nodes that run all hooks with one type of ordered binding to this type.
 var ordered = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup:    hook.OnStartup,
 	lifecycle.GlobalBeforeAll:    hook.BeforeAll,

@@ -9,14 +9,14 @@ import (
 	"addon-operator/workflow"
 )
 
-// RateLimit returns the rate limit in the settings of t's hook. A hook of the legacy format processes one event in
-// each run. A Synchronization that does not run the hook has no rate limit.
+// RateLimit returns the rate limit in the settings of the hook of t. A hook whose configuration has the legacy format
+// processes only one event in each run. A Synchronization that does not run the hook has no rate limit.
 func (s *Step) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(t.Subject.Module, t.Subject.Hook))
 	if err != nil || !ok {
 		return workflow.RateLimit{} // the run reports the error
 	}
-	// Only these fields are decoded, because each claim calls this method.
+	// Only two fields are decoded, because the engine calls RateLimit for each claim.
 	var config struct {
 		Version  string         `json:"configVersion"`
 		Settings *hook.Settings `json:"settings"`

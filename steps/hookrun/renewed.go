@@ -11,9 +11,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// renewed records that the hook of t has run successfully. If that was the last binding for which the changed hook
-// had to run, renewed deletes the values patches and overrides that only earlier code of the hook has written. It
-// returns facts about the changed values and flags.
+// renewed records that the hook of t has run successfully. If the code of the hook has changed and this was the last
+// binding for which it had to run, renewed deletes the values patches and overrides that only earlier code of the
+// hook has written. It returns facts about the values and flags that this changes.
 func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
 	h, ok, err := store.Load[store.Hook](tx, key)
@@ -44,8 +44,8 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	return facts, store.Save(tx, key, h)
 }
 
-// ranBindings returns the names of the bindings for which t has run. The names have the form of the field Awaits of
-// the hook's record.
+// ranBindings returns the names of the bindings for which the hook has run in the task t. The names have the form
+// that they have in [store.Hook.Awaits].
 func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	switch {
 	case s.binding != "":
@@ -71,7 +71,8 @@ func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	return names
 }
 
-// changes returns the facts for changed values of the module and for changed global values.
+// changes returns the facts that values of the module and global values have changed, as far as module and global are
+// true.
 func changes(module, global bool) (facts []graph.Fact) {
 	if module {
 		facts = append(facts, lifecycle.ModuleChanged)

@@ -24,7 +24,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newHooks returns the hooks of the modules of s, connected with an engine that is not started.
+// newHooks returns the hooks of the modules of s, connected to an engine that is not started.
 func newHooks(t *testing.T, s *scan.State) *hookrun.Hooks {
 	t.Helper()
 	h := hookrun.New(hookrun.Options{}, s, nil, hookrun.Silent{}, silent{})
@@ -85,7 +85,7 @@ func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...str
 	return b.runsBatch([]*store.Task{b.task(node, binding)}, patch, allowed...)
 }
 
-// task returns a task of the hook.
+// task returns a task of the hook for this node and binding.
 func (b codeBench) task(node graph.NodeID, binding string) *store.Task {
 	return &store.Task{Node: string(node), Subject: graph.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}, Prepared: true}
 }
@@ -170,7 +170,7 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")
 	b.runs(lifecycle.ModuleAfterHelm, "", "", "a failure that the binding allows")
 	b.expect("before the last binding has run with success", all...)
-	b.puts("2", wholeStart) // a start of the operator
+	b.puts("2", wholeStart) // as in a new start of the operator
 	b.runs(lifecycle.ModuleAfterHelm, "", "")
 	b.expect("after the last binding", "/global/other.sh", "/web/kept")
 	b.runs(lifecycle.ModuleAfterHelm, "", "")
@@ -313,7 +313,7 @@ func TestPatchesThatTheSchemaNeedsStay(t *testing.T) {
 	b.expect("when it does not")
 }
 
-// input returns the input of the hook with the current values.
+// input returns the input of the hook, read from the current state of the store.
 func (b codeBench) input() (in hookio.Input) {
 	b.t.Helper()
 	if err := b.s.DB.View(func(tx *store.Tx) (err error) {

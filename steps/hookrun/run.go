@@ -20,7 +20,8 @@ import (
 // snapshotTimeout is the maximum time that one attempt waits for the snapshots of its hook.
 const snapshotTimeout = 10 * time.Second
 
-// Do runs the hook of t.
+// Do runs the hook of the task t, and returns its checked output as the outcome. If the hook no longer exists, the
+// task is dropped.
 func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	in, err := s.read(t)
 	if errors.Is(err, hook.ErrGone) {
@@ -46,7 +47,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // an earlier rendering would delay the start of the hook
+		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // not earlier: it would delay the hook
 	}
 	ended := s.hooks.reports.WatchSlow(t, in.Hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)
@@ -60,8 +61,8 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return o, err
 }
 
-// shows reports whether the binding context of t has objects of snapshots. The objects of events do not count,
-// because they are stored in the tasks.
+// shows reports whether the binding context of t contains snapshots, or the objects of a Synchronization. For the
+// objects of events it does not return true, because they are stored in the tasks.
 func (s *Step) shows(t workflow.Task, config hook.Config) bool {
 	switch {
 	case len(config.Kubernetes) == 0:
@@ -104,7 +105,7 @@ func (s *Step) read(t workflow.Task) (in hookio.Input, err error) {
 	return in, err
 }
 
-// run returns the complete input of the hook: the binding context, the values and the environment.
+// run returns the complete input for one run of the hook: the binding context, the values and the environment.
 func (s *Step) run(t workflow.Task, in hookio.Input, out *hookio.Output) (run hook.Run, err error) {
 	elements, err := s.elements(t, in.Hook.Config, out)
 	if err != nil {
@@ -145,7 +146,7 @@ func (s *Step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessa
 	return items, nil, nil
 }
 
-// Apply saves the output of the hook and returns the facts about its changes.
+// Apply saves the output of the hook. It returns facts that say what the output has changed.
 func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	out, err := hookio.Decode(t.Subject.Module, o.Data)
 	if err != nil {
@@ -175,8 +176,8 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 		return nil, err
 	}
 	if !s.node.Batch {
-		// Only events and ticks return these facts. In a converge or a module run, the last node compares the values
-		// with those before its hooks.
+		// Only tasks for events and ticks return these facts. In a converge or a module run, the last node compares
+		// the values with the values before its hooks.
 		return nil, nil
 	}
 	for _, fact := range dropped {
@@ -192,7 +193,7 @@ func (s *Step) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) e
 	return s.hooks.Exchange.Effect(ctx, t, e)
 }
 
-// event returns the type of binding for which the step runs its hooks.
+// event returns the type of binding for which the step runs hooks, for logs and metrics.
 func (s *Step) event() string {
 	switch {
 	case s.binding != "":

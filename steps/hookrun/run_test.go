@@ -28,7 +28,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// snapshots has one object in the snapshot of each binding. missing is the error of incomplete snapshots.
+// snapshots implements bindings.Snapshots. The snapshot of each binding has one object. If missing is not nil, it is
+// the error of incomplete snapshots.
 type snapshots struct{ missing error }
 
 func (s *snapshots) Ready(context.Context, string, string) error { return s.missing }
@@ -37,7 +38,7 @@ func (s *snapshots) Snapshot(of graph.Subject) []*kube.Object {
 	return []*kube.Object{{Name: of.Binding, UID: "1", ResourceVersion: "2", Raw: json.RawMessage(`{"of":"` + of.Binding + `"}`)}}
 }
 
-// A runBench has a hook that copies its input files into a directory.
+// A runBench runs a hook that copies its input files to a directory.
 type runBench struct {
 	hookrun.Silent
 
@@ -56,8 +57,8 @@ func (b *runBench) HookRan(r report.Run) { b.runs = append(b.runs, r) }
 
 func (b *runBench) RenderAhead(_ context.Context, module string) { b.ahead = append(b.ahead, module) }
 
-// newRunBench returns a bench with a hook. The hook prints config for --config; otherwise it copies its input and
-// runs commands. module is web, or empty for a global hook. The bindings of the hook are attached.
+// newRunBench returns a bench with a hook whose bindings are attached. If it is called with --config, the hook prints
+// config; otherwise it copies its input files and runs commands. module is "web", or empty for a global hook.
 func newRunBench(t *testing.T, module, config, commands string) *runBench {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -123,7 +124,8 @@ func (b *runBench) task(ids ...string) workflow.Task {
 	return t
 }
 
-// received returns the content of an input file of the last run of the hook, or "" if there is no such file.
+// received returns the content of the input file called name in the last run of the hook. It returns "" if the hook
+// had no such file.
 func (b *runBench) received(name string) string {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.copies, name))
@@ -351,7 +353,7 @@ func TestHooksOfANodeAreOrderedByTheirNumbersAndThenByName(t *testing.T) {
 	}
 }
 
-// saveHook saves the record of a hook with this config.
+// saveHook saves the record of a hook with this configuration.
 func saveHook(tx *store.Tx, module, name, config string) error {
 	scope := hook.Module
 	if module == "" {

@@ -7,11 +7,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A Step runs one hook, with the inputs and outputs of its node.
+// A Step implements a node that runs hooks. Each attempt runs one hook, with the inputs and outputs that the node
+// declares.
 type Step struct {
 	node *graph.Node
-	// binding is the type of the ordered binding whose hooks the node runs; empty if the task names
-	// the binding.
+	// binding is the type of ordered binding for which the node runs all hooks; it is empty if each task names its
+	// binding.
 	binding string
 	hooks   *Hooks
 }
@@ -19,12 +20,11 @@ type Step struct {
 // synchronizes reports whether the step runs Synchronizations.
 func (s *Step) synchronizes() bool { return synchronizes(s.node) }
 
-// synchronizes reports whether the hooks of node n run for Synchronization. These nodes are the only ones with the
-// input Objects.
+// synchronizes reports whether the hooks of node n run for Synchronization. Only these nodes have the input Objects.
 func synchronizes(n *graph.Node) bool { return n.Has(lifecycle.Objects) }
 
-// Runs reports whether the step runs the hook for an item s of node n. If the item is a Synchronization of a binding
-// with executeHookOnSynchronization: false, the hook does not run.
+// Runs reports whether the step runs a hook for the item s of node n. The hook does not run for the Synchronization
+// of a binding with "executeHookOnSynchronization: false".
 func Runs(tx *store.Tx, n *graph.Node, s graph.Subject) (bool, error) {
 	h, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
 	return known && (!synchronizes(n) || !h.Silent(s.Binding)), err

@@ -7,10 +7,10 @@ import (
 	"addon-operator/store"
 )
 
-// configTimeout is the timeout for a hook of a module to print its config.
+// configTimeout is the maximum time in which a hook of a module must print its configuration.
 const configTimeout = 30 * time.Second
 
-// A hookCheck runs one hook of a module with --config.
+// A hookCheck is one hook of a module that must be run with --config, and the error of this run.
 type hookCheck struct {
 	module int // index of the module in the set
 	file   hook.File
@@ -26,8 +26,8 @@ type Checked struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-// SaveBroken writes the reasons in checked to the records of the modules. The other fields of these records are
-// written by the discovery.
+// SaveBroken writes the reasons in checked to the records of the modules. The discovery writes the other fields of
+// these records.
 func SaveBroken(tx *store.Tx, checked []Checked) error {
 	for _, c := range checked {
 		key := store.ModuleKey(c.Name)

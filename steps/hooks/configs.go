@@ -22,8 +22,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// Configs gets the configurations of global hooks and hooks of modules: it runs them with --config. A hook that has
-// answered is run with --config again only if the digest of its code changes, or in the next epoch.
+// Configs gets the configurations of global hooks and of hooks of modules by running the hooks with --config. A hook
+// that has answered is run with --config again only if the digest of its code changes, or in the next epoch.
 type Configs struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -34,14 +34,14 @@ type Configs struct {
 	asked map[[2]string]store.Hook // records of the hooks that have answered, by module and name; guarded by mu
 }
 
-// New returns the configurations of the hooks of modules. They are run with runner.
+// New returns Configs for the global hooks and the hooks of modules, which runs the hooks with runner.
 func New(db *store.DB, log *oncelog.Logger, runner Runner, modules *desired.Modules) *Configs {
 	return &Configs{db: db, log: log, runner: runner, modules: modules}
 }
 
 // CheckHooks runs all hooks of the modules of set with --config. It returns one error for each module whose hooks
-// cannot be used, by the name of the module. A hook that has answered in this epoch, with the same code, is not run
-// again. The second result is an error only if ctx has ended.
+// cannot be used, by the name of the module. A hook that has answered in this epoch is not run again if its code is
+// the same. The second result is an error only if ctx has ended.
 func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]error, error) {
 	broken := map[string]error{}
 	var checks []hookCheck
@@ -68,7 +68,7 @@ func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]e
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil, so that every hook is run
+	_ = group.Wait() // never an error: the functions return nil, so that each hook is run
 	for _, c := range checks {
 		if c.err != nil {
 			name := set.Modules[c.module].Name
@@ -84,7 +84,7 @@ func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]e
 	return broken, nil
 }
 
-// findHooks returns the hooks of m that must be run with --config.
+// findHooks returns the hooks on disk of module m, which must be run with --config.
 func (hs *Configs) findHooks(m module.Module) ([]hookCheck, error) {
 	if m.Hooks == "" {
 		return nil, nil
@@ -133,8 +133,8 @@ func (hs *Configs) CheckModules(ctx context.Context, set module.Set) ([]Checked,
 }
 
 // CheckNotEmpty returns an error if found has no hooks, but the store has records of global hooks. Without this
-// check, a directory that is not mounted would delete the enabled overrides of the hooks, and modules would be
-// uninstalled.
+// check, if the directory were not mounted, the enabled overrides of the global hooks would be deleted, and modules
+// would be uninstalled.
 func (hs *Configs) CheckNotEmpty(found Found) error {
 	if len(found.Hooks) > 0 {
 		return nil
@@ -147,9 +147,9 @@ func (hs *Configs) CheckNotEmpty(found Found) error {
 	})
 }
 
-// Ask runs the hooks below dir with --config. If some hooks fail, it returns an error together with the
-// configurations of the others. A hook that has answered in this process, with the same digest of its code, is not
-// run again.
+// Ask runs the hooks below dir with --config. If some hooks fail, Ask returns an error together with the
+// configurations of the other hooks. A hook that has answered in this process is not run again if the digest of its
+// code is the same.
 func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (Found, error) {
 	out := Found{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
@@ -158,7 +158,7 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 	}
 	hs.logSkipped(module, files, skipped)
 	asked := make([]store.Hook, len(files))
-	errs := make([]error, len(files)) // error of each file; nil if the hook has answered
+	errs := make([]error, len(files)) // errors by the index of the file; nil if the hook has answered
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, f := range files {
@@ -167,7 +167,7 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil, so that every hook is run
+	_ = group.Wait() // never an error: the functions return nil, so that each hook is run
 	code := ""
 	if len(files) > 0 {
 		if code, err = hs.modules.Digests().Hooks(dir); err != nil {
@@ -185,15 +185,16 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 }
 
 // AskOnce returns the configuration of the hook. It runs the hook with --config, unless the hook has already answered
-// in this process. It does not use the configuration in the store: a configuration can depend on the environment and
-// on other files, which can change between two starts.
+// in this process. It does not use the configuration in the store, because a configuration can depend on the
+// environment and on other files, which can change between two starts.
 func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
 	hs.mu.RLock()
 	h = hs.asked[name]
 	hs.mu.RUnlock()
 	if h.Digest == digest {
-		// The code is the same, but the path of the file may have changed with the directory of the module.
+		// The code is the same, but the path of the file may have changed, because the directory of the module was
+		// renamed.
 		h.File, err = json.Marshal(f)
 		return h, err
 	}
@@ -222,8 +223,9 @@ func (hs *Configs) askOne(ctx context.Context, f hook.File, digest string) (stor
 	return h, err
 }
 
-// AskModule runs the hooks of a module with --config. It returns an outcome whose data has the hooks. If the module
-// no longer exists, the outcome has no data. If the module cannot be loaded, AskModule returns the error.
+// AskModule runs the hooks of a module with --config. It returns an outcome whose data is a [ModuleCheck] with the
+// hooks. If the module no longer exists, the outcome has no data. If the module cannot be loaded, AskModule returns
+// an error.
 func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome, error) {
 	if gone, err := hs.modules.Gone(name); gone || err != nil {
 		return workflow.Outcome{Detail: "its directory is gone"}, err
@@ -254,8 +256,8 @@ func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome
 }
 
 // AskAnswering is like [Configs.AskModule], for a module that is being deleted. Hooks that do not answer --config
-// must not prevent the deletion. So the outcome has only the hooks that answer, and without is a text that names the
-// others.
+// must not prevent the deletion. So the outcome has only the hooks that answer, and without is a text for the history
+// that names the other hooks.
 func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.Outcome, without string, err error) {
 	out, err = hs.AskModule(ctx, name)
 	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {
@@ -267,8 +269,8 @@ func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.
 	return out, without, err
 }
 
-// logSkipped logs each file among the hooks of module that is not a hook, and each python hook that runs without a
-// virtual environment. Each line is logged only once.
+// logSkipped logs each file in the directory of hooks of module that is not a hook, and each Python hook that runs
+// without a virtual environment. Each line is logged only once.
 func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {

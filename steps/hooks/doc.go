@@ -1,3 +1,3 @@
-// Package hooks runs global and module hooks with --config, and saves their configurations. A module whose
-// hooks have no valid configuration is recorded as broken.
+// Package hooks runs global hooks and hooks of modules with --config, and saves their configurations. If a hook of a
+// module prints no valid configuration, the package records that the module cannot be loaded.
 package hooks

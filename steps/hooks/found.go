@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Found are a module's hooks on disk.
+// Found has the hooks of a module, or the global hooks, that were found on disk.
 type Found struct {
 	Digest string                `json:"digest"`
 	Hooks  map[string]store.Hook `json:"hooks"`
@@ -21,15 +21,15 @@ type Found struct {
 type ModuleCheck struct {
 	Found
 
-	// Broken is the reason why the module cannot be loaded.
+	// Broken is the reason why the module cannot be loaded; empty if it can be loaded.
 	Broken string `json:"broken,omitempty"`
-	// Addon is the content of the addon that the module is made from.
+	// Addon is the name of the content of the addon that the module is made from; empty for other modules.
 	Addon string `json:"addon,omitempty"`
 }
 
 // Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the code or the
-// config of a hook has changed, Save deletes the metrics of the hook, because the hook may not report them again. It
-// also marks the values patches of the hook as outdated.
+// configuration of a hook has changed, Save deletes the metrics of the hook, because the hook may not report them
+// again. Save also marks the values patches and enabled overrides of this hook as outdated.
 func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {
@@ -77,8 +77,8 @@ func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bo
 	return deleted, nil
 }
 
-// saveHook saves the found hook h. other reports whether the record has changed. rewritten reports whether a recorded
-// hook had other code or another config.
+// saveHook saves the found hook h. other reports whether the hook is new or its code or configuration has changed.
+// rewritten reports whether the store had a record of the hook with other code or another configuration.
 func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {
@@ -98,8 +98,7 @@ func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten
 	return !same, rewritten, store.Save(tx, store.HookKey(module, name), h)
 }
 
-// forgetHook deletes the patches, the overrides and the rate limit state of a hook that no longer
-// exists.
+// forgetHook deletes the patches, the overrides and the state of the rate limit of a hook that no longer exists.
 func forgetHook(tx *store.Tx, module, name string) error {
 	if k := store.BucketKey(graph.Subject{Module: module, Hook: name}); tx.Get(k) != nil {
 		tx.Delete(k)
@@ -116,8 +115,7 @@ func parseHookKey(k store.Key) (module, name string, err error) {
 	return module, name, p.Err()
 }
 
-// An unaskedError means that some hooks of a module did not answer --config. found has the other
-// hooks.
+// An unaskedError means that some hooks of a module did not answer --config. found has the hooks that did answer.
 type unaskedError struct {
 	found Found
 	err   error

@@ -10,16 +10,17 @@ import (
 	"addon-operator/store"
 )
 
-// Values patches and enabled overrides survive restarts, but they must not survive the code that wrote them. When a
-// hook's code or config has changed, its patches and overrides are marked as outdated. A patch or override that the
-// new code writes again loses the mark. When the hook has run for all of its start bindings, the patches and
-// overrides that still have the mark are deleted. Until then, other hooks and the chart see the outdated values. The
-// changed hook itself does not see them, because many hooks write only missing values.
+// Values patches and enabled overrides of a hook are kept after a restart, but they must not be kept after the code
+// that wrote them is gone. When the code or the configuration of a hook has changed, its patches and overrides are
+// marked as outdated. A patch or override that the new code writes again loses the mark. When the hook has run for
+// all of its start bindings, the patches and overrides that still have the mark are deleted. Before that, other hooks
+// and the chart still see the outdated values. The changed hook itself does not see them, because many hooks write a
+// value only if it is missing.
 
 // outdate marks the patches and overrides of the changed hooks as outdated. hooks has all hooks of module, and
 // changed has the names of the changed hooks.
 func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed map[string]bool) error {
-	awaits := map[string][]string{} // start bindings by the name of the hook as an author
+	awaits := map[string][]string{} // start bindings of the changed hooks, by the name of the hook as author
 	for name := range changed {
 		h, known := hooks[name]
 		if !known {
@@ -57,8 +58,8 @@ func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed m
 	return nil
 }
 
-// resynchronize marks the kubernetes bindings of the hook as not synchronized. So the next run of the module runs
-// Synchronization of the hook again, even if the hook has changed after the start.
+// resynchronize marks the kubernetes bindings of the hook as not synchronized. So the next run of the module runs the
+// Synchronization of the hook again, even if the module has already run in this start.
 func resynchronize(tx *store.Tx, module, name string) error {
 	for k := range tx.Range(store.BindingsOf(module, name)) {
 		b, _, err := store.Load[store.Binding](tx, k)

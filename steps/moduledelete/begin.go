@@ -31,7 +31,7 @@ type toDelete struct {
 }
 
 // Do runs new hooks of the module with --config, and checks whether the module has a release. A hook that does not
-// answer does not prevent the deletion. The deletion continues without this hook, and the history names it.
+// answer does not prevent the deletion: the deletion continues without this hook, and the history names the hook.
 func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -49,8 +49,8 @@ func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return out, err
 }
 
-// Apply begins the deletion: it detaches the bindings of the module. If the module is enabled again, Apply returns no
-// fact, and the deletion ends.
+// Apply begins the deletion: it detaches the bindings of the module and returns the fact [lifecycle.Unwanted]. If the
+// module has been enabled again, Apply returns no fact, and the deletion ends.
 func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var data toDelete
 	if err := json.Unmarshal(o.Data, &data); err != nil {
@@ -65,7 +65,7 @@ func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 		return nil, err
 	}
 	if !data.Released && (record.State == store.Off || record.State == "") {
-		return nil, nil // another task has deleted the module meanwhile
+		return nil, nil // another task has already deleted the module
 	}
 	if err := leaveEnabled(tx, name); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (s *beginStep) detachHooks(tx *store.Tx, module string, asked json.RawMessa
 	return s.bindings.Detach(tx, module)
 }
 
-// leaveEnabled removes name from the saved list of enabled modules, if it is there.
+// leaveEnabled removes name from the saved list of enabled modules, if the list contains it.
 func leaveEnabled(tx *store.Tx, name string) error {
 	l, err := store.LoadStartup(tx)
 	if err != nil || !slices.Contains(l.Enabled, name) {
@@ -119,8 +119,8 @@ func leaveEnabled(tx *store.Tx, name string) error {
 	return store.Save(tx, store.StartupKey(), l)
 }
 
-// noteRelease deletes the record of module's release if the release does not exist. If the release exists and has no
-// record, noteRelease creates an empty record.
+// noteRelease deletes the record of the module's release if released is false. If released is true and the store has
+// no record, noteRelease creates an empty record.
 func noteRelease(tx *store.Tx, module string, released bool) error {
 	key := store.ReleaseKey(module)
 	if !released {

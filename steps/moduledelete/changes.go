@@ -2,8 +2,8 @@ package moduledelete
 
 // Changes is notified of deleted modules, after the commit.
 type Changes interface {
-	// ModuleDisabledByConfig is called after the commit that begins the deletion of a module, if the ConfigMap
-	// disables the module.
+	// ModuleDisabledByConfig is called after the commit that begins the deletion of a module that the ConfigMap
+	// disables.
 	ModuleDisabledByConfig(module string)
 	// AddonModulesChanged is called after a commit that may have changed the set of modules made from addons.
 	AddonModulesChanged()

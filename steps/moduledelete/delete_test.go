@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// counted counts the changes that are reported.
+// counted records the changes that are reported to it.
 type counted struct {
 	disabledByConfig []string
 	addons           int
@@ -122,7 +122,7 @@ func TestModuleStopsUsingItsAddonWhenItsDeletionEnds(t *testing.T) {
 func TestADeletionThatHasEndedRunsNoHooks(t *testing.T) {
 	t.Parallel()
 	state, _ := scantest.New(t)
-	step := &endStep{db: state.DB} // ItemStep is nil: it must not be called
+	step := &endStep{db: state.DB} // ItemStep is nil, because it must not be called
 	scantest.Update(t, state.DB, func(tx *store.Tx) error {
 		items, _, err := step.Items(tx, web)
 		if len(items) > 0 {

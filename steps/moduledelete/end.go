@@ -12,10 +12,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A beforeStep runs hooks before the release of a module is deleted. If the module has no release, it runs none.
+// A beforeStep runs the beforeDeleteHelm hooks of a module. If the module has no release, it runs no hooks.
 type beforeStep struct{ workflow.ItemStep }
 
-// Items lists the hooks, if the module has a release.
+// Items lists the hooks to run. If the module has no release, it lists no hooks.
 func (s *beforeStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	if tx.Get(store.ReleaseKey(t.Subject.Module)) == nil {
 		return nil, nil, nil
@@ -23,8 +23,9 @@ func (s *beforeStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.Ra
 	return s.ItemStep.Items(tx, t)
 }
 
-// An endStep runs the afterDeleteHelm hooks, which end a module's deletion. If another task has already ended the
-// deletion, for example a task of an earlier process, endStep does nothing, because the module may be enabled again.
+// An endStep runs the afterDeleteHelm hooks of a module, and then ends the deletion of the module. If another task
+// has already ended the deletion, for example a task of an earlier process, endStep does nothing, because the module
+// may be enabled again.
 type endStep struct {
 	workflow.ItemStep
 	db       *store.DB
@@ -39,7 +40,7 @@ func (s *endStep) ended(tx *store.Tx, module string) (bool, error) {
 	return record.State != store.Uninstalled, err
 }
 
-// Do runs the hook, unless the deletion has ended.
+// Do runs the hook of t. It does nothing if the deletion has already ended.
 func (s *endStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	ended := false
 	if err := s.db.View(func(tx *store.Tx) (err error) {
@@ -54,7 +55,7 @@ func (s *endStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	return s.ItemStep.Do(ctx, t)
 }
 
-// Items lists the hooks, unless the deletion has ended.
+// Items lists the hooks to run. If the deletion has already ended, it lists no hooks.
 func (s *endStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	if ended, err := s.ended(tx, t.Subject.Module); ended || err != nil {
 		return nil, nil, err
@@ -62,8 +63,8 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return s.ItemStep.Items(tx, t)
 }
 
-// End deletes the state of the module. If the module is made from an addon and is not enabled again, End releases the
-// files of the addon. Such a module exists only as long as the addon is registered.
+// End deletes the state of the module in the store. If the module is made from an addon and has not been enabled
+// again, End releases the files of the addon. After that, the module exists only while its addon is registered.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)

@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A purgeStep deletes a release that has no module.
+// A purgeStep deletes a Helm release that belongs to no module.
 type purgeStep struct {
 	bindings *bindings.Attached
 	releases Releases
@@ -20,7 +20,7 @@ func (s *purgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return s.releases.Uninstall(ctx, t)
 }
 
-// Apply deletes the records of the release.
+// Apply deletes the records that the store has of the release and of a module with its name.
 func (s *purgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	tx.Delete(store.ModuleKey(t.Subject.Module))
 	return nil, s.bindings.Forget(tx, t.Subject.Module)

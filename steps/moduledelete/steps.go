@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Steps returns the steps that delete a module of state, except the step that deletes its release. The hooks of a
-// deletion are run by the steps that hookStep returns. configs asks hooks for their configurations.
+// Steps returns the steps that delete a module of state, except the step that deletes its release. The steps that
+// hookStep returns run the hooks. configs asks hooks for their configurations.
 func Steps(
 	state *scan.State, configs *hooks.Configs, attached *bindings.Attached, hookStep func(graph.NodeID) workflow.ItemStep,
 	releases Releases, changes Changes,

@@ -14,15 +14,16 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A checkStep is the first step of a module run. It checks whether and how the module must be run.
+// A checkStep is the first step of a module run. It checks whether the module must be run, and with which step the
+// run continues.
 type checkStep struct {
 	state  *scan.State
 	hooks  *hooks.Configs
 	survey Survey
 }
 
-// Do runs new hooks of the module with --config. If the module is no longer enabled, Do ends the run instead, and
-// errors of the module do not matter.
+// Do runs new hooks of the module with --config. If the module is no longer enabled, Do returns an outcome that ends
+// the run, even if the module cannot be loaded.
 func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -59,8 +60,8 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return out, err
 }
 
-// unwanted returns the outcome of a run of a module that the flags do not enable, or that is not on disk.
-// enabled is the decision of the last discovery.
+// unwanted returns the outcome of a run of a module that is not enabled or not on disk. enabled says whether the last
+// discovery has enabled the module.
 func (s *checkStep) unwanted(name string, enabled bool) (workflow.Outcome, error) {
 	gone, err := s.state.Modules.Gone(name)
 	switch {
@@ -73,15 +74,15 @@ func (s *checkStep) unwanted(name string, enabled bool) (workflow.Outcome, error
 	}
 }
 
-// notRun returns the outcome of a run of a module that cannot be loaded. The run does not fail, because its retries
-// would delay all other modules. The module runs in the converge that follows the correction of its files.
+// notRun returns the outcome of a run of a module that cannot be loaded. The run ends without a failure, because
+// retries would delay all other modules. The module runs in the converge after its files are corrected.
 func notRun(broken error) (workflow.Outcome, error) {
 	data, err := json.Marshal(hooks.ModuleCheck{Broken: broken.Error()})
 	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
 }
 
-// runnable returns the error of invalid values that prevents the module from starting. It returns nil if the values
-// are valid, or if the module has already started.
+// runnable returns an error, unusable, if the module cannot start because its values are invalid. It returns nil if
+// the module has already run in this start.
 func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil || record.HasRunSince(l) || s.state.Modules.Usable(name) != nil {
@@ -94,8 +95,8 @@ func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (un
 	return layers.CheckFiles(sections.Of(name)), nil
 }
 
-// Apply returns the fact from which the graph continues: the module is just enabled, has already started, or was
-// partly deleted. For a module that is not enabled, Apply returns no fact, and the run ends.
+// Apply returns the fact with which the graph selects the next step: the module is just enabled, has already started,
+// or is partly deleted. If the module is not enabled or cannot be loaded, Apply returns no fact, and the run ends.
 func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	name := t.Subject.Module
 	if len(o.Data) == 0 {
@@ -132,7 +133,7 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	}
 	s.survey.RunBegan(tx, name)
 	repaired := record.Broken != ""
-	record.SetBroken("", tx.Now()) // Do has loaded the module without an error
+	record.SetBroken("", tx.Now()) // because Do has loaded the module without an error
 	if record.HasRunSince(l) && !changed {
 		if repaired {
 			err = store.Save(tx, store.ModuleKey(name), record)

@@ -66,7 +66,7 @@ func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
 	}
 }
 
-// A bench has a checkStep and the module web, which the ConfigMap enables and which has a hook.
+// A bench has a checkStep and a module "web" with one hook. The ConfigMap enables the module.
 type bench struct {
 	t        *testing.T
 	s        *scan.State
@@ -78,7 +78,8 @@ type bench struct {
 // web is the task of a run of module web.
 var web = workflow.Task{Task: store.Task{Run: 9, Subject: graph.Subject{Module: "web"}}}
 
-// newBench returns a bench in start 4. An earlier run of web has saved the hook of web.
+// newBench returns a bench in the start with the number 4. An earlier run of the module has saved
+// its hook.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	s, mounted := scantest.New(t)
@@ -96,7 +97,7 @@ func newBench(t *testing.T) *bench {
 	return x
 }
 
-// record replaces the record of web.
+// record replaces the record of the module "web".
 func (x *bench) record(m store.Module) {
 	x.t.Helper()
 	scantest.Update(x.t, x.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.ModuleKey("web"), m) })
@@ -111,7 +112,8 @@ func (x *bench) do() workflow.Outcome {
 	return o
 }
 
-// apply returns the facts, and the record of web after the transaction.
+// apply calls Apply with the outcome o. It returns the facts, and the record of the module after
+// the transaction.
 func (x *bench) apply(o workflow.Outcome) (facts []graph.Fact, m store.Module) {
 	x.t.Helper()
 	scantest.Update(x.t, x.s.DB, func(tx *store.Tx) (err error) {
@@ -222,7 +224,7 @@ func TestARunOfAModuleThatMustNotRunEndsAndSaysWhy(t *testing.T) {
 	}
 }
 
-// remove deletes the directory of web.
+// remove deletes the directory of the module "web".
 func (x *bench) remove() {
 	x.t.Helper()
 	if err := os.RemoveAll(filepath.Join(x.mounted, "010-web")); err != nil {

@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An endStep runs the afterHelm hooks, which end a module run.
+// An endStep runs the afterHelm hooks of a module, and then ends the module run.
 type endStep struct {
 	workflow.ItemStep
 	values   *desired.Values
@@ -19,7 +19,8 @@ type endStep struct {
 	changes  Changes
 }
 
-// Items lists the hooks. Its note is a fingerprint of the values of the module before the hooks, which End compares.
+// Items lists the hooks. The note is a fingerprint of the values of the module before the hooks run, with which End
+// compares the values.
 func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	if items, _, err = s.ItemStep.Items(tx, t); err != nil {
 		return nil, nil, err
@@ -28,7 +29,8 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note
 	return items, note, err
 }
 
-// End records the end of the run. It returns a fact if the afterHelm hooks have changed the values of the module.
+// End records the end of the run. It returns the fact [lifecycle.ModuleChanged] if the afterHelm hooks have changed
+// the values of the module.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	name := t.Subject.Module
 	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))

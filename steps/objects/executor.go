@@ -12,16 +12,17 @@ import (
 	"addon-operator/workflow"
 )
 
-// Changes is notified after commits that change which objects of a module's release are recorded as removed.
+// Changes is notified of changes of releases, after the commit. ReleaseChanged is called when the list of objects
+// that hooks have removed from the release of module has changed.
 type Changes interface {
 	ReleaseChanged(module string)
 }
 
-// An Executor carries out operations. Before it deletes an object of the module's release, it records that a hook
-// removes the object.
+// An Executor carries out the operations of hooks. Before it deletes an object of the release of the hook's module,
+// it records that a hook removes the object.
 type Executor struct {
-	// Wrote is called after each request of a task that may have changed an object, with the version of the object after
-	// the request. It must not block. Nil means no call.
+	// Wrote is called after each request of a task that may have changed an object, with the version of the object
+	// after the request. It must not block. Wrote may be nil.
 	Wrote func(t workflow.Task, object kube.Ref, resourceVersion string)
 
 	db      *store.DB
@@ -29,13 +30,13 @@ type Executor struct {
 	changes Changes
 }
 
-// New returns an executor that sends the requests of operations with cluster.
+// New returns an executor that uses cluster to send requests to the API server.
 func New(db *store.DB, cluster *operation.Executor, changes Changes) *Executor {
 	return &Executor{db: db, cluster: cluster, changes: changes}
 }
 
-// Do carries out one operation of a task; data is the data of an effect. A rejected operation is
-// not an error by itself: the last operation of the task returns the errors of all rejected ones.
+// Do carries out one operation of a task; data is the data of an effect. For a rejected operation, Do returns nil,
+// except for the last operation of the task, for which it returns the errors of all rejected operations.
 func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage) error {
 	r := run{executor: e, module: t.Subject.Module, resumed: t.Resumed}
 	if e.Wrote != nil {
@@ -81,16 +82,16 @@ func (e *Executor) DoNow(ctx context.Context, module string, effects []workflow.
 type run struct {
 	executor *Executor
 	module   string
-	// resumed is set if an earlier attempt may have sent some of the operations.
+	// resumed is true if an earlier attempt may have sent some of the operations.
 	resumed bool
 	note    note
 	// save saves the note, and calls more in the same transaction. more can be nil.
 	save func(n note, more func(*store.Tx) error) error
-	// wrote is called after each request that may have changed an object; nil means no call.
+	// wrote is called after each request that may have changed an object; it may be nil.
 	wrote func(object kube.Ref, resourceVersion string)
 }
 
-// do carries out one operation, unless it is already settled.
+// do carries out one operation, if the note does not say that it is already done or rejected.
 func (r *run) do(ctx context.Context, data json.RawMessage) error {
 	var s step
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -107,8 +108,8 @@ func (r *run) do(ctx context.Context, data json.RawMessage) error {
 	return r.note.err()
 }
 
-// settle carries out the operation, unless it finds that an earlier attempt has done so. It notes a rejected
-// operation in the note. If settle returns an error, the next attempt tries the operation again.
+// settle carries out the operation, if it does not find that an earlier attempt has done so. If the operation is
+// rejected, settle records this in the note. If settle returns an error, the next attempt tries the operation again.
 func (r *run) settle(ctx context.Context, s step) error {
 	attempt := operation.Attempt{
 		Since: s.At, Resumed: r.resumed, Awaited: slices.Contains(r.note.Unserved, s.kind()),
@@ -129,7 +130,7 @@ func (r *run) settle(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	case s.Last || s.Operation.Type.Repeatable() || s.Operation.Type.Deletes():
-		return nil // a repetition does no harm, because the mark identifies the deleted object by its UID
+		return nil // may be repeated; for a deletion, the mark has the UID of the object
 	}
 	return r.saveNote(settled, nil)
 }
@@ -155,7 +156,7 @@ func (r *run) saveNote(n note, more func(*store.Tx) error) error {
 	return r.save(n, more)
 }
 
-// noteRemoved notes that a hook of module is about to delete o, if o is an object of its release.
+// noteRemoved records in the module's release that a hook is about to delete o, if the release contains o.
 func (e *Executor) noteRemoved(tx *store.Tx, module string, o store.Object) error {
 	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
 	if err != nil || !ok {
@@ -174,7 +175,8 @@ func (e *Executor) noteRemoved(tx *store.Tx, module string, o store.Object) erro
 	return store.Save(tx, store.ReleaseKey(module), r)
 }
 
-// revertRemoved reverts [Executor.noteRemoved], because the API server rejected the deletion.
+// revertRemoved removes the record that [Executor.noteRemoved] has made of o. It is called if the API server has
+// rejected the deletion.
 func (e *Executor) revertRemoved(tx *store.Tx, module string, o store.Object) error {
 	r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
 	if err != nil || !ok || !r.Lacks(o) {

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// A fixture has an executor, and a task of a hook of module web. The task has a journal.
+// A fixture has an executor, and a task with a journal for a hook of the module "web".
 type fixture struct {
 	t         *testing.T
 	db        *store.DB
@@ -84,7 +84,7 @@ func (f *fixture) saveRelease(r store.Release) {
 	f.update(func(tx *store.Tx) error { return store.Save(tx, store.ReleaseKey("web"), r) })
 }
 
-// removed returns the names of the objects of the release that hooks have removed.
+// removed returns the names of the objects that are recorded as removed from the release by hooks.
 func (f *fixture) removed() (names []string) {
 	f.t.Helper()
 	if err := f.db.View(func(tx *store.Tx) error {
@@ -196,7 +196,7 @@ func TestOperationsOfAReviewAreNotNoted(t *testing.T) {
 	}
 }
 
-// There is no cluster, so a request would fail the test.
+// The fixture has no cluster, so the test would fail if the executor sent a request.
 func TestASettledOperationIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

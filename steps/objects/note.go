@@ -11,10 +11,11 @@ import (
 	"addon-operator/workflow"
 )
 
-// A note records which operations of a task are done or rejected. It is written only for operations whose completion
-// cannot be read from the cluster.
+// A note records which operations of a task are done or rejected. It is written only if the cluster does not show
+// that an operation is done.
 type note struct {
-	// Settled is the number of operations that are done or rejected. No later attempt sends them again.
+	// Settled is the number of operations that are done or rejected. No later attempt carries out these operations
+	// again.
 	Settled int `json:"settled"`
 	// Refused has the errors of the first rejected operations. More is the number of rejected operations without an
 	// error in Refused.
@@ -22,7 +23,8 @@ type note struct {
 	More    int      `json:"more,omitempty"`
 	// Unserved are the kinds that the API server did not serve in time.
 	Unserved []string `json:"unserved,omitempty"`
-	// Mark is the mark of the first operation that is not settled. It is saved before the operation is sent.
+	// Mark is the mark of the first operation that is not done or rejected. It is saved before the request of the
+	// operation is sent.
 	Mark *operation.Mark `json:"mark,omitempty"`
 }
 

@@ -19,8 +19,8 @@ type Operations []operation.Operation
 // Parse reads the operations that a hook has written.
 func Parse(text []byte) (Operations, error) { return operation.Parse(text) }
 
-// Effects returns one effect for each operation. at is a time before the run of the hook. last is true if the outcome
-// has no other effects after these.
+// Effects returns one effect for each operation. at must be a time before the run of the hook. last says whether
+// these are the last effects of the outcome.
 func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error) {
 	var effects []workflow.Effect
 	for i, o := range ops {
@@ -33,14 +33,14 @@ func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error
 	return effects, nil
 }
 
-// A step is one operation of a run of a hook, as the data of an effect.
+// A step is one operation of a run of a hook. It is stored as the data of an effect.
 type step struct {
-	// Number counts the operations of the run from 1 to Total.
+	// Number is the number of the operation in the run, from 1 to Total.
 	Number int `json:"nth"`
 	Total  int `json:"of"`
-	// Last is set if no other effect follows.
+	// Last is true if this is the last effect of the outcome.
 	Last bool `json:"last,omitempty"`
-	// At is a time before the run.
+	// At is a time before the run of the hook.
 	At        time.Time           `json:"at"`
 	Operation operation.Operation `json:"operation"`
 }
@@ -50,7 +50,7 @@ func (s step) String() string {
 	return fmt.Sprintf("operation %d of %d (%s)", s.Number, s.Total, s.Operation)
 }
 
-// kind returns the kind of the operation's object.
+// kind returns the apiVersion and the kind of the operation's object as one text, to compare kinds.
 func (s step) kind() string {
 	return s.Operation.APIVersion + " " + strings.ToLower(s.Operation.Kind)
 }

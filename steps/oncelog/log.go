@@ -1,5 +1,5 @@
-// Package oncelog writes each message about a lasting state to the log only once in an epoch, although each converge
-// reports the state again.
+// Package oncelog logs each message only once in an epoch. It is for messages about a lasting state that each
+// converge reports again.
 package oncelog
 
 import (
@@ -16,10 +16,10 @@ type Logger struct {
 	zerolog.Logger
 
 	mu     sync.Mutex
-	logged map[string]bool // by message; guarded by mu
+	logged map[string]bool // the messages that were logged; guarded by mu
 }
 
-// Once logs message, unless it has already logged the same message in this epoch.
+// Once logs message. If the same message has already been logged with Once in this epoch, it does nothing.
 func (l *Logger) Once(level zerolog.Level, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,2 +1,2 @@
-// Package releases checks, upgrades and deletes the Helm releases of modules, and records the result.
+// Package releases checks, upgrades and deletes the Helm releases of modules, and records the results in the store.
 package releases

@@ -18,22 +18,22 @@ import (
 
 // Changes is notified of changes of releases, after the commit.
 type Changes interface {
-	// ReleaseChanged is called after a commit that changed the record of module's release.
+	// ReleaseChanged is called after a commit that changed the record of the module's release.
 	ReleaseChanged(module string)
 }
 
-// An Observer is notified of operations with Helm, to log and count them. Steps behave the same with any Observer.
+// An Observer is notified of operations with Helm, to log and count them. An Observer does not influence the steps.
 type Observer interface {
 	charts.Observer
 	report.Observer
 }
 
-// Options are the clients of releases.
+// Options are the clients for the releases of modules.
 type Options struct {
 	Helm *helm.Client
 }
 
-// Releases are the Helm releases of modules. The record of a release has the result of its last check
+// Releases are the Helm releases of modules. In the store, the record of a release has the result of its last check
 // or upgrade.
 type Releases struct {
 	Charts *charts.Charts
@@ -54,8 +54,8 @@ func New(o Options, state *scan.State, observer Observer, changes Changes) *Rele
 	}
 }
 
-// read returns the release that module must have, or nil if the module has no chart, and its
-// current record.
+// read returns the release that module must have, and the current record of the release. If the module has no chart,
+// release is nil.
 func (rs *Releases) read(module string) (release *helm.Release, known knownRelease, err error) {
 	if release, err = rs.Charts.Release(module); err != nil || release == nil {
 		return nil, known, err
@@ -68,8 +68,8 @@ func (rs *Releases) read(module string) (release *helm.Release, known knownRelea
 	return release, known, err
 }
 
-// saveRelease writes the record of module's release from the outcome o, if o has one. Objects that hooks have removed
-// after the step read the record stay recorded as removed.
+// saveRelease saves the record of the module's release that the outcome o contains, if o has data. If a hook has
+// removed an object after the step read the old record, the object stays recorded as removed.
 func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome) error {
 	if len(o.Data) == 0 {
 		return nil
@@ -95,26 +95,26 @@ func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome)
 	return store.Save(tx, store.ReleaseKey(module), next.Release)
 }
 
-// changed reports a change of module's release, after the commit of tx.
+// changed reports, after the commit of tx, that the record of the module's release has changed.
 func (rs *Releases) changed(tx *store.Tx, module string) {
 	tx.OnCommit(func() { rs.changes.ReleaseChanged(module) })
 }
 
-// Status returns the status of module's release in the cluster, and whether there is a release.
+// Status returns the status of the module's release in the cluster, and whether the module has a release.
 func (rs *Releases) Status(ctx context.Context, module string) (status string, released bool, err error) {
 	state, err := rs.helm.Find(ctx, module)
 	return string(state.Status), state.Status != helm.Absent, err
 }
 
-// Uninstall deletes the release of t's module. If the release does not exist, that is not an error. The outcome names
-// the objects that were kept because they belong to another release.
+// Uninstall deletes the release of the module of task t. If the release does not exist, Uninstall does nothing. The
+// outcome names the objects that were kept because they belong to another release.
 func (rs *Releases) Uninstall(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	kept, err := rs.helm.Uninstall(rs.watchHelmHooks(ctx, t), t.Subject.Module)
 	return workflow.Outcome{Detail: rs.reportKept(t.Subject.Module, kept)}, err
 }
 
-// reportKept logs the objects that were kept when module's release was deleted. It returns a text about them for the
-// history.
+// reportKept logs the objects in kept, which were not deleted because they belong to another release. It returns a
+// text about them for the history.
 func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
 	for _, k := range kept {
 		rs.log.Info().Str("module", module).Str("object", k.Object.String()).Str("owner", k.Owner).
@@ -130,8 +130,8 @@ func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
 	}
 }
 
-// watchHelmHooks returns a context for an action on the release of t's module. A long wait of the
-// action for the Job or Pod of a Helm hook is reported as a slow run.
+// watchHelmHooks returns a context for a Helm action on the release of the module of task t. If the action waits long
+// for the Job or Pod of a Helm hook, the wait is reported to the observer.
 func (rs *Releases) watchHelmHooks(ctx context.Context, t workflow.Task) context.Context {
 	return helm.WithAwaits(ctx, func(object helm.Object) (ended func()) {
 		return report.Slow(rs.observer, report.SlowRun{

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// changed is a Changes that records the modules it is called for.
+// changed is a Changes that records the names of the modules whose releases have changed.
 type changed []string
 
 func (c *changed) ReleaseChanged(module string) { *c = append(*c, module) }
@@ -36,13 +36,13 @@ func recorded(t *testing.T, db *store.DB, module string) (r store.Release, ok bo
 	return r, ok
 }
 
-// object is a ConfigMap of a release.
+// object returns a ConfigMap that is an object of a release.
 func object(name string) store.Object {
 	return store.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}
 }
 
-// outcome returns the outcome of a check that read the record of the release at the time at and found this revision.
-// removed are the objects that the check found to be missing.
+// outcome returns the outcome of a check that has read the record of the release at the time at, and has found this
+// revision. removed are the removed objects in the record that are still missing.
 func outcome(t *testing.T, at time.Time, revision int, removed ...store.Removed) workflow.Outcome {
 	t.Helper()
 	manifest := helm.Manifest{Checksum: "sum", Objects: []helm.Object{helm.Object(object("a")), helm.Object(object("b"))}}

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A checkStep checks whether a module's release matches its chart and values.
+// A checkStep checks whether the release of a module matches the chart and the values of the module.
 type checkStep struct{ releases *Releases }
 
 // Do renders the chart, and compares the manifest with the release and with the objects in the cluster.
@@ -57,8 +57,8 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return releaseOutcome(*release, manifest, state.Revision, known, "up to date")
 }
 
-// whyOutdated returns one line with the reason why a release in state must be upgraded to manifest.
-// The line has the paths of fields, but not their values.
+// whyOutdated returns one line that says why a release with this state must be upgraded to manifest. The line has the
+// paths of changed fields, but not their values.
 func (s *checkStep) whyOutdated(release string, state helm.State, manifest helm.Manifest) string {
 	if state.Status == helm.Absent {
 		return "not installed"
@@ -68,7 +68,7 @@ func (s *checkStep) whyOutdated(release string, state helm.State, manifest helm.
 	}
 	changes, err := s.releases.helm.Changes(release, state.Revision, manifest)
 	switch {
-	case err != nil: // the upgrade reads the revision as well, and reports the error
+	case err != nil: // the upgrade also reads the revision, and reports the error
 		return "manifest changed"
 	case len(changes) == 0:
 		return "manifest changed: only its form, or objects of another API version"
@@ -77,8 +77,8 @@ func (s *checkStep) whyOutdated(release string, state helm.State, manifest helm.
 	}
 }
 
-// readings are the state of a release, its current manifest, and the missing objects of the last
-// check.
+// readings are the data that a check reads: the state of the release, its current manifest, and which objects are
+// missing.
 type readings struct {
 	state    helm.State
 	stateErr error
@@ -86,13 +86,13 @@ type readings struct {
 	manifest    helm.Manifest
 	manifestErr error
 
-	objects    []helm.Object // objects of the release at the last check
-	missing    []helm.Object // objects of the release that the cluster does not have
+	objects    []helm.Object // objects that the release had at the last check or upgrade
+	missing    []helm.Object // those of objects that do not exist in the cluster
 	missingErr error
 }
 
-// read reads all data of a check in parallel. It does not wait for the manifest to learn which objects to look for:
-// it looks for the objects of the last check, because the set of objects rarely changes.
+// read reads all data of a check in parallel. To find missing objects, it does not wait for the manifest. It looks
+// for the objects of the last check or upgrade, because the set of objects rarely changes.
 func (s *checkStep) read(ctx context.Context, release helm.Release, known knownRelease) (r readings) {
 	for _, o := range known.Objects {
 		r.objects = append(r.objects, helm.Object(o))
@@ -101,7 +101,7 @@ func (s *checkStep) read(ctx context.Context, release helm.Release, known knownR
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // in this goroutine, where a panic of Helm ends only the attempt
+	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // here, where a panic of Helm ends only the attempt
 	return r
 }
 
@@ -110,11 +110,11 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
-// upgradeStep installs or upgrades a module's release.
+// upgradeStep installs or upgrades the release of a module.
 type upgradeStep struct{ releases *Releases }
 
-// Do renders the chart and installs or upgrades the release. After an interruption, it continues from the state of
-// the release in the cluster.
+// Do renders the chart and installs or upgrades the release. If the previous attempt was interrupted, Do first checks
+// whether this attempt has already completed the upgrade.
 func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {
@@ -126,7 +126,7 @@ func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome
 		return workflow.Outcome{}, err
 	}
 	if t.Previous == workflow.Interrupted {
-		// The interrupted attempt may have completed the upgrade.
+		// The interrupted attempt may have completed the upgrade before the operator ended.
 		if state, err := s.releases.helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
 			if missing, err := s.releases.helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
 				return releaseOutcome(*release, manifest, state.Revision, known, fmt.Sprintf("revision %d, found done", state.Revision))
@@ -149,8 +149,9 @@ func (s *upgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
-// releaseOutcome returns an outcome with the record of a release that matches its chart. The record keeps the removed
-// objects of known. If the release is in maintenance, the record has no objects, so none can be missing.
+// releaseOutcome returns an outcome with a new record of a release that matches its manifest. The objects that are
+// recorded as removed in known stay recorded. If the release is in maintenance, the record lists no objects, so no
+// object can be missing.
 func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known knownRelease, detail string) (workflow.Outcome, error) {
 	r := knownRelease{Release: store.Release{Checksum: m.Checksum, Revision: revision, Removed: known.Removed}, At: known.At}
 	if !release.Maintained {
@@ -162,10 +163,10 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 	return workflow.Outcome{Data: data, Detail: detail}, err
 }
 
-// deleteStep deletes a module's release.
+// deleteStep deletes the release of a module.
 type deleteStep struct{ releases *Releases }
 
-// Do uninstalls the release. If the release does not exist, that is not an error.
+// Do uninstalls the release. If the release does not exist, Do does nothing.
 func (s *deleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.releases.Uninstall(ctx, t)
 }

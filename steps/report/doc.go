@@ -1,3 +1,3 @@
-// Package report reports the runs of hooks and the waits for Helm hooks to an observer, such as the metrics. It logs
-// the lines that hooks print. It also reports a run that takes much longer than all earlier runs of the hook.
+// Package report reports the runs of hooks to an observer, such as the metrics. It also reports runs that take much
+// longer than all earlier runs of the hook, and long waits for Helm hooks. It logs the lines that hooks print.
 package report

@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An Observer is notified of runs of hooks, to log and count them. Steps behave the same with any Observer.
+// An Observer is notified of runs of hooks, to log and count them. An Observer does not influence the steps.
 type Observer interface {
 	// HookRan reports a run of a hook.
 	HookRan(Run)
@@ -22,7 +22,7 @@ type Run struct {
 	Task  workflow.Task
 	Node  graph.NodeID
 	Usage hook.Usage
-	// Binding is the type of the binding that the hook ran for, such as kubernetes.
+	// Binding is the type of the binding for which the hook ran, such as kubernetes.
 	Binding string
 	// Err is nil if the hook succeeded.
 	Err error
@@ -32,13 +32,13 @@ type Run struct {
 type SlowRun struct {
 	Task workflow.Task
 	Node graph.NodeID
-	// Awaits is the Job or Pod that Helm waits for; empty for the run of a module's hook.
+	// Awaits is the Job or Pod that Helm waits for; it is empty for the run of a hook.
 	Awaits string
-	// Since is the time at which the attempt or the wait began.
+	// Since is the time at which the attempt of the run, or the wait, began.
 	Since time.Time
 	// After is the duration after which the run or the wait is reported.
 	After time.Duration
-	// Longest is the duration of the longest earlier run; zero if none has succeeded.
+	// Longest is the duration of the longest earlier run; zero if no earlier run has succeeded.
 	Longest time.Duration
 }
 

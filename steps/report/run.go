@@ -15,14 +15,15 @@ type Runs struct {
 	Observer Observer
 }
 
-// Ran reports a run of t's hook.
+// Ran reports a run of the hook of t. err is nil if the run succeeded.
 func (r *Runs) Ran(t workflow.Task, binding string, u hook.Usage, err error) {
 	r.Observer.HookRan(Run{Task: t, Node: graph.NodeID(t.Node), Binding: binding, Usage: u, Err: err})
 }
 
-// Output returns a function for the lines that t's hook prints. event is the binding type of the run. The function
-// logs each line, with fields for the task, and adds it to the output of the attempt. A line of an enabled script
-// begins with the name of its module, because one attempt runs several scripts.
+// Output returns a function that must be called for each line that the hook of t prints. event is the binding type of
+// the run. The function logs the line, with fields that describe the task, and adds the line to the output of the
+// attempt. In this output, a line of an enabled script begins with the name of its module, because one attempt runs
+// several scripts.
 func (r *Runs) Output(t workflow.Task, event string) func(hook.Stream, string) {
 	binding := t.Subject.Binding
 	if binding == "" {
@@ -41,7 +42,7 @@ func (r *Runs) Output(t workflow.Task, event string) func(hook.Stream, string) {
 	}
 }
 
-// Lines returns a function that logs the lines of a hook.
+// Lines returns a function that must be called for each line that a hook prints. The function writes the line to log.
 func Lines(log zerolog.Logger) func(hook.Stream, string) {
 	return func(stream hook.Stream, line string) {
 		r, structured := hook.ParseRecord(line)
@@ -54,7 +55,7 @@ func Lines(log zerolog.Logger) func(hook.Stream, string) {
 			level = zerolog.InfoLevel
 		}
 		e := log.WithLevel(level).Str("output", string(stream)).Fields(r.Fields)
-		if r.Time != "" { // the time of the log line is the time of the operator
+		if r.Time != "" { // in a field, because the time of the log line is that of the operator
 			e = e.Str("hook_time", r.Time)
 		}
 		e.Msg(r.Message)

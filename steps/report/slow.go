@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A run is reported as slow after slowFactor times the duration of the longest earlier run, but never before
-// SlowLeast. It is reported after slowMost at the latest; if the longest earlier run took more than half of slowMost,
-// it is reported after twice that duration.
+// A run is reported as slow after slowFactor times the duration of the longest earlier run, but not before SlowLeast,
+// and not later than slowMost. As an exception, if the longest earlier run lasted longer than half of slowMost, a run
+// is reported after at least twice the duration of this run.
 const (
 	slowFactor = 5
 	SlowLeast  = time.Minute
@@ -18,7 +18,7 @@ const (
 )
 
 // slowAfter returns the duration after which a run of a hook is reported as slow. longest is the duration of the
-// longest earlier run of the hook; zero if there is none.
+// longest earlier run of the hook; zero if the hook has not run before.
 func slowAfter(longest time.Duration) time.Duration {
 	if longest <= 0 {
 		return slowMost
@@ -26,8 +26,8 @@ func slowAfter(longest time.Duration) time.Duration {
 	return min(max(slowFactor*longest, SlowLeast), max(slowMost, 2*longest))
 }
 
-// WatchSlow reports the run of t's hook as slow if it takes too long. longest is the duration of the longest earlier
-// run. The caller calls the returned function at the end of the run.
+// WatchSlow reports the run of the hook of t as slow when it takes much longer than longest, which is the duration of
+// the longest earlier run. The caller must call the returned function at the end of the run.
 func (r *Runs) WatchSlow(t workflow.Task, longest time.Duration) (ends func()) {
 	if t.Claim == nil {
 		return func() {}
@@ -35,8 +35,8 @@ func (r *Runs) WatchSlow(t workflow.Task, longest time.Duration) (ends func()) {
 	return Slow(r.Observer, SlowRun{Task: t, Node: graph.NodeID(t.Node), Since: t.Claim.Since, After: slowAfter(longest), Longest: longest})
 }
 
-// Slow reports run to the observer when run.After has passed. The caller calls the returned function at the end of
-// the run; if that is earlier, Slow reports nothing.
+// Slow reports run to the observer when run.After has passed. The caller must call the returned function at the end
+// of the run. If the run ends before run.After has passed, Slow reports nothing.
 func Slow(to Observer, run SlowRun) (ends func()) {
 	reported := make(chan func(), 1)
 	timer := time.AfterFunc(run.After, func() { reported <- to.HookSlow(run) })
@@ -50,8 +50,8 @@ func Slow(to Observer, run SlowRun) (ends func()) {
 	}
 }
 
-// NoteDuration saves the duration of the run of t's hook, if it is the first run or much longer than all earlier
-// runs.
+// NoteDuration saves the duration of a run of the hook of t, if this is the first run, or if it lasted much longer
+// than all earlier runs.
 func NoteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if took <= 0 {
 		return nil
@@ -61,7 +61,8 @@ func NoteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if err != nil || !ok {
 		return err
 	}
-	// Below SlowLeast/slowFactor, the duration does not change the time after which a run is reported.
+	// A duration below SlowLeast/slowFactor is not saved, because it does not change the time after which a run is
+	// reported as slow.
 	if h.Longest > 0 && (took < SlowLeast/slowFactor || took < h.Longest+h.Longest/4) {
 		return nil
 	}

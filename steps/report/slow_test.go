@@ -79,7 +79,7 @@ func TestWaitForAHelmHookIsReportedAfterAMinuteUntilItEnds(t *testing.T) {
 	})
 }
 
-// slowHooks observes slow runs of hooks.
+// slowHooks is an Observer that calls report for slow runs.
 type slowHooks struct {
 	report func(SlowRun) func()
 }

@@ -33,9 +33,10 @@ type Webhooks struct {
 }
 
 // Answer runs the hook of a review request. The run is not a task: the hook runs at once, in parallel with the queues
-// and with other runs of the hook. The output of the hook is parsed and validated as in a task. Answer carries out
-// the object operations of the hook, and saves its values and metrics in one transaction, before it returns. In a dry
-// run, it ignores operations and values. A hook that writes the ConfigMap in a review fails.
+// and with other runs of the hook. The output of the hook is parsed and validated as in a task. Before it returns,
+// Answer carries out the operations on objects that the hook has written, and saves its values and metrics in one
+// transaction. In a dry run, it ignores operations and values. If the hook writes to the ConfigMap, Answer returns an
+// error.
 func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
 	subject := graph.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
 	r := review{Webhooks: w, ReviewRequest: q, subject: subject}
@@ -59,7 +60,7 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	return a, err
 }
 
-// bindingType returns the binding type for a type of binding context.
+// bindingType returns the binding type, such as kubernetesValidating, for a type of binding context.
 func bindingType(t hook.Type) string {
 	if t == hook.TypeConversion {
 		return "kubernetesCustomResourceConversion"
@@ -67,7 +68,7 @@ func bindingType(t hook.Type) string {
 	return "kubernetes" + string(t)
 }
 
-// A review is one review request in progress.
+// A review is one review request that is being answered.
 type review struct {
 	*Webhooks
 	webhook.ReviewRequest
@@ -89,8 +90,8 @@ func (r *review) read() (in hookio.Input, err error) {
 	return in, err
 }
 
-// withdrawn wraps err in ErrWithdrawn if the hook or the binding no longer exists: the record of the binding will be
-// deleted soon.
+// withdrawn returns err. If err says that the hook or the binding no longer exists, the result also wraps
+// [webhook.ErrWithdrawn].
 func withdrawn(err error) error {
 	if errors.Is(err, hook.ErrGone) {
 		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)
@@ -98,7 +99,7 @@ func withdrawn(err error) error {
 	return err
 }
 
-// attached returns an error unless the binding is attached.
+// attached returns an error if the binding of the request is not attached.
 func (r *review) attached(tx *store.Tx) error {
 	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(r.Module, r.Hook, r.Binding))
 	if err == nil && (!ok || b.Detached) {
@@ -107,7 +108,8 @@ func (r *review) attached(tx *store.Tx) error {
 	return err
 }
 
-// run returns the input of the hook. If the binding includes snapshots, run waits until they are complete.
+// run returns the complete input for the run of the hook. If the binding includes snapshots, run waits until they are
+// complete.
 func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err error) {
 	look := r.Bindings.Reader(r.Module, r.Hook, in.Hook.Config)
 	e := hook.Element{Type: r.Type, Review: r.Review, FromVersion: r.FromVersion, ToVersion: r.ToVersion}
@@ -131,7 +133,7 @@ func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err er
 	return run, r.Exchange.Fill(&run, in, false)
 }
 
-// processOutput parses the whole output of the hook. If the whole output is valid, processOutput applies it.
+// processOutput parses the whole output of the hook. It applies the output only if all of it is valid.
 func (r *review) processOutput(ctx context.Context, in hookio.Input, result hook.Result, a *webhook.Answer) error {
 	o, err := hookio.NewOutput(r.Module).Outcome(in, result)
 	if err != nil {
@@ -143,7 +145,7 @@ func (r *review) processOutput(ctx context.Context, in hookio.Input, result hook
 	return r.apply(ctx, o)
 }
 
-// parse reads the hook's response.
+// parse sets the response in a from the response file of the hook.
 func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	file := "$ADMISSION_RESPONSE_PATH"
 	if r.Type == hook.TypeConversion {
@@ -162,7 +164,7 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	}
 }
 
-// apply carries out the hook's object operations, and saves its values and metrics.
+// apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	out, err := hookio.Decode(r.Module, o.Data)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestThePermissionOfAPersonIsThatOfTheStoreAndIsUsedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		record *store.AppliedConfig
 		later  bool // a person gives another permission during the discovery
-		want   bool // the permission says that the ConfigMap exists
+		want   bool // the expected value of Permission.Configured
 	}{
 		"before the ConfigMap is read": {nil, false, false},
 		"without a ConfigMap":          {&store.AppliedConfig{Config: []byte("{}"), At: given}, false, false},
@@ -98,7 +98,7 @@ func TestABlockedDeletionSaysHowToKeepTheReleasesAndHowToDeleteThem(t *testing.T
 	if got := strings.Join(observed.releases, " "); got != "c b idle" {
 		t.Errorf("reported releases: %s", got)
 	}
-	for most, want := range map[int]int{1: 0, 2: 2} { // the maximum in --allow-purge, and in the options
+	for most, want := range map[int]int{1: 0, 2: 2} { // the maximum, set by the options or a person
 		for _, o := range []struct {
 			options    Options
 			permission Permission

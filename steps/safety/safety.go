@@ -16,13 +16,13 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of blocked deletions, to log and count them. Steps behave the same with any Observer.
+// An Observer is notified of blocked deletions, to log and count them. An Observer does not influence the steps.
 type Observer interface {
 	// DeletionBlocked reports releases that were not deleted because of a safety check.
 	DeletionBlocked(releases []string, why string)
 }
 
-// A ConfigMap is the operator's ConfigMap.
+// A ConfigMap tells the name of the operator's ConfigMap.
 type ConfigMap interface {
 	// Name returns the kind and the name of the object.
 	Name() string
@@ -35,7 +35,8 @@ type Options struct {
 	Namespace string
 	// IgnoreRelease is the name of the operator's own release, which is never purged.
 	IgnoreRelease string
-	// Pod is the operator's own pod, if it runs in one. The release of the pod is never purged either.
+	// Pod is the name of the operator's own pod; empty if the operator does not run in a pod. The release that
+	// contains the pod is also never purged.
 	Pod string
 	// AllowPurge is the maximum number of releases that one discovery may purge even if they are more than half of
 	// all releases.
@@ -55,15 +56,15 @@ func New(o Options, log *oncelog.Logger, config ConfigMap, observer Observer) *C
 	return &Checks{options: o, log: log, config: config, observer: observer}
 }
 
-// Permission has the data from the store that decides which deletions are permitted.
+// Permission has the data of the store that decides which deletions are permitted.
 type Permission struct {
-	// Allowed is the permission of a person.
+	// Allowed is the permission that a person has given; its zero value permits nothing.
 	Allowed store.AllowedPurge
-	// Configured is set if the content in force was read from an existing ConfigMap.
+	// Configured is true if the content of the ConfigMap in force was read from an existing ConfigMap.
 	Configured bool
 }
 
-// Load reads the permission for a discovery from the store.
+// Load reads the Permission for a discovery from the store.
 func Load(tx *store.Tx) (p Permission, err error) {
 	_, record, err := sections.LoadApplied(tx)
 	if err != nil {
@@ -76,18 +77,18 @@ func Load(tx *store.Tx) (p Permission, err error) {
 
 // A Discovery has the releases that one discovery finds, and the deletions that were blocked.
 type Discovery struct {
-	// Unknown are the releases that have no module directory and are not the operator's own.
+	// Unknown are the names of releases that have no module directory and are not the operator's own release.
 	Unknown []string
 	// Blocked are the problems of the blocked deletions.
 	Blocked []store.Problem
 
 	checks     *Checks
 	permission Permission
-	released   map[string]bool // by name of the release
+	released   map[string]bool // names of the existing releases
 	releases   int
 }
 
-// Begin lists the releases in the cluster, and finds those that do not belong to a module of set.
+// Begin lists the releases in the cluster, and finds the releases that do not belong to a module of set.
 func (c *Checks) Begin(ctx context.Context, set module.Set, p Permission) (*Discovery, error) {
 	releases, err := c.options.Helm.List(ctx)
 	if err != nil {
@@ -97,7 +98,7 @@ func (c *Checks) Begin(ctx context.Context, set module.Set, p Permission) (*Disc
 	return d, d.findUnknown(ctx, set, releases)
 }
 
-// Discovery returns a discovery that has found these releases; none of them is unknown yet.
+// Discovery returns a discovery that has found these releases. Its field Unknown is still empty.
 func (c *Checks) Discovery(releases []helm.Summary, p Permission) *Discovery {
 	d := &Discovery{checks: c, permission: p, released: map[string]bool{}, releases: len(releases)}
 	for _, r := range releases {
@@ -109,8 +110,8 @@ func (c *Checks) Discovery(releases []helm.Summary, p Permission) *Discovery {
 // Released reports whether the module has a release in the cluster.
 func (d *Discovery) Released(module string) bool { return d.released[module] }
 
-// findUnknown sets d.Unknown to the releases that have no module in set and are not the operator's own. It blocks the
-// deletion of releases that were made from addons.
+// findUnknown sets d.Unknown to the releases that have no module in set and are not the operator's own release. It
+// blocks the deletion of releases whose modules were made from addons.
 func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []helm.Summary) error {
 	c := d.checks
 	var names, addons []string
@@ -139,7 +140,7 @@ func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []
 	case err == nil:
 		d.Unknown = slices.DeleteFunc(names, func(name string) bool { return name == own })
 	case c.options.IgnoreRelease != "" && kube.IsRefused(err):
-		d.Unknown = names // the operator's own release is configured
+		d.Unknown = names // the options name the operator's own release
 	case kube.IsRefused(err):
 		d.block(store.Problem{
 			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
@@ -153,22 +154,23 @@ func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []
 
 // A deletion describes the modules or releases that a discovery would delete.
 type deletion struct {
-	names []string // modules, or releases without a module
-	going int      // number of names that have a release
+	names []string // names of modules, or of releases without a module
+	going int      // number of releases that would be deleted
 	what  string   // what happens to the releases, such as "purged"
-	keep  string   // what to do to keep them
+	keep  string   // what a person must do to keep the releases
 }
 
-// Purge returns the releases that may be purged: all of releases, or none if the safety check blocks their deletion.
+// Purge returns the releases that may be purged: the argument releases, or nil if the safety check blocks their
+// deletion.
 func (d *Discovery) Purge(releases []string) []string {
 	return d.check(deletion{
 		releases, len(releases), "purged", "restore or mount the module directories of the releases, then run addon-operator reload",
 	})
 }
 
-// Delete returns the disabled modules that may be deleted: all of modules, or none if the safety check blocks their
-// deletion. It checks them only if there is no ConfigMap, because then all modules that the ConfigMap enabled would
-// be deleted. going is the number of modules with a release.
+// Delete returns the disabled modules that may be deleted: the argument modules, or nil if the safety check blocks
+// their deletion. It makes the check only if the ConfigMap does not exist, because in this case all modules that the
+// ConfigMap enabled would be deleted. going is the number of modules with a release.
 func (d *Discovery) Delete(modules []string, going int) []string {
 	if d.permission.Configured {
 		return modules
@@ -176,8 +178,8 @@ func (d *Discovery) Delete(modules []string, going int) []string {
 	return d.check(deletion{modules, going, "deleted because there is no " + d.checks.config.Name(), "create the ConfigMap"})
 }
 
-// check returns the names of n. If more than half of all releases would be deleted, and nobody has allowed that, it
-// blocks the deletion and returns none.
+// check returns the names of n. If more than half of all releases would be deleted, and neither the options nor a
+// person allow this, it blocks the deletion and returns nil.
 func (d *Discovery) check(n deletion) []string {
 	if allowed(n.going, d.releases, max(d.checks.options.AllowPurge, d.permission.Allowed.Releases)) {
 		return n.names
@@ -190,8 +192,8 @@ func (d *Discovery) check(n deletion) []string {
 	return nil
 }
 
-// allowed reports whether going releases may be deleted at once. They must be at most half of all releases, or at
-// most most.
+// allowed reports whether going releases may be deleted in one discovery. The number going must be at most half of
+// all releases, or not larger than most.
 func allowed(going, releases, most int) bool {
 	return going == 0 || 2*going <= releases || going <= most
 }
@@ -199,7 +201,7 @@ func allowed(going, releases, most int) bool {
 // mostNamed is the maximum number of releases that a problem names.
 const mostNamed = 20
 
-// block adds p to the problems, with names added to its text. It logs and reports that the releases in names are not
+// block adds p to d.Blocked, with names added to its text. It logs and reports that the releases in names are not
 // deleted.
 func (d *Discovery) block(p store.Problem, names []string) {
 	shown := names[:min(len(names), mostNamed)]
@@ -215,8 +217,8 @@ func (d *Discovery) block(p store.Problem, names []string) {
 	d.checks.observer.DeletionBlocked(names, why)
 }
 
-// SaveBlocked replaces the saved problems of the safety check by those of a discovery. It deletes the permission that
-// a person gave at the time allowed, because a permission is valid for one discovery.
+// SaveBlocked replaces the saved problems of the safety check by the problems that a discovery has found. It deletes
+// the permission that a person gave at the time allowed, because a permission is valid only for one discovery.
 func SaveBlocked(tx *store.Tx, blocked []store.Problem, allowed time.Time) error {
 	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, blocked); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// Options are the sources of the desired state.
+// Options are the sources of the desired state of modules.
 type Options struct {
 	DB  *store.DB
 	Log zerolog.Logger
@@ -21,9 +21,9 @@ type Options struct {
 	ConfigMap *kube.ConfigMap
 
 	ModulesDirs     []string
-	AddonModulesDir string // directory of modules made from addons; "" if there are none
+	AddonModulesDir string // directory of modules made from addons; "" if addons cannot be used as modules
 	// If AllAddonsAsModules is true, the addons of every ClusterAddonsConfiguration can be used as modules; otherwise
-	// only those of configurations with the annotation for modules.
+	// only the addons of configurations with the annotation for modules can.
 	AllAddonsAsModules bool
 	GlobalHooksDir     string
 	UnnumberedOrder    int
@@ -31,11 +31,11 @@ type Options struct {
 	StrictValues bool
 }
 
-// Changes is notified of changes of the ConfigMap's content in force, after the commit.
+// Changes is notified of changes of the content of the ConfigMap that is in force, after the commit.
 type Changes = desired.ConfigChanges
 
 // A State is the desired state of all modules: their files, their values, and the ConfigMap. It includes the modules
-// that the registry of addons provides.
+// that are made from addons in the registry.
 type State struct {
 	DB  *store.DB
 	Log *oncelog.Logger
@@ -47,8 +47,8 @@ type State struct {
 	ConfigMap *desired.ConfigMap
 }
 
-// New returns the state before the first scan, without modules. It reports changes of the ConfigMap's content in
-// force to changes, which can be nil.
+// New returns the state before the first scan, without modules. It reports changes of the content of the ConfigMap
+// that is in force to changes, which can be nil.
 func New(o Options, changes Changes) *State {
 	if changes == nil {
 		changes = silent{}
@@ -64,8 +64,8 @@ func New(o Options, changes Changes) *State {
 	return s
 }
 
-// Scan writes the directories of the modules that the registry of addons provides, and then reads the directories of
-// all modules. After an error, the modules of the previous scan stay in use.
+// Scan writes the directories of the modules that are made from addons, and then reads the directories of all
+// modules. If Scan returns an error, the modules of the previous scan stay in use.
 func (s *State) Scan() (module.Set, error) {
 	if err := s.Addons.Write(s.Modules.AddonDirs()); err != nil {
 		return module.Set{}, err
@@ -73,9 +73,9 @@ func (s *State) Scan() (module.Set, error) {
 	return s.Modules.Scan()
 }
 
-// ScanAfter reads the directories again if t has failed before: the files may be corrected, and no discovery reads
-// them before t ends. It also reads them if the module is made from an addon and the ConfigMap or the registry
-// requests another version.
+// ScanAfter reads the directories again if the task t has failed before, because the files may have been corrected,
+// and no discovery reads them before t ends. It also reads them again if the module of t is made from an addon and
+// modules made from addons are outdated.
 func (s *State) ScanAfter(t workflow.Task) error {
 	stale := t.Failed != nil
 	if !stale && s.Modules.MadeFromAddon(t.Subject.Module) {

@@ -11,15 +11,16 @@ import (
 	"addon-operator/store"
 )
 
-// An Applied caches the decoded ConfigMap content in force. It decodes the content again when the record in the store
-// differs from the cached one.
+// An Applied caches the decoded content of the ConfigMap that is in force. It decodes the content again if the record
+// in the store has changed.
 type Applied struct {
 	mu     sync.RWMutex
 	config values.Config // guarded by mu
 	raw    []byte        // the record from which config was decoded; guarded by mu
 }
 
-// InForce returns the ConfigMap content in force, as tx reads it. The caller must not change the result.
+// InForce returns the content of the ConfigMap that is in force in the transaction tx. The caller must not change the
+// result.
 func (a *Applied) InForce(tx *store.Tx) (values.Config, error) {
 	raw := tx.Get(store.AppliedConfigKey())
 	a.mu.RLock()
@@ -38,7 +39,8 @@ func (a *Applied) InForce(tx *store.Tx) (values.Config, error) {
 	return c, nil
 }
 
-// LoadApplied returns the ConfigMap content in force, and its record.
+// LoadApplied returns the content of the ConfigMap that is in force, and its record. If the store has no record, it
+// returns zero values.
 func LoadApplied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	record, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 	if err != nil || !ok {
@@ -51,7 +53,7 @@ func LoadApplied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	return c, record, nil
 }
 
-// LoadAppliedOrLost is [LoadApplied], but treats an unreadable record as absent.
+// LoadAppliedOrLost is like [LoadApplied], but treats a record that cannot be read as absent.
 func LoadAppliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	c, record, err := LoadApplied(tx)
 	if errors.As(err, new(*store.RecordError)) {
@@ -60,8 +62,8 @@ func LoadAppliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error)
 	return c, record, err
 }
 
-// MoveLostApplied checks the record of the content in force. If it cannot be read, MoveLostApplied moves it to the
-// table of damaged records.
+// MoveLostApplied checks the record of the content of the ConfigMap that is in force. If the record cannot be read,
+// MoveLostApplied moves it to the table of damaged records.
 func MoveLostApplied(tx *store.Tx) error {
 	_, _, err := LoadApplied(tx)
 	if lost := (*store.RecordError)(nil); errors.As(err, &lost) {

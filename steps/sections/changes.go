@@ -15,7 +15,8 @@ type Changes struct {
 	all     store.ValueChanges
 }
 
-// NewChanges returns an empty collection. It replaces secrets in values with checksums that are keyed by secret.
+// NewChanges returns an empty collection. The collection replaces secrets in values by hashes, for which secret is
+// the key.
 func NewChanges(secret []byte) *Changes {
 	return &Changes{without: redact.Redactor{Secret: secret, Undated: true, Texts: true}}
 }
@@ -43,8 +44,8 @@ func (c *Changes) Add(key string, before, after any) error {
 	return nil
 }
 
-// text returns a value as JSON, with its secrets replaced. It also replaces secrets within texts, such as the
-// password in a URL.
+// text returns the value at path as JSON, with its secrets replaced. It also replaces secrets that are parts of
+// texts, such as the password in a URL.
 func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
 	if err != nil {
@@ -54,8 +55,8 @@ func (c *Changes) text(path string, value any) (string, error) {
 	return string(text), err
 }
 
-// AddConfig adds the changes of a section's merged values that result if config replaces the ConfigMap content in
-// layers.
+// AddConfig adds the changes of the merged values of a section that result if config replaces the content of the
+// ConfigMap in layers.
 func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config
@@ -68,7 +69,7 @@ func (c *Changes) AddFlag(flag string, before, after values.Config) {
 	c.all.Add(store.ValueChange{Path: "/" + flag, Old: flagText(before, flag), New: flagText(after, flag)})
 }
 
-// flagText returns the value of an enabled flag as JSON; empty if config does not have it.
+// flagText returns the value of an enabled flag as JSON, or "" if config does not have the flag.
 func flagText(config values.Config, flag string) string {
 	value, ok := config.Flags[flag]
 	if !ok {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestChangesHaveNoSecrets records changes of a value with the name of a secret, and of texts that contain one.
+// TestChangesHaveNoSecrets records changes of a value whose name is that of a secret, and of texts that contain a
+// secret.
 func TestChangesHaveNoSecrets(t *testing.T) {
 	t.Parallel()
 	c := NewChanges([]byte("key"))

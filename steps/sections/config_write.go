@@ -16,14 +16,14 @@ type ConfigWrite struct {
 	// Before and After are the checksums of the section before and after Ops.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Now has the values of the section after Ops, and of no other section.
+	// Now has only one section: the section after Ops.
 	Now values.Values `json:"now"`
-	// Flags are the flags to set. A nil flag is removed.
+	// Flags has the flags to set. A flag whose value is nil is removed.
 	Flags map[string]*bool `json:"flags,omitempty"`
 }
 
 // PlanConfigWrite returns the ConfigWrite that applies ops to a section of config and sets flags. Flags that already
-// have the wanted value are left out. It returns nil if nothing changes.
+// have the wanted value are left out. It returns nil if the write would change nothing.
 func PlanConfigWrite(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*ConfigWrite, error) {
 	w, err := planSection(config, section, ops)
 	if err != nil {
@@ -79,7 +79,7 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 	return document[section], nil
 }
 
-// Apply applies the change to config, and reports whether config has changed.
+// Apply makes the change in config, and reports whether it has changed config.
 func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 	if config.Sections == nil {
 		config.Sections = values.Values{}
@@ -107,8 +107,8 @@ func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 // ErrUnfit means that a patch cannot be applied to the current content of the ConfigMap.
 var ErrUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 
-// Text returns the new text of the section in data, and whether the section must be changed. If not, the text is
-// empty. layers has the schemas.
+// Text returns the text that the section must have in the ConfigMap, and whether it must be changed. data is the
+// current content of the ConfigMap. If the section need not be changed, the text is empty. layers has the schemas.
 func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
 	live, err := values.ParseConfig(data)
 	if err != nil {
@@ -136,8 +136,8 @@ func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text st
 	return text, true, err
 }
 
-// Revert undoes, in now, the changes that w has made. It takes the earlier values from before. Parts of now that were
-// changed to other values stay.
+// Revert replaces the values in now that w has written by those in before. If a flag or the section now has another
+// value than w has written, it stays unchanged.
 func (w ConfigWrite) Revert(before values.Config, now *values.Config) error {
 	for flag, value := range w.Flags {
 		if !isSet(now.Flags, flag, value) {

@@ -2,20 +2,21 @@ package sections
 
 import "addon-operator/internal/values"
 
-// A Trial is the result that a hook's operations on a section would have.
+// A Trial describes the result that the operations of a hook on a section would have.
 type Trial struct {
-	Before, After any // the section's merged values before and after the operations
+	Before, After any // merged values of the section before and after the operations
 	Saved         []values.Saved
-	noOp          []string // paths of removals without effect, which are not saved
+	noOp          []string // paths of operations "remove" without effect, which are not saved
 }
 
-// mostSaved is the number of saved operations of a section above which removals without effect are not saved. Without
-// the limit, a hook that adds and removes new names again and again would leave one saved operation for each name.
-// Below the limit such removals are saved, because the removed path may exist again later.
+// mostSaved is the number of saved operations of a section above which operations "remove" without effect are not
+// saved. Without this limit, a hook that adds and removes new names again and again would leave one saved operation
+// for each name. Below the limit, operations without effect are saved, because the removed path may exist again
+// later.
 const mostSaved = 1000
 
-// Try returns the state of a section after ops of the hook by. It returns an error if ops cannot be applied, or if
-// the schema rejects the resulting values.
+// Try returns the result that ops of the hook by would have on a section, without saving it. It returns an error if
+// ops cannot be applied, or if the schema rejects the resulting values.
 func Try(l values.Layers, section string, ops []values.Op, by string) (f Trial, err error) {
 	f.Before, _ = l.Section(section)
 	if _, err := values.Apply(values.Values{section: f.Before}, ops); err != nil {

@@ -6,12 +6,12 @@ import (
 	"addon-operator/internal/values"
 )
 
-// Current returns the operations in saved, except the outdated operations of the hook by.
+// Current returns saved without the outdated operations of the hook by.
 func Current(saved []values.Saved, by string) []values.Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool { return s.Outdated && s.Hook == by })
 }
 
-// AsSeenBy returns the layers without the outdated operations of the hook by. That is how this hook receives them.
+// AsSeenBy returns l without the outdated operations of the hook by, which this hook must not see.
 func AsSeenBy(l values.Layers, by string) values.Layers {
 	all := l.Saved
 	l.Saved = make(map[string][]values.Saved, len(all))

@@ -5,18 +5,18 @@ import "addon-operator/internal/values"
 // A Patch is a checked values patch of a hook for one section.
 type Patch struct {
 	Values []values.Op `json:"values,omitempty"`
-	// Base is a checksum of the values on which the operations were tried. Changed is true if the operations changed
-	// these values. NoOp lists the paths of removals without effect.
+	// Base is a checksum of the layers on which the operations were tried. Changed is true if the operations changed
+	// the merged values. NoOp lists the paths of operations "remove" that have no effect and are not saved.
 	Base    string   `json:"base,omitempty"`
 	Changed bool     `json:"changed,omitempty"`
 	NoOp    []string `json:"vain,omitempty"`
 
-	// Before and After are the section before and after the operations.
+	// Before and After are the merged values of the section before and after the operations.
 	Before any `json:"-"`
 	After  any `json:"-"`
 }
 
-// NewPatch tries ops on a section of layers, and returns the patch if they are valid. base is the checksum of the
+// NewPatch tries ops on a section of layers, and returns the patch if ops are valid. base is the checksum of the
 // layers of the section.
 func NewPatch(layers values.Layers, base, section string, ops []values.Op) (Patch, error) {
 	f, err := Try(layers, section, ops, "")

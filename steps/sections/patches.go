@@ -42,8 +42,8 @@ func Forget(tx *store.Tx, module, name string) error {
 	return nil
 }
 
-// OutdatePatches marks the patches of a section as outdated that the hooks in awaits have written. It adds the
-// authors of marked patches to left.
+// OutdatePatches marks the patches in a section as outdated whose author is a key of awaits. It adds the authors of
+// marked patches to left.
 func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, left map[string]bool) error {
 	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
 	if err != nil {
@@ -61,8 +61,8 @@ func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, le
 	return store.Save(tx, store.SavedKey(section), saved)
 }
 
-// OutdateOverrides marks the enabled overrides as outdated that the hooks in awaits have written. It adds the authors
-// of marked overrides to left.
+// OutdateOverrides marks the enabled overrides as outdated whose author is a key of awaits. It adds the authors of
+// marked overrides to left.
 func OutdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
 	overrides, err := Overrides(tx)
 	if err != nil {

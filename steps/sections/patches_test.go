@@ -14,12 +14,13 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// patch is a saved operation of a hook.
+// patch returns a saved operation of a hook.
 func patch(path, hook string) values.Saved {
 	return values.Saved{Op: values.Op{Op: "add", Path: path, Value: json.RawMessage("1")}, Hook: hook}
 }
 
-// hookState returns a store with patches and overrides of the hooks web/a, web/b and the global hook a.
+// hookState returns a store with patches and overrides of two hooks of the module "web", a and b, and of the global
+// hook a.
 func hookState(t *testing.T) *store.DB {
 	t.Helper()
 	db := storetest.Memory(t)
@@ -47,7 +48,8 @@ func update(t *testing.T, db *store.DB, do func(*store.Tx) error) {
 	}
 }
 
-// held returns the paths of the saved operations and the flags of the overrides. An outdated one is marked with "-".
+// held returns the paths of the saved operations and the flags of the overrides. If an operation or override is
+// outdated, "-" is in front.
 func held(t *testing.T, db *store.DB) []string {
 	t.Helper()
 	var all []string

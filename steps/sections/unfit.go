@@ -12,8 +12,8 @@ import (
 // Unfit has the saved operations that the schemas no longer accept, by section.
 type Unfit map[string][]values.Saved
 
-// TakeUnfit removes from l the saved operations that the schemas no longer accept. It returns them
-// by section.
+// TakeUnfit removes from l the saved operations that the schemas no longer accept. It returns the
+// removed operations by section.
 func TakeUnfit(l values.Layers) Unfit {
 	all := Unfit{}
 	for section, saved := range l.Saved {
@@ -36,7 +36,7 @@ func without(saved, unfit []values.Saved) []values.Saved {
 	})
 }
 
-// Drop removes the operations from the store.
+// Drop removes the operations in unfit from the store.
 func (unfit Unfit) Drop(tx *store.Tx) error {
 	for _, section := range slices.Sorted(maps.Keys(unfit)) {
 		saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
@@ -50,7 +50,8 @@ func (unfit Unfit) Drop(tx *store.Tx) error {
 	return nil
 }
 
-// Note returns a text for the history that names the dropped operations.
+// Note returns a text for the history with the paths of the dropped operations, or "" if there are
+// none.
 func (unfit Unfit) Note() string {
 	var paths []string
 	for _, section := range slices.Sorted(maps.Keys(unfit)) {

@@ -10,8 +10,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// NoModule returns a text that says that no module has this key. The text suggests the most similar key, if there is
-// one.
+// NoModule returns a text that says that no module has this key. The text suggests the most similar key of a module,
+// if one is similar.
 func NoModule(key string, modules []string) string {
 	section, flag := strings.CutSuffix(key, values.Flag(""))
 	text := fmt.Sprintf("there is no module %q", values.Kebab(section))

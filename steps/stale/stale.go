@@ -25,11 +25,12 @@ type askedHook struct {
 	bindings     map[string]store.BindingKind // by id
 }
 
-// A Binding is a webhook binding in the store that its hook no longer has. The run of the hook's module would remove
-// it. But until then, the API server could deny requests of modules that run earlier, and this run would never start.
+// A Binding is a webhook binding in the store that its hook no longer has. The next run of the hook's module would
+// remove it. But before this run, the API server could deny requests of modules that run earlier, so that the run
+// would never start.
 type Binding struct {
 	Subject graph.Subject `json:"subject"`
-	// Owner is the checksum of the recorded code and config of the hook that had the binding.
+	// Owner is a checksum of the code and configuration of the hook, as the store has recorded them with the binding.
 	Owner string `json:"of"`
 }
 
@@ -41,8 +42,8 @@ type Changes interface {
 
 // Hooks asks hooks for their configurations.
 type Hooks interface {
-	// AskOnce returns the configuration of the hook. It runs the hook with --config, unless the hook has already
-	// answered in this process.
+	// AskOnce returns the configuration of the hook. It runs the hook with --config, if the hook has not answered in
+	// this process yet.
 	AskOnce(ctx context.Context, module string, f hook.File, digest string) (store.Hook, error)
 }
 
@@ -50,7 +51,7 @@ type Hooks interface {
 const atOnce = 4
 
 // Bindings finds and removes stale webhook bindings. It removes a binding only if the current configuration of its
-// hook is known and lacks the binding.
+// hook is known and does not contain the binding.
 type Bindings struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -59,13 +60,14 @@ type Bindings struct {
 	changes Changes
 }
 
-// New returns Bindings for the hooks of modules, with their bindings in db. It reports removals to changes.
+// New returns Bindings that finds the stale bindings in db of hooks of modules and of global hooks. It reports
+// removals to changes.
 func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks, changes Changes) *Bindings {
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs, changes: changes}
 }
 
-// WithdrawStale removes the webhooks of bindings that their hooks no longer have. Call it once, before the webhook
-// servers start. If the current configuration of a hook is not known, its webhooks stay.
+// WithdrawStale removes the webhooks of bindings that their hooks no longer have. It must be called once, before the
+// webhook servers start. If the current configuration of a hook is not known, its webhooks stay.
 func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	found, err := b.Find(ctx)
 	if err != nil || len(found) == 0 {
@@ -74,7 +76,8 @@ func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	return b.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return b.Withdraw(tx, found) })
 }
 
-// Find returns the stale bindings. For this it runs hooks with --config that have not answered in this process.
+// Find returns the stale bindings. To find them, it runs each hook with a webhook binding with --config, if the hook
+// has not answered in this process yet.
 func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	asked, err := b.askedHooks()
 	if err != nil {
@@ -90,7 +93,7 @@ func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil, so that every hook is checked
+	_ = group.Wait() // never an error: the functions return nil, so that each hook is checked
 	for i, h := range asked {
 		for id, kind := range h.bindings {
 			if known[i] && now[i][id] != kind {
@@ -134,13 +137,14 @@ func (b *Bindings) askedHooks() (hooks []*askedHook, err error) {
 	return hooks, err
 }
 
-// checksumOf returns a checksum of the hook's code and config.
+// checksumOf returns a checksum of the recorded code and configuration of the hook.
 func checksumOf(h store.Hook) string {
 	sum := sha256.Sum256(append([]byte(h.Digest), h.Config...))
 	return hex.EncodeToString(sum[:])
 }
 
-// hasNow returns the current webhook bindings of h, by ID. If they cannot be determined, known is false.
+// hasNow returns the webhook bindings in the current configuration of the hook h, by ID. If the configuration is not
+// known, known is false.
 func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {
@@ -176,8 +180,8 @@ func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	return has, true
 }
 
-// Withdraw deletes the bindings in found. It skips a binding if the configuration of its hook was saved again after
-// Find.
+// Withdraw deletes the bindings in found. It skips a binding if the recorded code or configuration of its hook has
+// changed after Find.
 func (b *Bindings) Withdraw(tx *store.Tx, found []Binding) error {
 	for _, o := range found {
 		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))

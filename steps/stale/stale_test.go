@@ -25,7 +25,7 @@ type counter int
 func (c *counter) BindingsChanged()      { *c++ }
 func (c *counter) ReleaseChanged(string) {}
 
-// program returns a hook that prints this config.
+// program returns the script of a hook that prints config.
 func program(config string) string { return "#!/bin/sh\necho '" + config + "'\n" }
 
 const (
@@ -37,7 +37,8 @@ const (
 	config = `{"configVersion":"v1",` + pods + `,"kubernetesValidating":[` + a + `],"kubernetesMutating":[` + b + `]}`
 )
 
-// A bench has the attached bindings of two hooks with config: of a global hook and of a hook of module web.
+// A bench has a global hook and a hook of the module "web". Both have the configuration config, and their bindings
+// are attached.
 type bench struct {
 	t                *testing.T
 	s                *scan.State
@@ -62,7 +63,7 @@ func newBench(t *testing.T, runner *hook.Runner) *bench {
 	return x
 }
 
-// attach reads the configurations of module's hooks in dir, and attaches their bindings.
+// attach reads the configurations of the hooks of module in dir, and attaches their bindings.
 func (x *bench) attach(module string, scope hook.Scope, dir string) {
 	x.t.Helper()
 	digest, err := x.s.Modules.CodeOf(module)
@@ -86,12 +87,12 @@ func (x *bench) attach(module string, scope hook.Scope, dir string) {
 	})
 }
 
-// configs returns the configurations of hooks as in a new process: no hook has answered yet.
+// configs returns new Configs, in which no hook has answered yet, as in a new process.
 func (x *bench) configs() *hooks.Configs {
 	return hooks.New(x.s.DB, x.s.Log, x.runner, x.s.Modules)
 }
 
-// restarted returns the stale bindings of a new process.
+// restarted returns new Bindings, as in a new process.
 func (x *bench) restarted() *stale.Bindings {
 	return stale.New(x.s.DB, x.s.Log, x.s.Modules, x.configs(), &x.changes)
 }
@@ -232,7 +233,7 @@ func TestAWebhookStaysIfItsHookIsReadAgainMeanwhile(t *testing.T) {
 	if diff := cmp.Diff(all, x.attached()); diff != "" || x.changes != 0 {
 		t.Errorf("without a commit, %d changes are reported, and attached are (-want +got):\n%s", x.changes, diff)
 	}
-	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { // as if a run of the module had read its hooks again
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { // as if a run of the module had saved the hook again
 		h, _, err := store.Load[store.Hook](tx, store.HookKey("web", "hooks/hook.sh"))
 		h.Config = json.RawMessage(config + " ")
 		return errors.Join(err, store.Save(tx, store.HookKey("web", "hooks/hook.sh"), h))

@@ -9,11 +9,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// sharedObjects finds objects that are in the charts of two enabled modules: each upgrade of one module overwrites
-// the object of the other. It returns one problem for each pair of modules. known has the records of the modules, by
-// name.
+// sharedObjects finds objects that are in the releases of two enabled modules. Each upgrade of one of these modules
+// overwrites the object of the other. It returns one problem for each pair of modules. known has the records of the
+// modules, by name.
 func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.Problem, err error) {
-	owners := map[store.Object]string{} // the module of the first release that has the object
+	owners := map[store.Object]string{} // for each object, the first module whose release has it
 	shared := map[[2]string]*store.Problem{}
 	var pairs [][2]string
 	for _, name := range installed(known) {
@@ -43,7 +43,7 @@ func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.P
 	return found, nil
 }
 
-// installed returns the names of the known modules that are enabled and on, sorted.
+// installed returns the sorted names of the known modules that are enabled and installed.
 func installed(known map[string]store.Module) (names []string) {
 	for name, m := range known {
 		if m.Enabled && m.State == store.On {

@@ -31,14 +31,15 @@ var surveyed = []store.ProblemKind{
 
 // Changes is notified of problems, after the commit.
 type Changes interface {
-	// ProblemsChanged is called after a commit that may have caused or solved a problem that [Survey.Run] finds.
+	// ProblemsChanged is called after a commit that may have caused or solved a problem, so that [Survey.Run] should
+	// be called.
 	ProblemsChanged()
 }
 
 // Hooks checks the configurations of hooks.
 type Hooks interface {
 	// CheckHooks asks the hooks of the modules of set for their configurations. It returns an error for each module
-	// whose hooks cannot be used, by module.
+	// whose hooks cannot be used, by the name of the module.
 	CheckHooks(ctx context.Context, set module.Set) (map[string]error, error)
 }
 
@@ -55,7 +56,7 @@ type Sources struct {
 }
 
 // A Survey finds problems of the module directories and the ConfigMap before the next converge is affected by them.
-// It changes only the problems in the store.
+// In the store, it changes only problems.
 type Survey struct {
 	sources Sources
 	changes Changes
@@ -63,29 +64,29 @@ type Survey struct {
 	discovered atomic.Bool // a discovery of this epoch has read the module directories
 
 	mu      sync.Mutex
-	ranWith map[string]string // state of the last run by module: runUnderWay, runEnded, or the digest of the directory after the run; guarded by mu
+	ranWith map[string]string // by module: runUnderWay, runEnded, or the digest of its directory after its last run; guarded by mu
 }
 
-// New returns a survey of sources. It calls changes after commits that may have changed problems.
+// New returns a survey of sources. It notifies changes after commits that may have changed problems.
 func New(sources Sources, changes Changes) *Survey {
 	return &Survey{sources: sources, changes: changes}
 }
 
-// Discovered notes that a discovery of this epoch has read the module directories.
+// Discovered records that a discovery of this epoch has read the directories of modules.
 func (s *Survey) Discovered() { s.discovered.Store(true) }
 
-// A surveyRun is one call of [Survey.Run]: it compares the directories and the ConfigMap with the records in the
-// store.
+// A surveyRun is the state of one call of [Survey.Run], which compares the directories and the ConfigMap with the
+// records in the store.
 type surveyRun struct {
 	survey *Survey
 	found  map[store.ProblemKind][]store.Problem
 	known  map[string]store.Module // by name
 	config values.Config           // in force
-	// provided are the names of the modules that addons provide, including modules that no discovery has read yet.
+	// provided are the names of modules made from addons, including modules that no discovery has found yet.
 	provided []string
-	// expected is set while more modules may be made from addons; see [modules.Provided.Expected].
+	// expected is true if more modules may soon be made from addons; see [modules.Provided.Expected].
 	expected bool
-	// converged is set if the converge of the current start has ended.
+	// converged is true if the converge of the current start has ended.
 	converged bool
 }
 
@@ -100,7 +101,7 @@ func (s *Survey) Run() error {
 	kinds := surveyed
 	set, err := s.sources.Modules.List()
 	if err != nil {
-		kinds = []store.ProblemKind{store.BadDirectories} // without the directories, nothing is known about the other kinds of problems
+		kinds = []store.ProblemKind{store.BadDirectories} // without the directories, other kinds of problems cannot be checked
 		v.add(store.BadDirectories, store.Problem{
 			Object: strings.Join(s.sources.Modules.Dirs(), ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
 		})
@@ -153,8 +154,8 @@ func (v *surveyRun) sharedObjects() error {
 	})
 }
 
-// leaveOutDisabled drops the problems of orphaned modules that are disabled or being deleted in tx. The transition
-// that disables a module has deleted its problem, and this run of the survey must not save it again.
+// leaveOutDisabled drops the problems of orphaned modules that are, in the transaction tx, disabled or being deleted.
+// The transition that disables a module has deleted its problem, and this run of the survey must not save it again.
 func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
 	known, err := store.LoadReadableModules(tx)
 	v.found[store.OrphanedModule] = slices.DeleteFunc(v.found[store.OrphanedModule], func(p store.Problem) bool {
@@ -164,7 +165,7 @@ func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
 	return err
 }
 
-// compare finds what differs between set and the store.
+// compare finds differences between the directories in set and the records in the store.
 func (v *surveyRun) compare(set module.Set) error {
 	scanned := v.survey.discovered.Load()
 	if err := v.survey.sources.DB.View(func(tx *store.Tx) (err error) {

@@ -8,17 +8,16 @@ import (
 	"addon-operator/store"
 )
 
-// GoodHook is a hook that prints a config.
+// GoodHook is the script of a hook that prints a valid configuration.
 const GoodHook = "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'\n"
 
-// Broken has the modules of [NewBroken] that cannot be loaded, by name. The value is a part of the text of the
-// reason.
+// Broken maps the names of the modules of [NewBroken] that cannot be loaded to a part of the reason.
 var Broken = map[string]string{
 	"yaml": "values.yaml", "hook": "hooks/bad.sh --config", "asleep": "cannot be executed", "off": "hooks/bad.sh --config",
 }
 
-// NewBroken returns the scanned state of a directory with the good module web and the broken modules in Broken. All
-// modules are enabled, except off.
+// NewBroken returns the scanned state of a directory with the module "web" and the modules in [Broken], which cannot
+// be loaded. All modules are enabled, except the module "off".
 func NewBroken(t testing.TB) (state *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := Options(t)
@@ -35,8 +34,8 @@ func NewBroken(t testing.TB) (state *scan.State, mounted string) {
 	return state, mounted
 }
 
-// RecordedBroken returns the recorded broken modules, by name. The value is the text of [Broken] that occurs in the
-// recorded reason, or the whole reason if none occurs.
+// RecordedBroken returns the names of the modules that are recorded as broken. The value of each is the text in
+// [Broken] that the recorded reason contains, or the whole reason if it contains none of them.
 func RecordedBroken(t testing.TB, db *store.DB) map[string]string {
 	t.Helper()
 	broken := map[string]string{}

@@ -1,4 +1,4 @@
-// Package scantest makes directories of modules for tests.
+// Package scantest creates directories of modules for tests.
 package scantest
 
 import (
@@ -15,9 +15,9 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// Options returns the options for an empty store in memory and two directories. mounted is the directory of
-// the modules, with the module web. unmounted is an empty directory that the options do not use. The parent
-// of both is the directory of global hooks.
+// Options returns the options for an empty store in memory and two directories. mounted is the directory of modules,
+// which contains the module "web". unmounted is an empty directory that the options do not use. The directory that
+// contains these two is the directory of global hooks.
 func Options(t testing.TB) (o scan.Options, mounted, unmounted string) {
 	t.Helper()
 	root := t.TempDir()
@@ -32,14 +32,14 @@ func Options(t testing.TB) (o scan.Options, mounted, unmounted string) {
 	}, mounted, unmounted
 }
 
-// New returns a state that has not scanned its directories yet. The directory mounted has the module web.
+// New returns a state that has not scanned its directories yet. The directory mounted contains the module "web".
 func New(t testing.TB) (state *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := Options(t)
 	return scan.New(o, nil), mounted
 }
 
-// Scan scans the directories of state.
+// Scan scans the directories of state. After an error, the test fails.
 func Scan(t testing.TB, state *scan.State) {
 	t.Helper()
 	if _, err := state.Scan(); err != nil {
@@ -47,7 +47,7 @@ func Scan(t testing.TB, state *scan.State) {
 	}
 }
 
-// Update changes the store in one transaction.
+// Update calls do in one transaction of the store. After an error, the test fails.
 func Update(t testing.TB, db *store.DB, do func(*store.Tx) error) {
 	t.Helper()
 	if err := db.Update(do); err != nil {
@@ -55,14 +55,14 @@ func Update(t testing.TB, db *store.DB, do func(*store.Tx) error) {
 	}
 }
 
-// Write writes a file below dir, with its directories, and returns its path.
+// Write writes a file below dir, and returns its path. It creates missing directories.
 func Write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // files of modules are readable by all
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // all users may read files of modules
 		t.Fatal(err)
 	}
 	return path
@@ -78,7 +78,7 @@ func Program(t testing.TB, dir, name, text string) string {
 	return path
 }
 
-// Config returns the content of a ConfigMap with these keys and texts.
+// Config returns the content of a ConfigMap. The elements of data are keys, each followed by its text.
 func Config(t testing.TB, data ...string) values.Config {
 	t.Helper()
 	m := map[string]string{}
@@ -92,7 +92,7 @@ func Config(t testing.TB, data ...string) values.Config {
 	return c
 }
 
-// Runner returns a runner of hooks.
+// Runner returns a runner that runs hooks as processes.
 func Runner(t testing.TB) *hook.Runner {
 	t.Helper()
 	runner, err := hook.NewRunner(hook.Options{TempDir: t.TempDir()})
