@@ -19,18 +19,18 @@ type Action struct {
 	By string    `json:"by"`
 	// Verb is the command without its arguments, such as "task retry".
 	Verb string `json:"verb"`
-	// What has the arguments: the kind and the name of the work. It is empty for a reload.
+	// What is the arguments of the command: the kind and the name of the work. It is empty for a reload.
 	What   string `json:"what,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Subject, Queue, Task and Run are the target of the action, as far as each is known.
+	// Subject, Queue, Task and Run identify the target of the action. A field that is not known is zero.
 	Subject graph.Subject `json:"subject,omitzero"`
 	Queue   string        `json:"queue,omitempty"`
 	Task    ID            `json:"task,omitzero"`
 	Run     uint64        `json:"run,omitempty"`
 }
 
-// AddAction stores a with the time of tx and truncates its long texts. If there are more than
-// mostActions, it deletes the oldest ones.
+// AddAction stores a with the time of tx, and truncates its long texts. It deletes the oldest actions, so that at
+// most mostActions are stored.
 func AddAction(tx *Tx, a Action) error {
 	a.At = tx.Now()
 	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)
@@ -41,9 +41,8 @@ func AddAction(tx *Tx, a Action) error {
 // ActionsBackwards yields the actions, newest first. It skips records that cannot be read.
 func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] { return readableBackwards[Action](tx, Actions) }
 
-// ActionsAfter returns the actions that are newer than the action with the ID after, oldest first. It
-// skips records that cannot be read. last is the ID of the newest action; after if there is no newer
-// one.
+// ActionsAfter returns the actions that are newer than the action with the ID after, oldest first. It skips records
+// that cannot be read. The result last is the ID of the newest action, or equal to after if no action is newer.
 func ActionsAfter(tx *Tx, after ID) (actions []Action, last ID, err error) {
 	last = after
 	for k := range tx.Backwards(At(Actions)) {

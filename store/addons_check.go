@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
-// checkAddons reports errors in configurations, registered addons and their references: addons that
-// their owners do not list, names that do not match ids, configurations that own addons without
-// being ready, wrong reference counts, missing chunks, and chunks without a record.
+// checkAddons reports errors in the records of addons configurations and registered addons: addons
+// that their owners do not list, names that do not match ids, and configurations that own addons
+// but are not ready. It also reports wrong reference counts, missing chunks, and chunks without a
+// record.
 func checkAddons(tx *Tx) error {
 	c := addonsCheck{tx: tx, rounds: map[ID]bool{}, offered: map[string]string{}, refs: map[string]int{}, charts: map[string]int{}, chunks: map[string]int{}}
 	c.configurations()
@@ -24,10 +25,10 @@ func checkAddons(tx *Tx) error {
 type addonsCheck struct {
 	tx      *Tx
 	rounds  map[ID]bool       // all rounds to which configurations refer
-	offered map[string]string // configuration whose registered round has the addon, by the key of the addon
+	offered map[string]string // name of the configuration that offers each addon, by the key of the addon
 	refs    map[string]int    // number of holders of each content
 	charts  map[string]int    // number of contents with each chart
-	chunks  map[string]int    // number of bytes expected under each prefix
+	chunks  map[string]int    // number of bytes of data expected in the chunks under each prefix
 	errs    []error
 }
 
@@ -37,7 +38,8 @@ func (c *addonsCheck) bad(format string, args ...any) {
 	}
 }
 
-// configurations collects the addons that the configurations list in their registered rounds.
+// configurations collects the addons in the registered rounds of all configurations. It reports
+// configurations whose rounds do not match their phase, or are dropped.
 func (c *addonsCheck) configurations() {
 	for k := range c.tx.Range(At(Configurations)) {
 		namespace, name, err := ParseConfigurationKey(k)
@@ -73,8 +75,8 @@ func (c *addonsCheck) configurations() {
 	}
 }
 
-// results reports results without a round, and contents that a result names but its round does not
-// hold.
+// results reports results of rounds that belong to no configuration. It also reports contents that
+// a result names, but that the round of the result does not hold.
 func (c *addonsCheck) results() {
 	for k := range c.tx.Range(At(Rounds)) {
 		p, err := k.Parts()
@@ -99,7 +101,7 @@ func (c *addonsCheck) results() {
 	}
 }
 
-// addons compares the registered addons with those that their owners list.
+// addons compares the registered addons with the addons that the configurations offer.
 func (c *addonsCheck) addons() {
 	for k := range c.tx.Range(At(Addons)) {
 		a, _, err := Load[RegisteredAddon](c.tx, k)
@@ -138,7 +140,8 @@ func (c *addonsCheck) names() {
 	}
 }
 
-// holds counts the references to each content, and reports those of holders that do not exist.
+// holds counts the references to each content. It reports references from holders that do not
+// exist.
 func (c *addonsCheck) holds() {
 	for k := range c.tx.Range(At(Holds)) {
 		p, err := k.Parts()
@@ -206,7 +209,7 @@ func (c *addonsCheck) chartRecords() {
 	}
 }
 
-// unknownSize is the size of chunks that are not all stored yet.
+// unknownSize is the expected number of bytes of a content or chart that is not complete.
 const unknownSize = -1
 
 // stray reports missing chunks, and chunks without a record.

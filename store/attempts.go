@@ -7,26 +7,26 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptAttempts is the number of latest attempts of each step that stay in the history of an unfinished
-// run, in addition to the first attempt.
+// keptAttempts is how many of the latest attempts of each step stay in the history of an unfinished run. The first
+// attempt stays, too.
 const keptAttempts = 100
 
-// A step identifies the work of an attempt.
+// A step identifies the work that an attempt tried to do.
 type step struct {
 	node    string
 	subject graph.Subject
 	queue   string
 }
 
-// Attempts are the attempts that can be deleted from the history of unfinished runs. If a step fails
-// for weeks, only its first and its latest attempts stay.
+// Attempts are the attempts that can be deleted from the history of unfinished runs. If a step has failed for weeks,
+// only its first and its latest attempts stay in the history.
 type Attempts struct {
 	runs []uint64
 	// excess counts the attempts to delete, by run and step.
 	excess map[uint64]map[step]int
 }
 
-// ExcessAttempts finds the attempts that can be deleted.
+// ExcessAttempts returns the attempts that can be deleted from the history of unfinished runs.
 func ExcessAttempts(tx *Tx) (*Attempts, error) {
 	a := &Attempts{excess: map[uint64]map[step]int{}}
 	for run, err := range RunsBackwards(tx) {
@@ -56,9 +56,10 @@ func ExcessAttempts(tx *Tx) (*Attempts, error) {
 
 func stepOf(r Record) step { return step{node: r.Node, subject: r.Subject, queue: r.Queue} }
 
-// Forget deletes attempts, oldest first, until the budget of tx is spent. It adds their number to
-// Omitted in the record of the first attempt of their step. It returns the number of freed bytes, and
-// whether it must be called again. If tx is not committed, the next call repeats the work.
+// Forget deletes attempts, oldest first, until the budget of tx is spent. For each step, it adds the number of
+// deleted attempts to Omitted in the record of the step's first attempt. Forget returns the number of freed bytes,
+// and whether attempts that can be deleted are left. If tx is not committed, the next call of Forget repeats the
+// work.
 func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 	if len(a.runs) == 0 {
 		return 0, false, nil
@@ -72,7 +73,7 @@ func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 		}
 		r, _, err := Load[Record](tx, k)
 		if err != nil {
-			continue // damaged records are repaired by other code
+			continue // other code repairs damaged records
 		}
 		switch s := stepOf(r); {
 		case left[s] == 0:

@@ -2,16 +2,17 @@ package store
 
 import "io"
 
-// A Backend stores keys and values, in the order of the keys' bytes. One goroutine at a time writes
-// to it, and many can read.
+// A Backend stores keys with values, in the byte order of the keys. One goroutine at a time can
+// write to it, while many goroutines read.
 type Backend interface {
 	// Reader returns a view of the last successful commit. Later commits do not change it.
 	Reader() (Reader, error)
 
-	// Commit makes all writes durable, or none. It returns ErrStale unless epoch is the stored
-	// epoch. After ErrStale or ErrFull nothing was written. After any other error it is unknown
-	// whether the writes are on disk. The writes are in the order of their keys, each key once. The
-	// backend may keep the keys and values, because nobody changes them, but not the slice writes.
+	// Commit makes all writes durable, or none. It returns ErrStale if epoch is not the stored
+	// epoch. If Commit returns ErrStale or ErrFull, it has written nothing. After any other error,
+	// it is unknown whether the writes are on disk. The caller must have sorted the writes by key,
+	// with each key once. The backend may keep the keys and values, which the caller must not
+	// change, but not the slice writes.
 	Commit(epoch uint64, writes []Write) error
 
 	// Limits returns the maximum size of one Commit.
@@ -27,28 +28,30 @@ type Backend interface {
 	// up to a limit. For the value of such a record, damageOf returns an error.
 	Damaged() []Key
 
-	// Check verifies the structure of the backend, for example the pages of its file. It returns all
-	// problems as one error.
+	// Check verifies the structure of the stored data, for example the pages of a file. It returns
+	// all problems as one error.
 	Check() error
 
-	// Close waits for readers and releases everything.
+	// Close waits until all readers are closed, and releases the backend's resources.
 	Close() error
 }
 
-// A Reader is a view of one commit, for one goroutine at a time. The returned slices must not be
-// changed, and are valid until the reader is closed.
+// A Reader is a view of the data after one commit. One goroutine at a time can use it. The caller
+// must not change the slices that a Reader returns; they are valid until the Reader is closed.
 type Reader interface {
 	// Get returns the value under k; nil if there is none. An empty value is not nil.
 	Get(k Key) ([]byte, error)
 
-	// Range calls yield for every key k with from <= k < to, in ascending order or, with down, in
-	// descending order, until yield returns false. If to is nil, there is no upper bound.
+	// Range calls yield for every key k with from <= k < to, until yield returns false. The order
+	// of the keys is ascending or, if down is true, descending. If to is nil, there is no upper
+	// bound.
 	Range(from, to Key, down bool, yield func(Key, []byte) bool) error
 
 	// Skim is like Range, but does not compare the values with their checksums.
 	Skim(from, to Key, down bool, yield func(Key, []byte) bool) error
 
-	// Version returns a number that is greater for a later commit, as long as the backend is open.
+	// Version returns a number that identifies the commit. As long as the backend is open, later
+	// commits have greater numbers.
 	Version() uint64
 
 	// Close ends the view.
@@ -67,7 +70,7 @@ type Write struct {
 	Key   Key
 	Value []byte
 
-	run uint64 // while the write is pending: the number of its transaction
+	run uint64 // number of the transaction that wrote it; used only while the write is pending
 }
 
 func (w Write) size() int { return len(w.Key) + len(w.Value) }

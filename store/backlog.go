@@ -2,15 +2,15 @@ package store
 
 import "fmt"
 
-// A NewestEvent refers to the newest event of one object. It is stored for bindings with many waiting
-// events.
+// A NewestEvent refers to the newest event of one object. The store has such records only for bindings with many
+// waiting events.
 type NewestEvent struct {
 	ID  ID     `json:"id"`
 	Key []byte `json:"key"` // of its header
 }
 
-// BacklogKey returns the key of the number of events that wait for t's binding in t's queue. If of is
-// not nil, it returns the key of the NewestEvent of that object.
+// BacklogKey returns the key under which the number of events that wait for t's binding in t's queue is stored. If of
+// is not nil, it returns the key of the NewestEvent of the object *of instead.
 func BacklogKey(t *Task, of *ObjectRef) Key {
 	object := ""
 	if of != nil {
@@ -19,7 +19,7 @@ func BacklogKey(t *Task, of *ObjectRef) Key {
 	return At(Backlogs).Str(t.Queue).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding).Str(object)
 }
 
-// backlogs compares the records in table Backlogs with the tasks.
+// backlogs compares the records in table Backlogs with the waiting tasks.
 func (c *taskCheck) backlogs() {
 	count := map[string]int{}
 	for _, t := range c.byKey {

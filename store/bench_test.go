@@ -10,10 +10,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// record is as large as a task's header.
+// record is a JSON text that is about as large as the header of a task.
 var record = []byte(`"` + strings.Repeat("x", 298) + `"`)
 
-// moveKeys are the keys that a typical transition writes; it deletes the first one.
+// moveKeys returns the keys that a typical transition writes. The transition deletes the first key.
 func moveKeys(writer, n uint64) [6]Key {
 	queue := At(Metrics).Str(fmt.Sprint("queue-", writer))
 	return [...]Key{
@@ -35,7 +35,7 @@ func move(tx *Tx, writer, n uint64) error {
 	return nil
 }
 
-// benched opens a new store until b ends.
+// benched returns a new store on disk, which is closed when b ends.
 func benched(b *testing.B) *DB {
 	b.Helper()
 	db, err := Open(filepath.Join(b.TempDir(), "store.db"), Options{})
@@ -83,7 +83,8 @@ func BenchmarkUpdateMemory(b *testing.B) {
 	})
 }
 
-// BenchmarkRaw measures the same writes in bbolt, without this package.
+// BenchmarkRaw measures the cost of the writes of BenchmarkUpdate if bbolt is used directly,
+// without this package.
 func BenchmarkRaw(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
@@ -146,7 +147,7 @@ func run(b *testing.B, writers int, update func(writer, n uint64) error) {
 	}
 }
 
-// BenchmarkRange measures the cost of one record of a long range.
+// BenchmarkRange measures the cost of reading one record in a long range.
 func BenchmarkRange(b *testing.B) {
 	db := benched(b)
 	const records = 10_000

@@ -19,12 +19,12 @@ import (
 // bucket is the only bucket of a store's file.
 var bucket = []byte("addon-operator")
 
-// fillPercent is the share of a page that bbolt fills when it splits the page. Most new keys of
-// queues and history are greater than the existing ones. With bbolt's default, the pages that such
-// keys split would stay half full.
+// fillPercent is the share of a page that bbolt fills when it splits the page. Most new keys of queues and of the
+// history are greater than the existing keys. With bbolt's default, the pages that are split for such keys would stay
+// half full.
 const fillPercent = 0.9
 
-// bolt is the backend over a bbolt file.
+// bolt is the backend that stores its data in a bbolt file.
 type bolt struct {
 	db      *bbolt.DB
 	ballast ballast
@@ -35,8 +35,8 @@ type bolt struct {
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
 }
 
-// openBolt verifies the file f, whose lock the caller holds, and opens it. On
-// an error f is closed.
+// openBolt verifies the file f and opens it with bbolt. The caller must hold the lock of f. If openBolt returns an
+// error, f is closed.
 func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -61,18 +61,18 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	return newBoltOver(db, verified)
 }
 
-// boltOptions returns the options with which bbolt opens the file f, whose lock the caller holds.
+// boltOptions returns the options with which bbolt opens the file f. The caller must hold the lock of f.
 func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 	return &bbolt.Options{
 		OpenFile: held(f),
-		Timeout:  time.Nanosecond, // the lock is held already
+		Timeout:  time.Nanosecond, // the caller holds the lock
 		ReadOnly: readOnly,
 		// because a search in a large array of free pages takes longer than the write of a commit
 		FreelistType: bbolt.FreelistMapType,
 		// because bbolt would otherwise commit a list of free pages as soon as it opens a file
 		// without one; see listFree
 		NoFreelistSync: true,
-		// This is address space, not memory. As long as the file is smaller than this, a commit that
+		// The size is address space, not memory. As long as the file is smaller than this size, a commit that
 		// enlarges the file need not wait for readers.
 		InitialMmapSize: 1 << 30,
 	}
@@ -90,7 +90,7 @@ func (b *bolt) listFree() {
 	b.db.NoFreelistSync = s.FreePageN+s.PendingPageN > mostListed
 }
 
-// newBoltOver returns the backend of an open and verified file.
+// newBoltOver returns the backend for a file that bbolt has opened and that verified has verified.
 func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
 	b := &bolt{db: db, damaged: verified.damaged, free: verified.mostlyFree()}
 	return b, db.View(func(tx *bbolt.Tx) error {
@@ -99,12 +99,12 @@ func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
 	})
 }
 
-// held returns a function with which bbolt uses the open file f, instead of opening a file.
+// held returns a value for bbolt's option OpenFile, with which bbolt uses the open file f instead of opening a file.
 func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
 	return func(string, int, os.FileMode) (*os.File, error) { return f, nil }
 }
 
-// newBolt locks the empty file f and creates an empty store in it. On an error f is closed.
+// newBolt locks the empty file f and creates an empty store in it. If newBolt returns an error, f is closed.
 func newBolt(f *os.File) (*bolt, error) {
 	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
 		OpenFile: held(f), Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
@@ -127,8 +127,8 @@ func (b *bolt) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
 
 func (b *bolt) Close() error { return b.db.Close() }
 
-// Reader opens a view of the last durable commit. bbolt shows a commit to readers before it is on
-// disk. If the new view includes such a commit, Reader waits until the commit has ended.
+// Reader opens a view of the last durable commit. bbolt shows a commit to readers before the commit is on disk. If
+// the new view includes a commit that is not on disk, Reader waits until the commit has ended.
 func (b *bolt) Reader() (Reader, error) { return b.reader() }
 
 func (b *bolt) reader() (r *boltReader, err error) {
@@ -165,7 +165,7 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 			err = corrupt("%v", p)
 		}
 		if err != nil {
-			_ = tx.Rollback() // because bbolt may have ended it already
+			_ = tx.Rollback() // because bbolt may have ended the transaction already
 			err = b.judge(err)
 			return
 		}
@@ -181,7 +181,7 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 		if w.Value == nil {
 			err = bk.Delete(w.Key)
 		} else {
-			// bbolt keeps the value until the commit is done.
+			// The value needs its own memory, because bbolt uses the slice until the commit is done.
 			err = bk.Put(w.Key, seal(make([]byte, 0, sealSize+len(w.Value)), w.Key, w.Value))
 		}
 		if err != nil {
@@ -192,9 +192,9 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 	return tx.Commit()
 }
 
-// judge returns ErrFull if a commit failed because the disk was full and certainly wrote nothing: a
-// new reader does not see its transaction. Otherwise judge returns err, because the meta page of the
-// commit may be on disk.
+// judge returns the error of a commit that failed with err. It returns ErrFull if the disk was full and the commit
+// certainly wrote nothing, because a new reader does not see its transaction. Otherwise it returns err, because the
+// meta page of the commit may be on disk.
 func (b *bolt) judge(err error) error {
 	if !isFull(err) {
 		return err
@@ -211,10 +211,10 @@ func (b *bolt) judge(err error) error {
 	return fullOr(err)
 }
 
-// Recovered creates the ballast again.
+// Recovered creates the ballast again, if the disk has enough space.
 func (b *bolt) Recovered() { b.ballast.refill() }
 
-// Damaged returns the keys of records that were found damaged.
+// Damaged returns the keys of the records that were found damaged when the file was opened.
 func (b *bolt) Damaged() []Key { return b.damaged }
 
 // isFull reports whether the cause of err is a full disk. If bbolt cannot enlarge the file, its error
@@ -237,7 +237,7 @@ func (b *bolt) Snapshot(w io.Writer) error {
 	return errors.Join(err, r.Close())
 }
 
-// Check calls bbolt's check of its pages. Commits wait until it ends, because bbolt compares its
+// Check calls bbolt's check of the pages. Commits wait until the check ends, because bbolt compares its data in
 // memory with the disk.
 func (b *bolt) Check() error {
 	b.committing.Lock()
@@ -261,7 +261,7 @@ func (b *bolt) Check() error {
 	return err
 }
 
-// boltReader is one read transaction.
+// boltReader is a Reader over one read transaction of bbolt.
 type boltReader struct {
 	tx     *bbolt.Tx
 	bucket *bbolt.Bucket
@@ -275,17 +275,17 @@ func (r *boltReader) find() (err error) {
 
 func (r *boltReader) Close() error { return r.tx.Rollback() }
 
-func (r *boltReader) Version() uint64 { return uint64(r.tx.ID()) } //nolint:gosec // the number starts at 1
+func (r *boltReader) Version() uint64 { return uint64(r.tx.ID()) } //nolint:gosec // the numbers of transactions start at 1
 
 func (r *boltReader) Get(k Key) (v []byte, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
-	v, _ = unseal(k, r.bucket.Get(k)) // the reader of the value detects damage
+	v, _ = unseal(k, r.bucket.Get(k)) // the caller detects damage with damageOf
 	return v, nil
 }
 
 func (r *boltReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	return r.each(from, to, down, func(k Key, stored []byte) bool {
-		v, _ := unseal(k, stored) // the reader of the value detects damage
+		v, _ := unseal(k, stored) // yield detects damage with damageOf
 		return yield(k, v)
 	})
 }
@@ -294,12 +294,12 @@ func (r *boltReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool)
 	return r.each(from, to, down, func(k Key, stored []byte) bool { return yield(k, unchecked(stored)) })
 }
 
-// mostAhead is the maximum number of records that a loop reads before it yields them.
+// mostAhead is the maximum number of records that a loop over a range reads before it yields them.
 const mostAhead = 64
 
-// each yields the stored values of all keys k with from <= k < to, in ascending order or, if down is
-// true, in descending order. It reads an increasing number of records ahead, because setting up a
-// guard takes longer than reading a record.
+// each yields all keys k with from <= k < to and their stored values, in ascending order or, if down is true, in
+// descending order. It reads several records, up to mostAhead, under one guard, because setting up a guard takes
+// longer than reading a record.
 func (r *boltReader) each(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	c := cursor{Cursor: r.bucket.Cursor(), from: from, to: to, down: down}
 	var ahead [mostAhead]stored
@@ -317,7 +317,7 @@ func (r *boltReader) each(from, to Key, down bool, yield func(Key, []byte) bool)
 	return nil
 }
 
-// A cursor visits the keys of a range.
+// A cursor visits the records of a range.
 type cursor struct {
 	*bbolt.Cursor
 
@@ -327,10 +327,10 @@ type cursor struct {
 	ended    bool
 }
 
-// stored is a record as it is in the file.
+// stored is a record as it is in the file: the value has a checksum.
 type stored struct{ key, value []byte }
 
-// read reads the next records into ahead, and returns their number.
+// read reads the next records of the range into ahead, and returns the number of records.
 func (c *cursor) read(ahead []stored) (n int, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	for n < len(ahead) {
@@ -345,8 +345,8 @@ func (c *cursor) read(ahead []stored) (n int, err error) {
 	return n, nil
 }
 
-// next moves to the next key. The first call moves to the first key not below from or, in
-// descending order, to the last key below to.
+// next moves the cursor to the next record. The first call moves it to the first key k with k >= from or, in
+// descending order, to the last key k with k < to.
 func (c *cursor) next() (k, v []byte) {
 	switch {
 	case c.begun && c.down:
@@ -366,9 +366,9 @@ func (c *cursor) next() (k, v []byte) {
 	return c.Last()
 }
 
-// guard turns a panic of bbolt about a damaged page into an error. It also turns into an error the
-// fault that occurs when the disk cannot read a page of the mapped file. The caller has called
-// debug.SetPanicOnFault(true) and passes its result, the previous setting, which guard restores.
+// guard is deferred by functions that read mapped pages. It turns the panic that a damaged page causes into an error.
+// It also does so with the fault that occurs if the disk cannot read a page of the mapped file. The caller must have
+// called debug.SetPanicOnFault(true). It passes the result of that call, the previous setting, which guard restores.
 func guard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // lock opens the file at path and locks it: shared if flag is os.O_RDONLY, otherwise exclusively.
-// If another process has the lock, it waits up to wait, because that process may be about to end.
+// If another process holds the lock, lock waits for it, at most as long as wait, because that
+// process may be about to end. Then it returns ErrLocked.
 func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	how := unix.LOCK_EX
 	if flag == os.O_RDONLY {
@@ -40,7 +41,8 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	}
 }
 
-// flock locks f. The system call can wait forever or not at all, so a wait with a limit must poll.
+// flock locks f, and waits at most as long as wait for the lock. It polls, because the system call
+// can only wait forever or not at all.
 func flock(f *os.File, how int, wait time.Duration) error {
 	const pause = 20 * time.Millisecond
 	for ; ; wait -= pause {
@@ -57,7 +59,7 @@ func flock(f *os.File, how int, wait time.Duration) error {
 	}
 }
 
-// isAt reports whether f is the file at path.
+// isAt reports whether f is the file at path. It returns ErrNotStore if f is not a regular file.
 func isAt(f *os.File, path string) (bool, error) {
 	mine, err := f.Stat()
 	if err != nil {
@@ -73,15 +75,15 @@ func isAt(f *os.File, path string) (bool, error) {
 	return os.SameFile(mine, named), nil
 }
 
-// create creates a new store at path. It writes a file beside path and renames it when it is
-// complete and durable, so that a crash leaves a store or no file.
+// create creates a new store at path. It writes a temporary file in the same directory, and renames
+// that file when it is complete and durable. So a crash leaves a complete store at path or no file.
 func create(path string) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")
 	if err != nil {
 		return fullOr(err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // after a rename, there is no file with this name
+	defer os.Remove(f.Name()) //nolint:errcheck // after a rename, no file has this name
 	b, err := newBolt(f)
 	if err != nil {
 		return fullOr(err)
@@ -103,7 +105,7 @@ func fullOr(err error) error {
 	return err
 }
 
-// name gives the file at temp the name path, unless path already exists.
+// name gives the file at temp the name path. If a file at path exists already, name does nothing.
 func name(temp, path string) error {
 	// Unlike a rename, a link never replaces a file.
 	err := os.Link(temp, path)
@@ -117,7 +119,7 @@ func name(temp, path string) error {
 	return os.Rename(temp, path)
 }
 
-// syncDir makes the names in a directory durable.
+// syncDir makes the creation and renaming of files in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -126,14 +128,15 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// A ballast is a file that reserves disk space. It is deleted when the disk is full, so that the
-// store can still be written. If size is 0, there is no file.
+// A ballast is a file that reserves disk space. The store deletes the file when the disk is full,
+// so that it has space for more commits. If size is 0, the store has no ballast.
 type ballast struct {
 	path string
 	size int64
 }
 
-// fill creates the file. If the disk has no space for the file, the store works without a ballast.
+// fill creates the file. If the disk has no space for the file, fill leaves no file, and the store
+// works without a ballast.
 func (b ballast) fill() {
 	if b.size <= 0 {
 		return
@@ -148,7 +151,8 @@ func (b ballast) fill() {
 	}
 }
 
-// refill creates the file again, if the disk has much more free space than the file needs.
+// refill creates the file again, if the free space of the disk is more than four times the size of
+// the file.
 func (b ballast) refill() {
 	var fs unix.Statfs_t
 	if b.size <= 0 || unix.Statfs(filepath.Dir(b.path), &fs) != nil {
@@ -162,6 +166,6 @@ func (b ballast) refill() {
 // free deletes the file.
 func (b ballast) free() {
 	if b.size > 0 {
-		_ = os.Remove(b.path) // if this fails, the disk stays full, which the caller reports anyway
+		_ = os.Remove(b.path) // after a failure, the disk stays full, and the caller reports a full disk anyway
 	}
 }

@@ -14,30 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deepest is the maximum number of levels of a tree. If a tree seems to have more levels, one of its
-// pages leads back to itself.
+// deepest is the maximum number of levels of a tree. If a tree seems to have more levels, a page of the tree is below
+// itself.
 const deepest = 64
 
-// boltPages is a backend that reads a bbolt file without bbolt, because bbolt does not verify the
-// pages that it reads. boltPages verifies each page when it is first read. So the time to open a file
-// does not depend on its size.
+// boltPages is a backend that reads a bbolt file without bbolt, because bbolt does not verify the pages that it
+// reads. boltPages verifies each page when the page is first read. So the time to open a file does not depend on the
+// size of the file.
 //
-// A branch page is verified together with the first key of each page below it, which must be equal to
-// the key in the branch page. Otherwise a damaged branch page could lead to the wrong page. A key
-// would then not be found there, although the file has it.
+// When boltPages verifies a branch page, it also reads the first key of each page below the branch page. That first
+// key must be equal to the key in the branch page. Without this check, a damaged branch page could lead a search to
+// the wrong page, so that the search would not find a key that the file has.
 type boltPages struct {
 	file   *os.File
 	meta   boltMeta
 	data   []byte        // the mapped file
 	root   span          // the root page of the tree with the store's keys
-	inline []byte        // the only page of a small store, which has no number; otherwise nil
-	sound  []atomic.Bool // whether a page is verified, by its number
+	inline []byte        // the only page of a small store, which is inside another page and has no number; otherwise nil
+	sound  []atomic.Bool // whether a page is verified, by page number
 
-	readers sync.RWMutex // held by readers
+	readers sync.RWMutex // each open reader holds a read lock
 	closed  bool
 }
 
-// openPages opens the file f, whose lock the caller holds. On an error f is closed.
+// openPages returns a backend that reads the file f. The caller must hold the lock of f. If openPages returns an
+// error, f is closed.
 func openPages(f *os.File) (b *boltPages, err error) {
 	defer func() {
 		if err != nil {
@@ -64,8 +65,8 @@ func openPages(f *os.File) (b *boltPages, err error) {
 	return b, err
 }
 
-// page returns the page at s in the tree with the store's keys. It verifies a page that is read for
-// the first time. The level of the root is 0.
+// page returns the page at s in the tree with the store's keys. It verifies the page if it is read for the first
+// time. level is the number of pages above the page; 0 for the root.
 func (b *boltPages) page(s span, level int) (p []byte, err error) {
 	switch {
 	case level > deepest:
@@ -87,7 +88,7 @@ func (b *boltPages) page(s span, level int) (p []byte, err error) {
 	return p, nil
 }
 
-// mapped returns page id with its overflow pages.
+// mapped returns the bytes of page id and its overflow pages in the mapped file.
 func (b *boltPages) mapped(id uint64) ([]byte, error) {
 	if id < 2 || id >= b.meta.high {
 		return nil, corrupt("page %d of %d", id, b.meta.high)
@@ -100,9 +101,9 @@ func (b *boltPages) mapped(id uint64) ([]byte, error) {
 	return b.data[id*size : (id+more+1)*size], nil
 }
 
-// verify checks the elements of page p. If p is a branch page, it also checks the first key of each
-// page below it. verify reads one byte of each memory page of p, so that a part of the file that the
-// disk cannot read is found here.
+// verify checks the elements of page p, which is the page at s. If p is a branch page, verify also checks the first
+// key of each page below p. It reads one byte of each memory page of p, so that it finds a part of the file that the
+// disk cannot read.
 func (b *boltPages) verify(p []byte, s span) error {
 	for at := 0; at < len(p); at += os.Getpagesize() {
 		_ = p[at]
@@ -126,7 +127,7 @@ func (b *boltPages) verify(p []byte, s span) error {
 	return nil
 }
 
-// leafRecord checks the flags of an element of a leaf.
+// leafRecord returns an error if the element e of a leaf has flags, which the elements of records do not have.
 func leafRecord(e element) error {
 	if e.flags != 0 {
 		return corrupt("key %x has the flags %x", e.key, e.flags)
@@ -134,7 +135,8 @@ func leafRecord(e element) error {
 	return nil
 }
 
-// below returns the page to which element i of the branch page p leads. p is the page at s.
+// below returns the page to which element i of the branch page p leads, and the range of its keys. p is the page at
+// s.
 func below(p []byte, s span, i int) span {
 	e := elementOf(p, i)
 	next := span{page: e.page, low: e.key, high: s.high}
@@ -176,10 +178,10 @@ func (b *boltPages) Limits() Limits { return Limits{} }
 // Recovered does nothing, because nothing can be committed.
 func (b *boltPages) Recovered() {}
 
-// Damaged returns nil: the records are not verified when the file is opened.
+// Damaged returns nil, because the records are not verified when the file is opened.
 func (b *boltPages) Damaged() []Key { return nil }
 
-// Snapshot verifies the whole file and copies it.
+// Snapshot verifies the whole file and copies it to w.
 func (b *boltPages) Snapshot(w io.Writer) error {
 	return b.whole(func(whole *bolt) error { return whole.Snapshot(w) })
 }
@@ -207,7 +209,7 @@ func (b *boltPages) whole(do func(*bolt) error) error {
 	return errors.Join(do(whole), whole.Close())
 }
 
-// pagesReader reads the records of a file.
+// pagesReader is the Reader of boltPages.
 type pagesReader struct{ *boltPages }
 
 // Close ends the view.
@@ -216,10 +218,10 @@ func (r pagesReader) Close() error {
 	return nil
 }
 
-// Version returns the number of the transaction that wrote the file.
+// Version returns the number of the last transaction that was committed to the file.
 func (r pagesReader) Version() uint64 { return r.meta.txid }
 
-// Get returns the value under k.
+// Get returns the value under k; nil if there is none.
 func (r pagesReader) Get(k Key) (v []byte, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	s := r.root
@@ -238,17 +240,17 @@ func (r pagesReader) Get(k Key) (v []byte, err error) {
 		case !found:
 			return nil, nil
 		default:
-			v, _ = unseal(k, elementOf(p, i).value) // the reader of the value detects damage
+			v, _ = unseal(k, elementOf(p, i).value) // the caller detects damage with damageOf
 			return v, nil
 		}
 	}
 }
 
-// Range yields the records with from <= key < to, in ascending order or, with down, in descending
+// Range yields all records whose key k has from <= k < to, in ascending order or, if down is true, in descending
 // order.
 func (r pagesReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	return r.each(from, to, down, func(k Key, stored []byte) []byte {
-		v, _ := unseal(k, stored) // the reader of the value detects damage
+		v, _ := unseal(k, stored) // yield detects damage with damageOf
 		return v
 	}, yield)
 }

@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestQueriesReadWhatBboltReads compares reads of ranges and keys with those of bbolt, for files of
-// every page size.
+// TestQueriesReadWhatBboltReads reads ranges and keys with boltPages and with bbolt, and compares the results. The
+// files have several page sizes.
 func TestQueriesReadWhatBboltReads(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -76,7 +76,7 @@ func TestQueriesReadWhatBboltReads(t *testing.T) {
 	}
 }
 
-// readerOf returns a reader of the file that open opens, until t ends.
+// readerOf opens the store at path with open, and returns a reader. The reader and the store are closed when t ends.
 func readerOf(t *testing.T, path string, open func(string, Options) (*DB, error)) Reader {
 	t.Helper()
 	db, err := open(path, Options{})
@@ -95,7 +95,7 @@ func readerOf(t *testing.T, path string, open func(string, Options) (*DB, error)
 	return r
 }
 
-// listed returns the first records of a range as text.
+// listed returns at most the first most records of a range as text.
 func listed(t *testing.T, read func(from, to Key, down bool, yield func(Key, []byte) bool) error, from, to Key, down bool, most int) string {
 	t.Helper()
 	var text strings.Builder
@@ -156,7 +156,7 @@ func checked(path string) error {
 	return errors.Join(db.Check(), db.Close())
 }
 
-// contentOf returns the records of a store's file.
+// contentOf returns the records of a store, given the bytes of its file.
 func contentOf(t *testing.T, file []byte) map[string]string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -173,9 +173,8 @@ func contentOf(t *testing.T, file []byte) map[string]string {
 	return content
 }
 
-// readAll reads the store at path in all ways, and compares the records with want. It reports whether
-// damage was found. A record whose checksum does not match is not compared, and its key can be one that
-// want does not have.
+// readAll reads the store at path in all ways, and compares the records with want. It reports whether damage was
+// found. It does not compare a record whose checksum does not match; the key of such a record need not be in want.
 func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 	t.Helper()
 	db, err := OpenToQuery(path, Options{})
@@ -239,7 +238,7 @@ func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 		switch {
 		case err != nil:
 			read("a key", err, nil)
-		case got == nil && broken == 0: // of a page with structural damage, a range yields no record
+		case got == nil && broken == 0: // a range yields no record of a page with structural damage
 			t.Errorf("%s is missing", Key(k))
 		case got != nil && !notTheValue(Key(k), got) && string(got) != v:
 			t.Errorf("%s is %.50q, want %.50q", Key(k), got, v)
@@ -248,15 +247,15 @@ func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 	return found
 }
 
-// notTheValue reports whether every reader of v recognizes that v cannot be the value under k. Either
-// the checksum of v does not match, or the mark of the checksum is damaged, so that v is not JSON.
+// notTheValue reports whether a reader can see that v is not the value that was stored under k. Either the checksum
+// of v does not match, or the mark of the checksum is damaged, so that v is not JSON.
 func notTheValue(k Key, v []byte) bool {
 	return damageOf(k, v) != nil || len(v) > 0 && !unsealed(k.Table(), v[0]) || !tables[k.Table()].raw && !json.Valid(v)
 }
 
-// TestADamagedStoreIsNeverReadWrongly damages a file at one random position, and reads the file in all
-// ways. It does not damage the number of the root page, because nothing else in the file says which
-// page is the root.
+// TestADamagedStoreIsNeverReadWrongly damages copies of a file, each at one random position, and reads each copy in
+// all ways. It skips copies in which the number of the root page is damaged, because nothing else in the file says
+// which page is the root.
 func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
 	t.Parallel()
 	whole := grown(t)
@@ -274,7 +273,7 @@ func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
 		switch r.IntN(4) {
 		case 0:
 			p[at] ^= 1 << r.IntN(8)
-		case 1: // where pages and elements keep their numbers
+		case 1: // the beginning of a page has the numbers of the page and of its elements
 			p[at%256] = byte(r.Uint32())
 		case 2:
 			clear(p[at:min(at+512, size)])
@@ -299,7 +298,8 @@ func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
 	}
 }
 
-// rootOf returns the header of the store's bucket; nil if it cannot be found.
+// rootOf returns the value of the store's bucket, which has the number of the root page; nil if the bucket cannot be
+// found.
 func rootOf(file []byte) []byte {
 	v := &verifier{verifiedFile: verifiedFile{file: bytes.NewReader(file), size: int64(len(file))}}
 	if err := v.readMeta(); err != nil {
@@ -312,8 +312,8 @@ func rootOf(file []byte) []byte {
 	return value
 }
 
-// TestABranchPageThatLeadsPastAKeyIsDamage changes the key with which the root refers to the page of a
-// record. A search for that record then visits another page.
+// TestABranchPageThatLeadsPastAKeyIsDamage changes, in the root page, the key of the element that leads to the page
+// of a record. Because of the changed key, a search for that record visits another page.
 func TestABranchPageThatLeadsPastAKeyIsDamage(t *testing.T) {
 	t.Parallel()
 	b := grown(t)

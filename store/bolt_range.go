@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// each yields the records of a range with their values as value returns them.
+// each yields the records of a range. The function value computes each yielded value from the stored one.
 func (r pagesReader) each(from, to Key, down bool, value func(Key, []byte) []byte, yield func(Key, []byte) bool) error {
 	visit := &rangeVisit{pages: r.boltPages, from: from, to: to, down: down, value: value, yield: yield}
 	defer visit.stopAhead()
@@ -15,7 +15,7 @@ func (r pagesReader) each(from, to Key, down bool, value func(Key, []byte) []byt
 	return err
 }
 
-// A rangeVisit visits the records of a range.
+// A rangeVisit is one visit of the records of a range.
 type rangeVisit struct {
 	pages    *boltPages
 	from, to Key
@@ -24,13 +24,13 @@ type rangeVisit struct {
 	yield    func(Key, []byte) bool
 	records  []stored // of the current leaf
 
-	leaves int            // number of leaves read so far; begins at fewLeaves if the visit must not read ahead
+	leaves int            // number of leaves read so far; starts at fewLeaves if the visit must not read ahead
 	ahead  sync.WaitGroup // the goroutine that reads ahead
-	ended  atomic.Bool    // stops that goroutine
+	ended  atomic.Bool    // stops the goroutine that reads ahead
 }
 
-// visit yields the records of the range that are in the page at s and in the pages below it. It
-// returns false if yield has returned false.
+// visit yields the records of the range that are in the page at s and in the pages below it. It returns false if
+// yield has returned false, or on an error.
 func (r *rangeVisit) visit(s span, level int) (more bool, err error) {
 	p, err := r.open(s, level)
 	if err != nil {
@@ -58,7 +58,7 @@ type pagePart struct {
 	first, end int
 }
 
-// open returns the elements of the page at s that are in the range, or lead to it.
+// open returns the elements of the page at s that are in the range, or that lead to pages with keys in the range.
 func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	p, err := r.pages.page(s, level)
@@ -73,12 +73,12 @@ func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 		end = search(p, r.to)
 	}
 	if !isLeaf(p) && first > 0 && (first == elementCount(p) || !bytes.Equal(elementOf(p, first).key, r.from)) {
-		first-- // the page of the element before begins below r.from, but may have keys from r.from on
+		first-- // the page of the previous element begins below r.from, but may also have keys that are not below r.from
 	}
 	return pagePart{p, first, end}, nil
 }
 
-// at returns the number of the i-th element of p in the order of the visit.
+// at returns the number of the element of p that is visited as element i, counted from 0.
 func (r *rangeVisit) at(p pagePart, i int) int {
 	if r.down {
 		return p.end - 1 - i
@@ -86,14 +86,14 @@ func (r *rangeVisit) at(p pagePart, i int) int {
 	return p.first + i
 }
 
-// below returns the page that element i leads to.
+// below returns the page to which element i of the branch page p leads.
 func (r *rangeVisit) below(p []byte, s span, i int) (next span, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	return below(p, s, i), nil
 }
 
-// leaf yields the elements p of a leaf. It reads all elements before it yields the first one, because
-// yield must not run under a guard.
+// leaf yields the records in the elements p of a leaf page. It reads all elements before it yields the first one,
+// because yield must not run under a guard.
 func (r *rangeVisit) leaf(p pagePart) (more bool, err error) {
 	if err := r.read(p); err != nil {
 		return false, err
@@ -109,7 +109,7 @@ func (r *rangeVisit) leaf(p pagePart) (more bool, err error) {
 	return true, nil
 }
 
-// read reads the elements p of a leaf in the order of the visit.
+// read reads the elements p of a leaf page into r.records, in the order of the visit.
 func (r *rangeVisit) read(p pagePart) (err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	r.records = r.records[:0]
@@ -123,10 +123,10 @@ func (r *rangeVisit) read(p pagePart) (err error) {
 // fewLeaves is the number of leaves that a visit reads before another goroutine reads ahead.
 const fewLeaves = 64
 
-// readAhead starts a goroutine that visits the rest of the range, from k on or, in descending order,
-// down from k. The goroutine verifies the pages and brings the beginning of each value into the cache
-// of the processor. It is faster than the visit itself, because it does nothing with the values. It
-// ignores errors: when the visit itself reaches a damaged page, it returns the error.
+// readAhead starts a goroutine that visits the rest of the range, from k on or, in descending order, down from k. The
+// goroutine verifies the pages and loads the beginning of each value into the cache of the processor. It is faster
+// than the visit r, because it does nothing with the values. It ignores errors, because r returns the error of a
+// damaged page when r reaches the page.
 func (r *rangeVisit) readAhead(k Key) {
 	rest := &rangeVisit{pages: r.pages, from: k, to: r.to, down: r.down, value: skimmed, leaves: fewLeaves}
 	if r.down {

@@ -13,23 +13,22 @@ import (
 	"sync/atomic"
 )
 
-// bbolt does not verify the pages that it reads: a damaged page causes a panic, or a fault that ends
-// the process. Therefore a file is verified before bbolt maps it. The verifier reads the pages of each
-// level of the tree in their order in the file. It reads a large level in several parts in parallel.
-// The memory that it needs is a few percent of the size of the file, mostly for the first key of each
-// page.
+// bbolt does not verify the pages that it reads: a damaged page causes a panic, or a fault that ends the process.
+// Therefore the verifier reads and checks a file before bbolt maps it. The verifier reads the pages of each level of
+// the tree in their order in the file. It reads a large level in several parts in parallel. The memory that the
+// verifier needs is a few percent of the size of the file, mostly for the first key of each page.
 //
-// bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and visits its pages
-// on a goroutine of its own, where a fault cannot be recovered from. With 171 files that the tests
-// of this package had damaged, bbolt 1.5.0 ended the process in four cases (SIGBUS, SIGSEGV), and
-// did not return in two cases, in which a page refers back to itself.
+// bbolt's own check, tx.Check, cannot replace the verifier: bbolt must first open and map the file, and tx.Check
+// visits the pages on a goroutine of its own, where the caller cannot recover from a fault. In a trial with 171 files
+// that the tests of this package had damaged, bbolt 1.5.0 ended the process for four files (SIGBUS, SIGSEGV), and did
+// not return for two files, in which a page refers back to itself.
 //
-// The format is version 2 of bbolt. Numbers have the byte order of the machine. The file begins
-// with two meta pages; bbolt uses the newer valid one. A meta page refers to the root of a tree of
-// branch and leaf pages, and to a list of free pages.
+// The verified format is version 2 of bbolt's file format. Numbers have the byte order of the machine. The file
+// begins with two meta pages; bbolt uses the newer valid one. A meta page refers to the root of a tree of branch and
+// leaf pages, and to a list of free pages.
 
 const (
-	pageHeader  = 16 // id 8, flags 2, count 2, overflow 4
+	pageHeader  = 16 // size of a page's header in bytes: id 8, flags 2, count 2, overflow 4
 	pageElement = 16
 	metaSize    = 64
 
@@ -38,8 +37,8 @@ const (
 	freelistPage = 0x10
 
 	bucketElement = 0x01
-	// 8 bytes for the root page and 8 for the sequence. If the root is 0, the bucket's only page
-	// follows the header.
+	// The header of a bucket has 8 bytes for the number of the root page and 8 for the sequence. If the number is 0,
+	// the bucket's only page follows the header.
 	bucketHeader = 16
 )
 
@@ -47,45 +46,46 @@ const (
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
 	noFreelist  = 1<<64 - 1
-	largestNode = 256 << 20 // far above what a commit's largest value needs
+	largestNode = 256 << 20 // far larger than the page of the largest value that a commit can write
 )
 
-// mostDamaged is the maximum number of damaged records that are listed.
+// mostDamaged is the maximum number of damaged records that a verifier lists.
 const mostDamaged = 100
 
-// A boltMeta is the content of a meta page.
+// A boltMeta has the fields of a meta page that a verifier uses.
 type boltMeta struct {
 	pageSize             uint32
 	root, freelist, high uint64 // page numbers; high is the lowest number that was never used
 	txid                 uint64
 }
 
-// verifiedFile is the file that a verifier reads.
+// verifiedFile is the file that a verifier reads, with the pages visited so far.
 type verifiedFile struct {
 	file io.ReaderAt
 	size int64
 	meta boltMeta
-	seen []atomic.Bool // visited pages, by number
+	seen []atomic.Bool // whether a page was visited, by page number
 }
 
 // verifier visits the pages of one file.
 type verifier struct {
 	verifiedFile
 
-	used    int64 // number of pages in the trees
+	used    int64 // number of pages in use, without the list of free pages
 	records int
-	damaged []Key // records whose checksum does not match
+	damaged []Key // keys of records whose checksum does not match
 }
 
-// verifyBolt verifies all pages in use of a bbolt file of size bytes. The error is ErrNotStore if
-// the file is not a store, ErrCorrupt if it is damaged, or the error of a read. A damaged record is
-// not an error.
+// verifyBolt verifies all pages in use of a bbolt file of size bytes. It returns ErrNotStore if the file is not a
+// store, ErrCorrupt if a page is damaged, or the error of a read. A record whose checksum does not match is not an
+// error.
 func verifyBolt(file io.ReaderAt, size int64) error {
 	_, err := inspectBolt(file, size)
 	return err
 }
 
-// inspectBolt does the work of verifyBolt, and also returns the verifier, which has the results.
+// inspectBolt verifies the file like verifyBolt, and also returns the verifier, which has the damaged records and the
+// number of pages in use.
 func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 	v := &verifier{verifiedFile: verifiedFile{file: file, size: size}}
 	if err := v.readMeta(); err != nil {
@@ -110,8 +110,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrCorrupt, fmt.Errorf(format, args...))
 }
 
-// readMeta finds the newer valid meta page. The first meta page is at the beginning of the file, the
-// second one directly after it. The page size is unknown, so readMeta tries all sizes.
+// readMeta finds the newer valid meta page of the file. The first meta page is at the beginning of the file, and the
+// second one directly after the first. The size of a page is unknown, so readMeta tries all sizes.
 func (v *verifier) readMeta() error {
 	if v.size == 0 {
 		return corrupt("the file is empty")
@@ -154,12 +154,12 @@ func (m boltMeta) check(size int64) error {
 	return nil
 }
 
-// parseMeta parses a meta page without its header. magic reports whether it is a meta page, and ok
-// whether it is valid.
+// parseMeta parses a meta page without its header. magic reports whether b is a meta page, and ok whether the meta
+// page is valid.
 func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	n := binary.NativeEndian
 	h := fnv.New64a()
-	_, _ = h.Write(b[:56]) // the write to a hash returns no error
+	_, _ = h.Write(b[:56]) // a write to a hash never fails
 	m = boltMeta{
 		pageSize: n.Uint32(b[8:]),
 		root:     n.Uint64(b[16:]),
@@ -171,14 +171,14 @@ func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	return m, magic, magic && n.Uint32(b[4:]) == boltVersion && n.Uint64(b[56:]) == h.Sum64()
 }
 
-// A levelPart visits some pages of one level of a tree, and collects the results. The parts of a
-// level can be visited at the same time.
+// A levelPart visits some pages of one level of a tree, and collects the results. Several goroutines can visit the
+// parts of a level at the same time.
 type levelPart struct {
 	*verifiedFile
 
 	buf       []byte
-	ahead     []byte // the pages that were read ahead
-	aheadFrom uint64 // number of the first of these pages
+	ahead     []byte // the bytes of the pages that were read ahead
+	aheadFrom uint64 // number of the first page in ahead
 
 	below   []span // the pages below the visited ones
 	records int
@@ -186,7 +186,7 @@ type levelPart struct {
 	err     error
 }
 
-// page reads page id with its overflow pages, and marks them as visited.
+// page reads page id with its overflow pages, and marks all these pages as visited.
 func (v *levelPart) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.meta.high {
 		return nil, corrupt("page %d of %d", id, v.meta.high)
@@ -210,8 +210,7 @@ func (v *levelPart) page(id uint64) ([]byte, error) {
 	return p, nil
 }
 
-// overflow returns the number of overflow pages that follow page id. head is the beginning of page
-// id.
+// overflow returns the number of overflow pages that follow page id. head has the first bytes of page id.
 func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
 	n := binary.NativeEndian
 	if self := n.Uint64(head); self != id {
@@ -224,25 +223,26 @@ func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
 	return more, nil
 }
 
-// read returns the given number of pages, from id on. The result is valid until the next call.
+// read returns the bytes of the given number of pages, of which id is the first. The result is valid until the next
+// call of read or readAhead.
 func (v *levelPart) read(id, pages uint64) ([]byte, error) {
 	size := uint64(v.meta.pageSize)
 	if from := (id - v.aheadFrom) * size; id >= v.aheadFrom && from+pages*size <= uint64(len(v.ahead)) {
 		return v.ahead[from : from+pages*size], nil
 	}
-	v.buf = resize(v.buf, int64(pages*size))       //nolint:gosec // the caller has checked the numbers
-	_, err := v.file.ReadAt(v.buf, int64(id*size)) //nolint:gosec // the pages are within the file
+	v.buf = resize(v.buf, int64(pages*size))       //nolint:gosec // the caller has checked the page numbers
+	_, err := v.file.ReadAt(v.buf, int64(id*size)) //nolint:gosec // the pages are inside the file
 	return v.buf, err
 }
 
-// aheadSize bytes are read ahead if more than 1/aheadShare of the pages in them are wanted.
+// readAhead reads aheadSize bytes at once if the caller wants more than 1/aheadShare of the pages in these bytes.
 const (
 	aheadSize  = 256 << 10
 	aheadShare = 4
 )
 
-// readAhead reads all pages from the first to the last wanted one with one system call, if that
-// takes less time. The wanted pages are sorted by number.
+// readAhead reads aheadSize bytes from the first wanted page on with one system call, if that takes less time than
+// reading the wanted pages one by one. The caller must have sorted the wanted pages by number.
 func (v *levelPart) readAhead(wanted []span) {
 	pages, first := uint64(aheadSize/v.meta.pageSize), wanted[0].page
 	if first >= v.aheadFrom && (first-v.aheadFrom+1)*uint64(v.meta.pageSize) <= uint64(len(v.ahead)) {
@@ -252,8 +252,8 @@ func (v *levelPart) readAhead(wanted []span) {
 		return
 	}
 	v.ahead, v.aheadFrom = resize(v.ahead, aheadSize), first
-	if _, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)); err != nil { //nolint:gosec // the pages are within the file
-		v.ahead = v.ahead[:0] // an unused page may cause the error, so the wanted pages are read one by one
+	if _, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)); err != nil { //nolint:gosec // inside the file
+		v.ahead = v.ahead[:0] // a page that is not wanted may cause the error, so the wanted pages are read one by one
 	}
 }
 
@@ -281,9 +281,9 @@ func (v *verifier) buckets() ([]byte, error) {
 	return own, err
 }
 
-// bucketRoot returns the number of the root page of the bucket with that value. The value of a small
-// bucket contains the only page of the bucket. For such a bucket, bucketRoot returns this page and
-// the number 0.
+// bucketRoot returns the number of the root page of a bucket, given the bucket's value. The value of a small bucket
+// contains the only page of the bucket. For a small bucket, bucketRoot returns the number 0 and the bytes of that
+// page.
 func bucketRoot(value []byte) (root uint64, inline []byte, err error) {
 	if len(value) < bucketHeader {
 		return 0, nil, corrupt("the bucket has a header of %d bytes", len(value))
@@ -313,8 +313,8 @@ func (v *verifier) bucket(value []byte) error {
 	return err
 }
 
-// record checks the element of a record. If the checksum of the record does not match, it adds the
-// key to the damaged ones.
+// record checks the element e of a leaf, which is a record. If the checksum of the record does not match, it adds the
+// key to v.damaged.
 func (v *levelPart) record(e element) error {
 	if e.flags != 0 {
 		return corrupt("key %x has the flags %x", e.key, e.flags)
@@ -326,24 +326,25 @@ func (v *levelPart) record(e element) error {
 	return nil
 }
 
-// merge adds the results of a part to the results of the verifier.
+// merge adds the number of records and the damaged records of a part to those of the verifier.
 func (v *verifier) merge(part *levelPart) {
 	v.records += part.records
 	v.damaged = append(v.damaged, part.damaged[:min(len(part.damaged), mostDamaged-len(v.damaged))]...)
 }
 
-// span is a page of a tree, and the range of the keys that may be in it or below it: low <= key < high.
+// span is a page of a tree and a range of keys: the keys in the page and in the pages below it must have low <= key <
+// high.
 type span struct {
 	page      uint64
-	low, high []byte // nil is unbounded
+	low, high []byte // nil means that there is no bound
 }
 
-// leastPages is the minimum number of pages for which another goroutine is started.
+// leastPages is the number of pages of a level from which on a further goroutine is worth its cost.
 const leastPages = 512
 
-// tree visits the pages of a tree in no particular order, and calls yield for the elements of its
-// leaves. It may use several goroutines. Each of them visits a part of a level, which yield gets as
-// its first argument.
+// tree visits the pages of a tree in no particular order, and calls yield for the elements of its leaves. It may use
+// several goroutines at the same time. Each goroutine visits one part of a level, and passes that part to yield as
+// the first argument.
 func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) error {
 	for next := []span{{page: root}}; len(next) > 0; {
 		level, err := v.inOrder(next)
@@ -372,9 +373,9 @@ func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) erro
 	return nil
 }
 
-// inOrder returns the pages of a level in their order in the file. For a large level it does not use
-// a comparison sort, but an array that is indexed by page number. Sorting would be a large share of
-// the time of the verification, because only one goroutine sorts.
+// inOrder returns the pages of a level in their order in the file. For a large level, it does not sort by comparison,
+// but uses an array that is indexed by page number. A comparison sort would take a large part of the time of the
+// verification, because only one goroutine would sort.
 func (v *verifier) inOrder(level []span) ([]span, error) {
 	if len(level) < leastPages {
 		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
@@ -399,8 +400,8 @@ func (v *verifier) inOrder(level []span) ([]span, error) {
 	return ordered, nil
 }
 
-// visit visits pages of one level, sorted by number. It treats a panic as an error of the file,
-// because a panic on another goroutine would end the process.
+// visit visits the given pages of one level, which must be sorted by number. It returns a panic as ErrCorrupt,
+// because a panic that is not recovered on this goroutine would end the process.
 func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -423,14 +424,15 @@ func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (
 	return nil
 }
 
-// treePage visits one page of a tree, and appends the pages below it to below.
+// treePage visits the page p at s of a tree. If p is a leaf, it calls yield for the elements. If p is a branch page,
+// it appends the pages below p to below.
 func treePage(p []byte, s span, below []span, yield func(element) error) ([]span, error) {
 	switch binary.NativeEndian.Uint16(p[8:]) {
 	case leafPage:
 		return below, elements(p, s, yield)
 	case branchPage:
 		first := len(below)
-		// The keys are kept, and the next page overwrites p. So p is copied once for all its keys.
+		// The spans keep the keys of p, but the next page overwrites p. So p is copied, once for all its keys.
 		err := elements(bytes.Clone(p), s, func(e element) error {
 			if len(below) > first {
 				below[len(below)-1].high = e.key
@@ -447,17 +449,17 @@ func treePage(p []byte, s span, below []span, yield func(element) error) ([]span
 	}
 }
 
-// An element is an entry of a branch or leaf page.
+// An element is an entry of a branch page or of a leaf page.
 type element struct {
 	key   []byte
-	page  uint64 // of a branch
-	flags uint32 // of a leaf
-	value []byte // of a leaf
+	page  uint64 // number of the page below; only in a branch page
+	flags uint32 // only in a leaf page
+	value []byte // only in a leaf page
 }
 
-// elements calls yield for the elements of page p, which is the page at s. It returns an error if an
-// element is not inside the page, does not directly follow the previous one, is out of order, or is
-// not in the range of s.
+// elements calls yield for the elements of page p, which is the page at s. It returns an error if an element is not
+// inside the page or does not directly follow the previous element. It also returns an error if the key of an element
+// is out of order or not in the range of s.
 func elements(p []byte, s span, yield func(element) error) error {
 	count := elementCount(p)
 	behind := uint64(pageHeader + count*pageElement) //nolint:gosec // it is positive
@@ -475,8 +477,8 @@ func elements(p []byte, s span, yield func(element) error) error {
 		}
 		behind = begin + klen + vlen
 		e := elementOf(p, i)
-		// Only the first and the last key are compared with the bounds of s. All others are between
-		// these two, because the keys must ascend.
+		// Only the first and the last key of the page are compared with the bounds of s. All other keys are between
+		// these two keys, because the keys must ascend.
 		below := i == 0 && s.low != nil && bytes.Compare(e.key, s.low) < 0
 		above := i == count-1 && s.high != nil && bytes.Compare(e.key, s.high) >= 0
 		if below || above || i > 0 && bytes.Compare(e.key, last) <= 0 {
@@ -519,7 +521,7 @@ func elementOf(p []byte, i int) (e element) {
 	return e
 }
 
-// freelist reads the list of free pages, none of which may be in use.
+// freelist verifies the list of free pages, if the file has one. A page in the list must not be in use.
 func (v *verifier) freelist() error {
 	if v.meta.freelist == noFreelist {
 		return nil
@@ -533,7 +535,7 @@ func (v *verifier) freelist() error {
 		return corrupt("page %d is no list of free pages", v.meta.freelist)
 	}
 	ids, count := p[pageHeader:], uint64(n.Uint16(p[10:]))
-	if count == 1<<16-1 && len(ids) >= 8 { // a larger count does not fit in the header, and is the first number
+	if count == 1<<16-1 && len(ids) >= 8 { // the count does not fit in the header, and follows the header
 		ids, count = ids[8:], n.Uint64(ids)
 	}
 	if count > uint64(len(ids)/8) {

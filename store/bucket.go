@@ -8,31 +8,32 @@ import (
 
 // A Bucket is the token bucket of a hook with a rate limit.
 type Bucket struct {
-	// Full is the time at which the bucket is full again. From then on, the hook may run in a row
-	// as many times as its burst allows.
+	// Full is the time at which the bucket is full again. From that time on, the rate limit allows
+	// the hook as many consecutive runs as its burst.
 	Full time.Time `json:"full"`
-	// Deferrals describes the deferred tasks of the hook in each queue.
+	// Deferrals describes the deferred tasks of the hook, by queue.
 	Deferrals map[string]Deferral `json:"putOff,omitempty"`
 }
 
-// A Deferral describes the deferred tasks of a hook in one queue: when they are due, and the time
-// between two runs of the hook.
+// A Deferral describes the deferred tasks of a hook in one queue. Due is the time at which they are
+// due, and Every the time between two runs of the hook.
 type Deferral struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`
 	// Tasks is the number of tasks deferred so far.
 	Tasks int `json:"tasks"`
-	// Expedited is the newest task that a person has expedited; zero if there is none. The rate
-	// limit does not apply to this task, nor to older tasks of the hook.
+	// Expedited is the ID of the newest task that a person has expedited; zero if there is none.
+	// The rate limit applies neither to that task nor to older tasks of the hook.
 	Expedited ID `json:"expedited,omitzero"`
-	// Returned is set if a transition had no room to return all deferred tasks to the queue. It is
-	// the last task that was returned, and ReturnedTo is its slot. While the task is in that slot,
-	// all newer tasks of the hook that have not begun are behind it.
+	// If a transition had no room to return all deferred tasks to the queue, Returned is the ID of
+	// the last task that it returned, and ReturnedTo is the slot of that task; otherwise both are
+	// zero. While the task is in that slot, all newer tasks of the hook that have not begun are
+	// behind it.
 	Returned   ID     `json:"returned,omitzero"`
 	ReturnedTo uint64 `json:"returnedTo,omitempty"`
 }
 
-// Expedites reports whether the rate limit does not apply to the task id.
+// Expedites reports whether the task id is exempt from the rate limit.
 func (p Deferral) Expedites(id ID) bool { return !p.Expedited.IsZero() && !p.Expedited.Before(id) }
 
 // BucketKey returns the key of the bucket of s's hook.

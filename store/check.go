@@ -9,9 +9,9 @@ import (
 // maxFindings is the maximum number of findings of one kind that a check lists.
 const maxFindings = 20
 
-// Check verifies the whole store: the structure of the backend, each record, queues and their
-// tasks, addons and their configurations. Its findings are ErrCorrupt. It reads all records, and
-// can delay commits.
+// Check verifies the whole store: the structure of the backend, each record, the queues with their
+// tasks, and the addons with their configurations. If it finds damage, it returns ErrCorrupt. It
+// reads all records, and can delay commits.
 func (db *DB) Check() error {
 	if err := db.Err(); err != nil {
 		return err
@@ -28,7 +28,8 @@ func (db *DB) Check() error {
 	return nil
 }
 
-// checkRecords reports keys without a table, and records that should be JSON but are not.
+// checkRecords reports keys that belong to no table, records whose checksum does not match, and
+// records that should be JSON but are not.
 func checkRecords(tx *Tx) error {
 	var found []error
 	n := 0

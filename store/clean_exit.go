@@ -12,12 +12,12 @@ import (
 // mostCleanExits is the maximum number of epochs in a note of clean exits.
 const mostCleanExits = 32
 
-// noteSize is the size in bytes of the file with the note. Open allocates the disk space of the file
-// if the store has a ballast, so that the note can be written on a full disk.
+// noteSize is the size in bytes of the file with the note of clean exits. If the store has a ballast, Open allocates
+// the disk space of the file, so that the note can be written when the disk is full.
 const noteSize = 4096
 
-// cleanExits are the epochs of processes that ended without a crash, but could not record this in
-// the store. A note beside the store has these epochs.
+// cleanExits has the epochs of processes that ended without a crash, but could not record this fact in the store.
+// These epochs are kept in a note beside the store.
 type cleanExits struct {
 	note  exitNote
 	known []uint64 // the epochs of the note when the store was opened
@@ -31,8 +31,7 @@ type exitNote interface {
 	write(epochs []uint64) error
 }
 
-// readCleanExits reads the clean exits of a note. The note need not be deleted, because an epoch is
-// never reused.
+// readCleanExits reads the epochs in a note. Old epochs can stay in the note, because an epoch is never used again.
 func readCleanExits(note exitNote) *cleanExits { return &cleanExits{note: note, known: note.read()} }
 
 // ExitedCleanly reports whether, according to the note beside the store, the process of that epoch
@@ -42,9 +41,9 @@ func (db *DB) ExitedCleanly(epoch uint64) bool {
 	return db.exits != nil && slices.Contains(db.exits.known, epoch)
 }
 
-// NoteCleanExit records in the note beside the store that this process exits cleanly. A caller uses
-// it if the store accepts no transaction that could record this. If it fails, the next process treats
-// the end of this one as a crash.
+// NoteCleanExit records in the note beside the store that this process exits cleanly. It is for a process that cannot
+// record its clean exit in a transaction of the store. If NoteCleanExit fails, the next process treats the end of
+// this process as a crash.
 func (db *DB) NoteCleanExit() error {
 	if db.exits == nil { // the store is read-only
 		return nil
@@ -52,7 +51,7 @@ func (db *DB) NoteCleanExit() error {
 	return db.exits.add(db.Epoch())
 }
 
-// add adds an epoch to the note.
+// add adds an epoch to the note. If the note is full, it removes the oldest epochs.
 func (c *cleanExits) add(epoch uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +65,7 @@ func (c *cleanExits) add(epoch uint64) error {
 // exitsFile is the note in a file beside the store.
 type exitsFile struct{ path string }
 
-// prepare allocates the disk space of the note. If there is none, the store works without the note.
+// prepare allocates the disk space of the note. If the disk has no space for the note, the store works without it.
 func (f exitsFile) prepare() {
 	if info, err := os.Stat(f.path); err == nil && info.Size() >= noteSize {
 		return
@@ -80,7 +79,7 @@ func (f exitsFile) prepare() {
 		_, err = file.WriteAt(padded(text), 0)
 	}
 	if errors.Join(err, file.Sync(), file.Close()) != nil {
-		return // NoteCleanExit will fail then, and return an error
+		return // the store works without the note; NoteCleanExit may return an error
 	}
 }
 
@@ -119,7 +118,7 @@ func (e exitsIn) read() []uint64 {
 	return e.memory.exits
 }
 
-// write fails after a crash, because a crashed process writes nothing.
+// write returns an error after a simulated crash, because a crashed process cannot write.
 func (e exitsIn) write(epochs []uint64) error {
 	e.memory.mu.Lock()
 	defer e.memory.mu.Unlock()

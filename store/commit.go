@@ -13,14 +13,14 @@ type request struct {
 	fn       func(*Tx) error
 	err      error
 	onCommit []func()
-	// turn wakes the caller if it waits. The value false means that its request has ended. The value
-	// true means that the caller leads the next group, which begins with its own request.
+	// turn wakes the caller of Update if it waits. The value false means that the request of the caller has ended.
+	// The value true means that the caller leads the next group, which begins with the caller's own request.
 	turn chan bool
 }
 
-// A committer runs the requests of a store one at a time, and commits them in groups. At any time at
-// most one caller of Update is the leader. The leader runs its own request and the requests that
-// arrive meanwhile, and commits them together.
+// A committer runs the requests of a store one at a time, and commits them in groups. At any time at most one caller
+// of Update is the leader. The leader runs its own request and the requests that arrive in the meantime, and commits
+// all of them together.
 type committer struct {
 	db     *DB
 	limits Limits
@@ -36,7 +36,7 @@ type committer struct {
 	// Only the leader uses these fields.
 	pending *pending
 	writes  []Write
-	report  func() // reports the last commit to timed; nil if it is already reported
+	report  func() // reports the last commit to timed; nil if that commit is already reported
 }
 
 func newCommitter(db *DB, timed func(Commit)) *committer {
@@ -46,13 +46,13 @@ func newCommitter(db *DB, timed func(Commit)) *committer {
 }
 
 // Update runs fn and commits its writes. When Update returns nil, the writes are durable and the
-// functions passed to Tx.OnCommit have run. If fn returns an error or panics, its writes are
-// discarded, and Update returns the error. fn runs once. No other function and no commit runs at the
-// same time. fn can run on the goroutine of another caller, and must not call Update or Close.
+// functions passed to Tx.OnCommit have run. If fn returns an error or panics, its writes are discarded, and Update
+// returns the error. fn runs at most once. While fn runs, neither the function of another call of Update nor a commit
+// runs. fn can run on the goroutine of another caller of Update, and must not call Update or Close.
 //
-// The writes of functions that wait at the same time are committed together. If that commit fails,
-// all these calls of Update fail. After ErrFull the caller may try again. After any other failure
-// of a commit the store is poisoned, except if the guard rejected the commit.
+// Update commits the writes of calls that wait at the same time together. If the common commit fails, all these calls
+// return an error. After ErrFull, the caller may try again. After any other failure of a commit, the store is
+// poisoned, except if the guard rejected the commit.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
@@ -88,15 +88,15 @@ func (c *committer) enter(r *request) (lead bool, err error) {
 	return true, nil
 }
 
-// commitGroup runs and commits the request first and those that arrive meanwhile. Then the caller of
-// a waiting request becomes the leader. The leader of a group is the caller of its first request. So
-// the function of a lone Update runs on the goroutine of its caller.
+// commitGroup runs and commits the request first and the requests that arrive in the meantime. Then it makes the
+// caller of a waiting request the leader. The leader of a group is the caller of the group's first request. So if
+// only one call of Update is active, its function runs on the goroutine of the caller.
 func (c *committer) commitGroup(first *request) {
 	g := &group{committer: c, db: c.db}
 	sound := false
 	defer func() {
 		if !sound {
-			// Only runtime.Goexit leads here, for example when fn calls t.FailNow.
+			// Only a call of runtime.Goexit is possible here, for example by a function that calls t.FailNow.
 			c.db.poison(errors.New("a transaction ended its goroutine"))
 			g.abandon()
 		}
@@ -114,14 +114,14 @@ func (c *committer) commitGroup(first *request) {
 	sound = true
 }
 
-// next removes the request that has waited longest and returns it; nil if none waits.
+// next removes the request that has waited longest from c.waiting, and returns it; nil if no request waits.
 func (c *committer) next() *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nextLocked()
 }
 
-// nextLocked is next for a caller that holds mu.
+// nextLocked is like next, but the caller must hold c.mu.
 func (c *committer) nextLocked() *request {
 	if len(c.waiting) == 0 {
 		return nil
@@ -152,8 +152,8 @@ func (c *committer) pass() {
 	c.idle.Broadcast()
 }
 
-// close waits until no request runs. It reports whether this is the first call of close. The caller
-// must have ended the lifetime of the store before.
+// close waits until no request runs. It reports whether this is the first call of close. The caller must have made
+// the store accept no more transactions.
 func (c *committer) close() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,20 +165,20 @@ func (c *committer) close() (first bool) {
 	return first
 }
 
-// A group is the requests of one commit.
+// A group has the requests whose writes are committed together.
 type group struct {
 	*committer
 	db     *DB
 	reader Reader
-	done   []*request // requests that ran without an error and wait for the commit
+	done   []*request // requests that ran without an error and wait for the commit of the group
 	failed []*request
 	now    *request // the running request; nil if none runs
 	ran    int      // number of requests that have run
 	full   bool
 }
 
-// run runs r, which sees the writes of the earlier requests of the group. If the writes of r do not
-// fit in the group, they are committed with the next group, and r does not run again.
+// run runs the function of r, which sees the writes of the earlier requests of the group. If the writes of r do not
+// fit in the group, the next group commits them, and the function of r does not run again.
 func (g *group) run(r *request) {
 	g.ran++
 	g.now = r
@@ -204,8 +204,8 @@ func (g *group) run(r *request) {
 	g.full = g.full || g.ran >= limits.Ops || g.db.Err() != nil
 }
 
-// carry commits the requests before r, and begins the next group with the writes of r. It returns an
-// error if these writes alone exceed the limits of a group. If the commit fails, r fails too,
+// carry commits the requests that ran before r, and begins the next group with the writes of r. It returns
+// ErrTooLarge if the writes of r alone exceed the limits of a group. If the commit fails, carry returns its error,
 // because r has seen writes that were not committed.
 func (g *group) carry(r *request) error {
 	p, limits := g.pending, g.limits
@@ -244,8 +244,8 @@ func (g *group) open() error {
 	return nil
 }
 
-// call calls the function of r. It returns the error of the function or of the backend, or an error
-// that describes a panic.
+// call calls the function of r. It returns the error of the function, an error of the backend, or an error that
+// describes a panic of the function.
 func (g *group) call(r *request) (err error) {
 	tx := &Tx{db: g.db, reader: g.reader, pending: g.pending}
 	defer func() {
@@ -260,7 +260,7 @@ func (g *group) call(r *request) (err error) {
 	return r.fn(tx)
 }
 
-// commit commits the writes of the group, if there are any, and ends its requests.
+// commit commits the writes of the group, if it has any, and ends the requests of the group.
 func (g *group) commit() error {
 	g.closeReader()
 	p := g.pending
@@ -275,8 +275,8 @@ func (g *group) commit() error {
 	return err
 }
 
-// closeReader ends the read transaction. A commit that must enlarge the file waits for all readers
-// to end.
+// closeReader closes the reader of the group before the commit, because a commit that must enlarge the file waits
+// until all readers are closed.
 func (g *group) closeReader() {
 	if g.reader == nil {
 		return
@@ -298,7 +298,8 @@ func (g *group) abandon() {
 	g.finish(g.db.Err())
 }
 
-// finish runs the OnCommit functions, if the commit succeeded, reports the commit, and lets the callers return.
+// finish ends the requests of a group. err is the error of the commit. If err is nil, finish runs the OnCommit
+// functions. Then it reports the commit, and lets the callers of Update return.
 func (g *group) finish(err error) {
 	for _, r := range g.done {
 		if r.err = err; err != nil {
@@ -318,8 +319,8 @@ func (g *group) finish(err error) {
 	g.done, g.failed, g.ran = nil, nil, 0
 }
 
-// store commits writes, unless the store accepts no more transactions or the guard rejects the
-// commit.
+// store commits writes. It returns an error and commits nothing if the store accepts no more transactions or the
+// guard rejects the commit. It poisons the store if the commit fails with an error other than ErrFull.
 func (c *committer) store(writes []Write) error {
 	db := c.db
 	if err := db.Err(); err != nil {
@@ -340,7 +341,8 @@ func (c *committer) store(writes []Write) error {
 	return db.Err()
 }
 
-// write passes writes to the backend. If commits are reported to timed, it measures the duration.
+// write passes writes to the backend. If c.timed is not nil, write measures the duration of the commit for the
+// report.
 func (c *committer) write(writes []Write) error {
 	if c.timed == nil {
 		return c.db.backend.Commit(c.db.Epoch(), writes)
@@ -355,8 +357,8 @@ func (c *committer) write(writes []Write) error {
 	return err
 }
 
-// runAll calls functions passed to OnCommit. If one panics, the store is poisoned, because data in
-// memory may differ from the committed records.
+// runAll calls functions that were passed to OnCommit. If a function panics, runAll poisons the store, because data
+// in memory may differ from the committed records.
 func (c *committer) runAll(fns []func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

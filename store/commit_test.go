@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// opened opens m until the end of the test.
+// opened opens a store in m, which is closed at the end of the test.
 func opened(t *testing.T, m *Memory) *DB {
 	t.Helper()
 	db, err := OpenMemory(m, Options{})
@@ -46,8 +46,8 @@ func value(t *testing.T, db *DB, key string) string {
 	return v
 }
 
-// gate blocks commits. Each commit reports that it has begun, and waits until the test lets this
-// commit pass or opens the gate for all.
+// gate blocks commits. Each commit sends on begun, and then waits for the result that the test sends on through. If
+// open is true, commits are not blocked.
 type gate struct {
 	begun, through chan error
 	open           atomic.Bool
@@ -272,7 +272,7 @@ func TestATransactionThatDoesNotFitIsTheFirstOfTheNextCommit(t *testing.T) {
 			update("first", 1, nil)
 			<-g.begun
 			update("large", 15_000, failure)
-			update("larger", 16_000, failure) // it ran on top of large
+			update("larger", 16_000, failure) // its function has seen the writes of "large"
 			update("last", 100, nil)
 			g.through <- nil
 			<-g.begun
@@ -403,7 +403,7 @@ func TestNothingRunsWithoutAView(t *testing.T) {
 	if err := db.Update(run); !errors.Is(err, cause) || !errors.Is(err, ErrPoisoned) {
 		t.Errorf("an update: %v", err)
 	}
-	// A caller that became the leader just before the end of the store gets the same error.
+	// A caller that became the leader just before the store was poisoned gets the same error.
 	db.backend = whole
 	db.commits.leading = true
 	r := &request{fn: run}
@@ -501,8 +501,8 @@ func TestATransactionSaysHowMuchItHasWritten(t *testing.T) {
 	}
 }
 
-// TestCommitIsReportedWhenAllThatFollowsFromItIsDone checks that Committed is called after the OnCommit
-// functions. Readers of the store that wait for the report depend on this order.
+// TestCommitIsReportedWhenAllThatFollowsFromItIsDone checks that the option Committed is called after the OnCommit
+// functions. Readers of the store that wait for the report of a commit depend on this order.
 func TestCommitIsReportedWhenAllThatFollowsFromItIsDone(t *testing.T) {
 	t.Parallel()
 	var order []string
@@ -514,7 +514,7 @@ func TestCommitIsReportedWhenAllThatFollowsFromItIsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	order = nil // without the commits of the opening
+	order = nil // forget the commits that OpenMemory has made
 	if err := db.Update(func(tx *Tx) error {
 		tx.OnCommit(func() { order = append(order, "on commit") })
 		tx.Put(ModuleKey("m"), []byte("{}"))

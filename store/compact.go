@@ -10,27 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compactFrom is the minimum size in bytes of a file that is compacted when it is opened. A smaller
-// file is not worth the time.
+// compactFrom is the minimum size in bytes of a file that Open compacts. A smaller file is not worth the time.
 const compactFrom = 8 << 20
 
-// compactPiece is the size in bytes of the records that one transaction copies.
+// compactPiece is about the number of bytes of the records that one transaction of a compaction copies.
 const compactPiece = 4 << 20
 
-// A Compaction is the result of compacting a store's file: the size of the file in bytes before and
-// after. If Err is set, the file was not compacted.
+// A Compaction is the result of the compaction of a store's file. Before and After are the sizes of the file in
+// bytes. If Err is not nil, the file was not compacted.
 type Compaction struct {
 	Before, After int64
 	Err           error
 }
 
-// Compaction returns the result of compacting the file when the store was opened. It returns nil if
-// the file did not need compaction.
+// Compaction returns the result of the compaction by which Open compacted the file. It returns nil if the file did
+// not need compaction.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
-// Compact copies the store at path to a new file without free pages, which then replaces the old
-// file. After a crash, the file is either the old or the new one. The errors are those of Open; after
-// an error the store is unchanged.
+// Compact copies the store at path to a new file without free pages, which then replaces the old file. After a crash,
+// the file at path is either the old or the new one. Compact returns the same errors as Open, or ErrFull. After an
+// error, the records of the store are unchanged.
 func Compact(path string, o Options) (Compaction, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {
@@ -55,16 +54,17 @@ func Compact(path string, o Options) (Compaction, error) {
 	return c, errors.Join(err, compact.Close())
 }
 
-// mostlyFree reports whether less than half of the pages that the file has ever used are in use.
+// mostlyFree reports whether the file is worth a compaction: less than half of the pages that it has ever used are in
+// use, and these pages have at least compactFrom bytes in total.
 func (v *verifier) mostlyFree() bool {
 	size := int64(v.meta.pageSize)
-	high := int64(v.meta.high) //nolint:gosec // the size fits, because the pages are within the file
+	high := int64(v.meta.high) //nolint:gosec // the number fits in an int64, because the pages are inside the file
 	return high*size >= compactFrom && v.used < high/2
 }
 
-// compactIfFree compacts the file at path if most of its pages are free, and returns the backend to
-// use. If the file cannot be compacted, this is b, and the Compaction has the error. An error is only
-// returned if the compacted file has replaced the old one, but a crash may undo this.
+// compactIfFree compacts the file at path if most of its pages are free, and returns the backend to use. If the file
+// cannot be compacted, compactIfFree returns b, and the Compaction has the error. It returns an error only if the
+// compacted file has replaced the old file, but a crash may undo the replacement.
 func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	if !b.free {
 		return b, nil, nil
@@ -79,7 +79,7 @@ func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	}
 	if err != nil {
 		c.Err = err
-		return b, c, nil //nolint:nilerr // the caller logs it; the file is used as it is
+		return b, c, nil //nolint:nilerr // the caller logs c.Err; the file is used as it is
 	}
 	if info, err := os.Stat(path); err == nil {
 		c.After = info.Size()
@@ -87,14 +87,14 @@ func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	return compact, c, nil
 }
 
-// errNotDurable means that a file was renamed, but a crash may undo the rename.
+// errNotDurable means that the compacted file was renamed, but a crash may undo the rename.
 var errNotDurable = errors.New("the directory could not be synced after the file was replaced")
 
-// compact copies b to a new file, renames the new file to path, and closes b. It returns the backend
-// of the new file. If an error occurs before the new file has the name path, b is unchanged.
+// compact copies the records of b to a new file, renames the new file to path, and closes b. It returns the backend
+// of the new file. If an error occurs before the rename, b is unchanged.
 func (b *bolt) compact(path string) (*bolt, error) {
 	dir, base := filepath.Split(path)
-	temp := filepath.Join(dir, "."+base+".compact") // only the holder of the store's lock uses this name
+	temp := filepath.Join(dir, "."+base+".compact") // only the process that holds the lock of the store uses this name
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fullOr(err)
@@ -114,8 +114,8 @@ func (b *bolt) compact(path string) (*bolt, error) {
 	return compact, nil
 }
 
-// copyInto creates a store with b's records in the empty file f. The new store is locked, verified
-// and durable. On an error f is closed.
+// copyInto creates a store with b's records in the empty file f. The new store is locked, verified and durable. If
+// copyInto returns an error, f is closed.
 func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 	if err := flock(f, unix.LOCK_EX, 0); err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -125,7 +125,7 @@ func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 		_ = f.Close() // because bbolt may have closed it already
 		return nil, err
 	}
-	db.NoSync = true // until all records are copied
+	db.NoSync = true // one sync after all records are copied is enough
 	copied, err := b.copyRecords(db)
 	if err == nil {
 		err = db.Sync()
@@ -159,8 +159,8 @@ func verifyCopy(f *os.File, records int) (*verifier, error) {
 	return v, err
 }
 
-// copyRecords copies all records to another file, in transactions of bounded size, and returns their
-// number. It adds a checksum to each record that has none.
+// copyRecords copies all records to another file, in transactions of bounded size, and returns the number of records.
+// It adds a checksum to each record that should have a checksum but has none.
 func (b *bolt) copyRecords(to *bbolt.DB) (records int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

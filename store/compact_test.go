@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// flooded creates a store, writes many records and deletes them again. It returns the path of the
-// store.
+// flooded creates a store on disk, writes many records and deletes all of them but one. It returns
+// the path of the store.
 func flooded(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -56,7 +56,8 @@ func flooded(t testing.TB) string {
 	return path
 }
 
-// bytesWritten returns the size of the pages in the file at path that change modifies.
+// bytesWritten calls change, and returns the number of bytes in the pages of the file at path that
+// change has modified.
 func bytesWritten(t testing.TB, path string, change func() error) (written int) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -82,7 +83,7 @@ func bytesWritten(t testing.TB, path string, change func() error) (written int) 
 // which 45 MB of records were written and deleted.
 func BenchmarkCommitAfterAFlood(b *testing.B) {
 	path := flooded(b)
-	db, _ := onDisk(b, path, Options{}) // as Open does, without the compaction
+	db, _ := onDisk(b, path, Options{}) // opens the store like Open, but does not compact it
 	written := 0
 	for b.Loop() {
 		written += bytesWritten(b, path, func() error { return db.Update(put("a", "1")) })
@@ -97,7 +98,7 @@ func TestACommitAfterAFloodWritesNoMoreThanBefore(t *testing.T) {
 	t.Parallel()
 	path := flooded(t)
 	o := Options{}
-	db, _ := onDisk(t, path, o) // as Open does, without the compaction
+	db, _ := onDisk(t, path, o) // opens the store like Open, but does not compact it
 	if err := db.Update(put("a", "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -215,9 +216,10 @@ func TestACompactionInPiecesKeepsEveryRecord(t *testing.T) {
 	}
 }
 
-// compactOne opens the store at path, which compacts it.
+// compactOne opens the store at path, which Open compacts, and checks it. It is the main function
+// of a process that the test kills.
 func compactOne(path string) error {
-	runtime.LockOSThread() // strace counts the calls of each thread separately
+	runtime.LockOSThread() // all system calls must be on one thread, because strace counts the calls of each thread separately
 	db, err := Open(path, Options{})
 	if err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// CopyOf returns a Memory with the current records of the given tables. If Meta is one of them, the
-// copy has the identity of the store. Without Meta, only an empty copy can be opened.
+// CopyOf returns a Memory with the current records of the given tables of db. If tables includes Meta, the copy has
+// the identity of db. Without Meta, a copy can only be opened if it has no records.
 func CopyOf(db *DB, tables ...Table) (*Memory, error) {
 	m := &Memory{}
 	err := db.View(func(tx *Tx) error {

@@ -13,11 +13,10 @@ import (
 	"addon-operator/store/crashimage"
 )
 
-// imagedUpdates is the number of updates that liveTwice makes: the last one to the compacted file.
+// imagedUpdates is the number of updates that liveTwice makes. The last update is made to the compacted file.
 const imagedUpdates = 41
 
-// writeImaged is update n of liveTwice: it adds, changes and deletes records of all sizes, and sets the
-// record a to n.
+// writeImaged writes update n of liveTwice. It adds and deletes records of many sizes, and sets the record "a" to n.
 func writeImaged(tx *Tx, n int) error {
 	for i := range 1 + n%7 {
 		if err := Save(tx, At(Metrics).Uint(uint64(n*10+i)), strings.Repeat("m", n*n*i%9000)); err != nil {
@@ -32,9 +31,9 @@ func writeImaged(tx *Tx, n int) error {
 	return Save(tx, At(Modules).Str("a"), n)
 }
 
-// liveTwice creates a store in the directory path, updates it, makes a snapshot, and closes it. Then it
-// opens the store again, updates and compacts it, makes a snapshot while it is closed, and updates the
-// compacted file. It writes a mark for each acknowledged update.
+// liveTwice creates a store in the directory path, updates it, makes a snapshot, and closes it. It opens the store
+// again, updates it, makes a snapshot, and closes it. Then it compacts the closed store, makes a snapshot of the
+// compacted file, and updates that file. It writes a mark when an update, a snapshot or a clean exit is acknowledged.
 func liveTwice(path string) error {
 	runtime.LockOSThread()
 	mark, err := crashimage.Marks(path)
@@ -79,7 +78,7 @@ func liveTwice(path string) error {
 	return errors.Join(db.Update(func(tx *Tx) error { return writeImaged(tx, n) }), mark("update %d", n), db.Close())
 }
 
-// lastMark returns the number of the last mark of that kind; 0 if there is none.
+// lastMark returns the number in the last mark of the given kind; 0 if there is none.
 func lastMark(marks []string, kind string) (last int) {
 	for _, m := range marks {
 		if n, ok := strings.CutPrefix(m, kind+" "); ok {
@@ -89,7 +88,8 @@ func lastMark(marks []string, kind string) (last int) {
 	return last
 }
 
-// imagedContents returns the contents that the store must have after each update of liveTwice.
+// imagedContents returns the records that the store must have after each update of liveTwice, by the number of the
+// update.
 func imagedContents(t *testing.T) (contents [imagedUpdates + 1]map[string]string) {
 	t.Helper()
 	db, err := OpenMemory(new(Memory), Options{})
@@ -111,7 +111,7 @@ func imagedContents(t *testing.T) (contents [imagedUpdates + 1]map[string]string
 	return contents
 }
 
-// imagedContent returns the records that writeImaged writes.
+// imagedContent returns the records of db that writeImaged has written.
 func imagedContent(t *testing.T, db *DB) map[string]string {
 	t.Helper()
 	content := map[string]string{}
@@ -147,8 +147,8 @@ func TestALossOfPowerAtAnyTimeLosesNothingThatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// checkImage opens the store of the image in the directory dir and compares it with the
-// acknowledged updates.
+// checkImage opens the store in dir, the directory with the files of the image, and compares the store with the
+// updates that were acknowledged before the crash.
 func checkImage(t *testing.T, dir string, image crashimage.Image, contents []map[string]string) {
 	t.Helper()
 	fail := func(format string, args ...any) {
@@ -181,7 +181,7 @@ func checkImage(t *testing.T, dir string, image crashimage.Image, contents []map
 	}
 }
 
-// checkSnapshot opens the snapshot at path, which must have at least the updates up to n.
+// checkSnapshot checks the snapshot at path, which must include update n of liveTwice.
 func checkSnapshot(fail func(format string, args ...any), path string, n int) {
 	db, err := OpenReadOnly(path, Options{})
 	if err != nil {
@@ -196,7 +196,7 @@ func checkSnapshot(fail func(format string, args ...any), path string, n int) {
 	}
 }
 
-// updateOf returns the number of the last update of liveTwice in the store, -1 if it cannot be read.
+// updateOf returns the number of the last update of liveTwice that db has; -1 if the number cannot be read.
 func updateOf(db *DB) (n int) {
 	if err := db.View(func(tx *Tx) (err error) {
 		n, _, err = Load[int](tx, At(Modules).Str("a"))

@@ -186,7 +186,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		return err
 	}
 	scanned = scanned || v.converged
-	v.expected = v.expected || v.survey.sources.Addons.Enabled() && !scanned // the configurations may not be listed yet
+	v.expected = v.expected || v.survey.sources.Addons.Enabled() && !scanned // the addons configurations may not be listed yet
 	v.hooks("", hook.Global, v.survey.sources.Modules.GlobalHooks())
 	for _, m := range set.Modules {
 		if m.Broken == nil {
@@ -194,7 +194,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		}
 		record, found := v.known[m.Name]
 		switch {
-		case !scanned: // the discovery of the start will read all directories
+		case !scanned: // the first discovery after the start reads all directories
 		case !found:
 			v.add(store.NewDirectory, store.Problem{
 				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
@@ -213,8 +213,8 @@ func (v *surveyRun) compare(set module.Set) error {
 	return nil
 }
 
-// unseen finds installed modules that are not on disk. Call it if a directory of modules is empty, so that their
-// directories may be there but not mounted.
+// unseen reports installed modules that are not on disk. The caller must have found an empty directory of modules,
+// which may be an unmounted volume that contains the installed modules.
 func (v *surveyRun) unseen(set module.Set) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
@@ -234,11 +234,11 @@ func (v *surveyRun) unseen(set module.Set) {
 	})
 }
 
-// hooks finds programs in the hook directory dir that lack the execute bit.
+// hooks reports programs in the hook directory dir that lack the execute bit.
 func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	_, skipped, err := hook.Find(scope, dir)
 	if err != nil {
-		return // the step that runs the hooks reports it
+		return // the step that runs the hooks reports the error
 	}
 	for _, file := range skipped {
 		if !file.MissingBit {
@@ -261,7 +261,7 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	}
 }
 
-// changes finds out whether the directory of m has changed after the module's last run.
+// changes reports the directory of m as a problem if it has changed since the last run of the module.
 func (v *surveyRun) changes(m module.Module, record store.Module) {
 	if m.Broken != nil {
 		if record.Broken == "" {
@@ -283,7 +283,7 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 	})
 }
 
-// missing finds installed modules that have no directory.
+// missing reports installed modules that have no directory.
 func (v *surveyRun) missing(set module.Set) {
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
 		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off {
@@ -297,22 +297,22 @@ func (v *surveyRun) missing(set module.Set) {
 	}
 }
 
-// These are the values of Survey.ranWith for which the digest of the directory is not known yet.
+// Survey.ranWith has these values instead of the digest of a module's directory while the digest is not known.
 const (
-	runUnderWay = "under way" // the run has not ended; its hooks may write into the directory
-	runEnded    = "ended"     // the next survey stores the digest of the directory
+	runUnderWay = "under way" // the run of the module has not ended; its hooks may write into the directory
+	runEnded    = "ended"     // the run of the module has ended; the next survey stores the digest of the directory
 )
 
-// RunBegan notes that a run of module has begun, after the commit of tx.
+// RunBegan records, after the commit of tx, that a run of the module has begun.
 func (s *Survey) RunBegan(tx *store.Tx, module string) { s.noteRun(tx, module, runUnderWay) }
 
-// RunEnded notes that a run of module has ended, after the commit of tx.
+// RunEnded records, after the commit of tx, that a run of the module has ended, and calls ProblemsChanged.
 func (s *Survey) RunEnded(tx *store.Tx, module string) {
 	s.noteRun(tx, module, runEnded)
 	tx.OnCommit(s.changes.ProblemsChanged)
 }
 
-// noteRun records the state of the run of a module, runUnderWay or runEnded, after the commit of tx.
+// noteRun records, after the commit of tx, the state of a module's run: runUnderWay or runEnded.
 func (s *Survey) noteRun(tx *store.Tx, name, state string) {
 	tx.OnCommit(func() {
 		s.mu.Lock()
@@ -324,9 +324,9 @@ func (s *Survey) noteRun(tx *store.Tx, name, state string) {
 	})
 }
 
-// changedSinceRun reports whether the digest of a module's directory has changed after the last run of the module.
+// changedSinceRun reports whether the digest of a module's directory has changed since the last run of the module.
 // Files that the hooks of the module wrote during the run do not count as a change. If the module has not run in this
-// epoch, the digest is compared with the first one after the converge of the start.
+// epoch, the digest is compared with the digest of the first survey after the converge of the start.
 func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,8 +346,8 @@ func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	return false
 }
 
-// Repaired returns the modules that the store records as broken and that can be loaded from the disk. The next
-// converge would use them. The modules of the last scan stay in use.
+// Repaired returns the names of the modules that the store records as broken, but that can be loaded from the disk.
+// Repaired does not change the modules in use; the next converge uses the repaired modules.
 func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	var known map[string]store.Module
 	if err := s.sources.DB.View(func(tx *store.Tx) (err error) {
@@ -395,9 +395,9 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// unknownKeys finds keys of the ConfigMap that belong to no module. While more modules may be made from addons, it
-// finds none. Unknown keys are logged only after the converge of the start, because a new cluster may get its addons
-// configurations during the converge.
+// unknownKeys reports keys of the ConfigMap that belong to no module. While more modules may be made from addons, it
+// reports nothing. Unknown keys are logged only after the converge of the start, because a new cluster may get its
+// addons configurations during the converge.
 func (v *surveyRun) unknownKeys(set module.Set) {
 	if v.expected {
 		return

@@ -22,7 +22,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// newSurvey returns a survey of state.
+// newSurvey returns a survey of the modules of state.
 func newSurvey(t *testing.T, state *scan.State) *Survey {
 	t.Helper()
 	return New(Sources{
@@ -31,12 +31,12 @@ func newSurvey(t *testing.T, state *scan.State) *Survey {
 	}, silent{})
 }
 
-// silent is a Changes that does nothing.
+// silent implements [Changes] with methods that do nothing.
 type silent struct{}
 
 func (silent) ProblemsChanged() {}
 
-// discoveredSurvey returns a survey after the first discovery, in which module web is on.
+// discoveredSurvey returns a survey after the first discovery has turned module web on.
 func discoveredSurvey(t *testing.T) (s *Survey, root string) {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -250,7 +250,7 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 			t.Errorf("repaired (-want +got):\n%s", diff)
 		}
 	}
-	repaired() // no module is recorded as broken
+	repaired() // the store records no module as broken
 	set, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Check writes each image to a directory and calls check with both. It checks several images in
-// parallel, each in its own directory, and stops when the test has failed. It returns the number of
-// images. The environment variable CRASH_IMAGES=N sets o.Subsets to N and o.Most to 0, which means no
-// limit.
+// Check writes each image of the recording to a directory, and calls check with the directory and the image. It
+// checks several images in parallel, each in its own directory, and stops when the test has failed. It returns the
+// number of checked images. If the environment variable CRASH_IMAGES has a number, Check sets o.Subsets to this
+// number and o.Most to 0, which means no limit.
 func (r *Recording) Check(t *testing.T, o Options, check func(dir string, image Image)) (images int) {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("CRASH_IMAGES")); err == nil {
@@ -42,11 +42,11 @@ func (r *Recording) Check(t *testing.T, o Options, check func(dir string, image 
 	return images
 }
 
-// scratch returns a new directory in memory, because its content need not survive. If the machine has
-// no file system in memory, the directory is on disk.
+// scratch returns a new directory for images. The directory is in memory, because it is only needed during the test;
+// on a machine without /dev/shm it is on disk.
 func scratch(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "crashimage-*") //nolint:usetesting // because t.TempDir is on the disk
+	dir, err := os.MkdirTemp("/dev/shm", "crashimage-*") //nolint:usetesting // t.TempDir may be on a disk
 	if err != nil {
 		return t.TempDir()
 	}

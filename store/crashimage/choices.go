@@ -8,15 +8,15 @@ import (
 // A part is a range of the bytes of a write.
 type part struct{ from, to int }
 
-// A choice selects the pending changes that are on disk.
+// A choice says which pending changes are on disk after a crash.
 type choice struct {
 	text  string
-	parts func(i int) []part // parts of change i that are on disk; empty if the change is lost
+	parts func(i int) []part // the parts of change i that are on disk; empty if the change is lost
 }
 
-// choices returns the sets of pending changes that a crash may leave on disk. Only changes that are
-// new since the last call are varied one by one. The older changes were varied by an earlier call;
-// they are varied together, except in the random sets.
+// choices returns sets of pending changes that a crash may leave on disk. Only the changes that are new since the
+// last call are varied one by one. An earlier call has varied the older changes, so this call varies them together,
+// except in the random sets.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {
