@@ -39,8 +39,9 @@ func (d Damaged) problem() Problem {
 	}
 }
 
-// MoveDamaged moves the bytes of the record under k, which cannot be read because of why, to the
-// table of damaged records, and saves a problem. It returns false if there is no record under k.
+// MoveDamaged moves the bytes of the record under k to the table of damaged records, and saves a
+// problem about the record. The error why says why the record cannot be read. MoveDamaged returns
+// false if there is no record under k.
 func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
 	raw := tx.Get(k)
 	if raw == nil {
@@ -55,7 +56,8 @@ func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error
 	return d, err == nil, err
 }
 
-// ForgetDamaged deletes the damaged record id, and reports whether there was one.
+// ForgetDamaged deletes the damaged record id and its problem, and reports whether there was such a
+// record.
 func ForgetDamaged(tx *Tx, id ID) bool {
 	if tx.Get(damagedKey(id)) == nil {
 		return false
@@ -99,8 +101,9 @@ func ParsePiece(k Key) (p PieceOf, ok bool) {
 	return p, parts.Err() == nil
 }
 
-// DropItem removes item i of the fan-out task id, and returns the new number of the next item. next is
-// the number of its next item. The number of each item from next up to i increases by one.
+// DropItem removes item i of the fan-out task id. next is the number of the item that the task
+// processes next. DropItem increases the numbers of the items from next to i-1 by one, and returns
+// the new number of the next item.
 func DropItem(tx *Tx, id ID, next, i int) int {
 	for ; i > next; i-- {
 		if raw := tx.Get(itemKey(id, i-1)); raw != nil && json.Valid(raw) {

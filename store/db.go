@@ -51,8 +51,8 @@ func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 // It returns at most one hundred keys. Load returns a RecordError for such a record.
 func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 
-// MovedAtOpen returns the records that could not be read when the store was opened, and were moved to the
-// table of damaged records.
+// MovedAtOpen returns the records that could not be read when the store was opened. They were moved to the table of
+// damaged records.
 func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
 // Done returns a channel that is closed when the store accepts no more transactions. Err then
@@ -70,7 +70,7 @@ func (db *DB) poison(err error) {
 	db.lifetime.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 
-// View calls fn with a transaction that reads the last commit before it. Later commits do not
+// View calls fn with a transaction that reads the state after the last commit. Later commits do not
 // change what fn reads. If fn writes, View returns ErrReadOnly. Pages that are freed during a View
 // cannot be reused before it ends, so a long View makes the file grow. fn must not call Update,
 // because the View and the Update could wait for each other. If the store is open for reading only

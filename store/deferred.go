@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// An outOfQueueTask is the record of a task that is in no queue, because it is deferred or held. Queue
-// is the queue to whose tail it returns. The Pos of such a task has no slot.
+// An outOfQueueTask is the record of a task that is in no queue, because it is deferred or held.
+// The task returns to the tail of Queue. Until then, its Pos has no slot.
 type outOfQueueTask struct {
 	Queue string `json:"queue"`
 	*Task
@@ -18,7 +18,8 @@ type outOfQueueTask struct {
 // IsOutOfQueue reports whether t is in no queue, because it is deferred or held.
 func (t *Task) IsOutOfQueue() bool { return t.Slot == 0 }
 
-// Key returns the key of t's header: in its queue, in its lane, or by its due time.
+// Key returns the key of t's header. A queued task has a key in its queue, a held task one in its
+// lane, and a deferred task one for its due time.
 func (t *Task) Key() Key {
 	if t.IsHeld() {
 		return t.LaneKey().held().Uint(t.ID.Epoch).Uint(t.ID.N)
@@ -29,7 +30,7 @@ func (t *Task) Key() Key {
 	return t.Pos.Key()
 }
 
-// DeferredAt returns the prefix of the keys of the tasks that are due at that time.
+// DeferredAt returns the prefix of the keys of the tasks that are due at the time due.
 func DeferredAt(due time.Time) Key {
 	return At(Deferred).Uint(uint64(due.UnixNano())) //nolint:gosec // times in this century are positive
 }
@@ -76,9 +77,9 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 	return later.Task, nil
 }
 
-// DeferredTasks yields the headers of the deferred tasks, in the order in which they are due. With the
-// result of DeferredAt as prefix, it yields the tasks that are due at that time. The loop's body may
-// change the tasks.
+// DeferredTasks yields the headers of the deferred tasks, in the order in which they are due. If
+// prefix is the result of DeferredAt, it yields only the tasks that are due at the time passed to
+// DeferredAt. The loop's body may change the tasks.
 func DeferredTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
 	if len(prefix) == 0 {
 		prefix = []Key{At(Deferred)}

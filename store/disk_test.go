@@ -73,7 +73,8 @@ func TestADiskThatIsFullForAWhileLosesNothing(t *testing.T) {
 	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != 64<<10 || info.Mode() != 0o600 {
 		t.Errorf("the ballast: %v, %v", info, err)
 	}
-	// Free pages to write to: growing the file would ask the device for its size.
+	// These updates leave free pages for the next write. Otherwise bbolt would grow the file, for
+	// which it needs the size of the device.
 	for i := range 3 {
 		if err := db.Update(put("a", fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
@@ -119,7 +120,7 @@ func TestAFailedSyncPoisons(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	back := swap(t, f, os.DevNull) // takes every write and cannot be synced
+	back := swap(t, f, os.DevNull) // /dev/null accepts every write, but cannot be synced
 	if err := db.Update(put("a", `"lost"`)); !errors.Is(err, ErrPoisoned) || !errors.Is(err, unix.EINVAL) {
 		t.Errorf("%v", err)
 	}
@@ -177,8 +178,8 @@ const childFailed = 23
 
 // seen is the result of commitTwice.
 type seen struct {
-	First    string `json:"first"` // error of the first commit
-	View     string `json:"view"`  // content of a view at that time
+	First    string `json:"first"` // error of the first commit; empty on success
+	View     string `json:"view"`  // value of record a after the first commit
 	Second   string `json:"second"`
 	Poisoned bool   `json:"poisoned"`
 	Full     bool   `json:"full"`
@@ -263,7 +264,7 @@ func TestFilesAreOnDiskBeforeTheirNamesAndNamesBeforeTheirUse(t *testing.T) {
 		"fsync DIR/.snapshot.db.new", "fdatasync DIR/.snapshot.db.new", "rename", "fsync DIR", // the snapshot
 	}
 	got = slices.DeleteFunc(got, func(s string) bool {
-		return s == "fsync DIR/.store.db.new" || s == "fsync DIR/store.db" // bbolt does so when a file grows
+		return s == "fsync DIR/.store.db.new" || s == "fsync DIR/store.db" // bbolt also syncs a file when the file grows
 	})
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, b)
@@ -306,7 +307,7 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 		errno    string
 		poisoned bool
 		full     bool
-		kept     []string // possible values of a after a restart
+		kept     []string // possible values of record a after a restart
 	}{
 		{"NoSpaceForTheDataCanBeTriedAgain", 3, "ENOSPC", false, true, []string{""}},
 		{"AnErrorOfTheDataPoisons", 3, "EIO", true, false, []string{""}},
@@ -392,8 +393,8 @@ func fillDisk(path string) error {
 	if names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*other*")); err != nil || len(names) > 0 {
 		return fmt.Errorf("it left %q, %w", names, err)
 	}
-	// The next epoch may find a full disk and has no ballast, so the store must have reusable space
-	// for its epoch.
+	// If the disk is full, there is no ballast when the next process opens the store. So the file
+	// must have free pages for the new epoch.
 	db, err = Open(path, o)
 	if err != nil {
 		return fmt.Errorf("open on a full disk: %w", err)
@@ -432,7 +433,7 @@ func awaitRoom(path string) error {
 		return func(tx *Tx) error { return Save(tx, At(Metrics).Uint(uint64(n)), strings.Repeat("x", 400_000)) }
 	}
 	n := 0
-	for failed := 0; n < 100 && failed < 3; n++ { // the first time, the ballast gives way
+	for failed := 0; n < 100 && failed < 3; n++ { // at the first failure, the store deletes the ballast
 		if err = db.Update(big(n)); errors.Is(err, ErrFull) {
 			failed++
 		}
@@ -484,7 +485,7 @@ func onSmallDisk(t *testing.T, child string) {
 		"sh", "-c", `mount -t tmpfs -o size=4m none "$1" && exec "$2"`, "sh", dir, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+child+":"+dir)
 	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState.ExitCode() != childFailed { // -1 if the machine has no unshare
+	if err != nil && cmd.ProcessState.ExitCode() != childFailed { // the exit code is -1 if unshare is missing
 		t.Skipf("no small file system can be mounted here; the test that swaps the file for a full device stands alone: %v: %s", err, out)
 	}
 	if err != nil {

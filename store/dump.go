@@ -14,19 +14,20 @@ import (
 // A row is one line of a dump. Fields and parts of keys are renamed as in [dumpNames] and [dumpParts].
 type row struct {
 	Table string `json:"table"`
-	// Key is the parts of the key. If they do not follow the table's layout, it is one string: 0x
-	// and the whole key in hex.
+	// Key has the parts of the record's key. If the parts do not match the layout of the table, Key
+	// is one string: 0x and the whole key in hex.
 	Key []any `json:"key"`
-	// Value is the record as JSON; for a record that is a key, the result of Key.String; for any
-	// other record, a string. It is absent if Redacted is set. Then Bytes is the size of the record.
+	// Value is the record as JSON. If the record is the key of another record, Value is the result
+	// of Key.String. If the record is neither JSON nor a key, Value is a string. If Redacted is
+	// set, Value is absent, and Bytes is the size of the record in bytes.
 	Value    any  `json:"value,omitempty"`
 	Redacted bool `json:"redacted,omitempty"`
 	Bytes    int  `json:"bytes,omitempty"`
 }
 
 // Dump writes the records of the given tables as JSON, one to a line, in the order of their keys.
-// Without tables, it writes all records. Then it replaces the content of each record that can hold
-// secrets by its size. The secret for redacted values is always replaced.
+// Without tables, it writes all records, but replaces each record that can hold secrets by its size
+// in bytes. The secret for redacted values is always replaced.
 func (db *DB) Dump(w io.Writer, tables ...Table) error {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)

@@ -14,8 +14,8 @@ var (
 		"list": "fanOut", "list.side": "group", "home": "homeQueue", "claim.alone": "exclusive",
 		"clears": "cancelsPending", "orphan": "abandoned",
 	}
-	// dumpNames has the name in a dump of each renamed field. The map key of a field in a nested
-	// object is its path on disk, for example "pos.place".
+	// dumpNames maps the renamed fields of each table to their names in a dump. The map key of a
+	// field in a nested object is its path on disk, for example "pos.place".
 	dumpNames = map[Table]map[string]string{
 		Meta:       {"startWalk": "startRun", "pos.place": "slot", "pos.height": "depth"},
 		Unique:     {"pos.place": "slot", "pos.height": "depth"},
@@ -28,8 +28,7 @@ var (
 		Buckets:    {"putOff": "deferrals"},
 		Journal:    {"data.given": "observed", "data.withheld": "blocked"},
 	}
-	// dumpParts has the text in a dump for the first part of a key, if it differs from the part on
-	// disk.
+	// dumpParts maps the first part of a key on disk to its text in a dump, if the two differ.
 	dumpParts = map[Table]map[any]string{
 		Meta:    {"life": "startup", "alone": "exclusive"},
 		Metrics: {"sheet": "shard"},

@@ -54,7 +54,7 @@ func TestADumpUsesTheTermsOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// Each field of a task whose name on disk differs from its name in the code has another name in a dump.
+// A dump must show each field of a task by its name in the code, even if the name on disk is an older one.
 func TestADumpRenamesEachFieldOfATaskWithAnOldName(t *testing.T) {
 	t.Parallel()
 	same := regexp.MustCompile(`(?i)[^a-z]`)

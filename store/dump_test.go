@@ -98,7 +98,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	}
 	defer db.Close()
 	snap := filepath.Join(t.TempDir(), "snapshot.db")
-	for i := range 2 { // the second replaces the first
+	for i := range 2 { // the second snapshot replaces the first
 		if err := db.Update(put("a", []string{"1", "2"}[i])); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	if names := directory(t, filepath.Dir(snap)); names != "snapshot.db" {
 		t.Errorf("the directory holds %s", names)
 	}
-	// A record that is damaged after the verification at the opening also causes an error.
+	// A record that is damaged after the store was opened and verified also causes an error.
 	err = db.View(func(tx *Tx) error { return checkRecords(tx) })
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a view of a damaged store: %v", err)

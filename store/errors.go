@@ -2,7 +2,7 @@ package store
 
 import "errors"
 
-// These errors can be returned when a store is opened. The file is not changed.
+// Opening a store can return these errors. The records in the file are then unchanged.
 var (
 	// ErrLocked means that another process has the file open. A command that reads a store in use
 	// asks the operator over its socket instead.

@@ -17,17 +17,19 @@ func eventKey(t *Task) Key {
 	return eventsLike(t).Uint(t.ID.Epoch).Uint(t.ID.N)
 }
 
-// eventsLike returns the prefix of the index records of t's queue, binding and node.
+// eventsLike returns the prefix of the keys of the index records for events with the queue, the
+// binding and the node of t.
 func eventsLike(t *Task) Key {
 	return eventsOf(t.Queue, t.Subject).Str(t.Subject.Binding).Str(t.Graph).Str(t.Node)
 }
 
-// eventsOf returns the prefix of the index records of the hook s in queue.
+// eventsOf returns the prefix of the keys of the index records for the events of the hook s in
+// queue.
 func eventsOf(queue string, s graph.Subject) Key {
 	return At(Events).Str(queue).Str(s.Module).Str(s.Hook)
 }
 
-// indexEvent updates the index record of t to the header key k, if t is an event.
+// indexEvent sets the index record of t to k, the key of t's header, if t is an event.
 func indexEvent(tx *Tx, t *Task, k Key) {
 	if t.Object == nil {
 		return
@@ -72,7 +74,8 @@ func indexed(tx *Tx, k Key, header []byte) (*Task, error) {
 	return t, nil
 }
 
-// CountEvents returns the number of events of t's queue, binding and node, without reading them.
+// CountEvents returns the number of events with the queue, the binding and the node of t. It does
+// not read the events.
 func CountEvents(tx *Tx, t *Task) (n int) {
 	for range tx.Range(eventsLike(t)) {
 		n++
@@ -80,9 +83,9 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 	return n
 }
 
-// EventsBehind returns the number of events of t's queue, binding and node that are behind the key k
-// in that queue. It also returns the newest of these events; nil if there is none. It does not read
-// the headers of the others.
+// EventsBehind returns the number of events with the queue, the binding and the node of t that are
+// behind the task with the key k in the queue. It also returns the newest of these events; nil if
+// there is none. It reads only the header of the newest event.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
 	for index, at := range tx.Skim(eventsLike(t)) {
@@ -97,7 +100,7 @@ func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	return n, newest, err
 }
 
-// BindingEvents are the events of one binding in a queue.
+// BindingEvents describes the events of one binding in a queue.
 type BindingEvents struct {
 	Subject graph.Subject
 	Count   int
@@ -105,7 +108,7 @@ type BindingEvents struct {
 	First, Last Key
 }
 
-// QueuedEvents yields the events in queue by binding. It does not read the tasks.
+// QueuedEvents describes the events in queue, grouped by binding. It does not read the tasks.
 func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 	return func(yield func(BindingEvents, error) bool) {
 		const id = 16 // bytes of a task id at the end of a key
@@ -140,8 +143,8 @@ func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 	}
 }
 
-// ReindexEvents makes the index match the headers in tx. It returns an error if a header cannot be
-// read.
+// ReindexEvents makes the index of events match the headers of all tasks. It returns an error if a
+// header cannot be read.
 func ReindexEvents(tx *Tx) error {
 	for k, header := range tx.Range(At(Events)) {
 		if _, err := indexed(tx, k, header); err != nil {

@@ -20,8 +20,8 @@ func anEvent(n uint64, binding string) *Task {
 	}
 }
 
-// events returns the numbers of the events of the hook m/h in queue q, in the order in
-// which they are yielded.
+// events returns the numbers of the events of the hook m/h in queue q, in the order in which
+// EventsOf yields them.
 func events(t *testing.T, db *DB) (found []uint64) {
 	t.Helper()
 	if err := db.View(func(tx *Tx) error {
@@ -90,7 +90,7 @@ func TestEventsOfAHookAreFoundWhereverTheyWait(t *testing.T) {
 
 func TestAStoreOfAnOlderVersionGetsTheIndexOfEvents(t *testing.T) {
 	t.Parallel()
-	const pending = 12_000 // more than one transaction indexes
+	const pending = 12_000 // more events than one transaction indexes
 	mem := new(Memory)
 	db, err := OpenMemory(mem, Options{})
 	if err != nil {

@@ -44,7 +44,7 @@ func TestACommitListsTheFreePagesUnlessThereAreMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // nothing to report: the test closes it
+	t.Cleanup(func() { _ = db.Close() }) // an error of Close is not what this test checks
 	commit := func(change func(*Tx)) {
 		t.Helper()
 		if err := db.Update(func(tx *Tx) error { change(tx); return nil }); err != nil {

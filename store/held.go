@@ -28,9 +28,9 @@ type Lane struct {
 	Tasks  int       `json:"tasks"`
 	Reason Reason    `json:"reason"`
 	Since  time.Time `json:"since"`
-	// After is the last slot of the queue at the time when the lane was opened. Tasks in slots up to
-	// After that belong in the lane are newer than the held ones, and are held as well. The held
-	// tasks return after all tasks in these slots have left the queue.
+	// After is the last slot of the queue at the time when the lane was opened. A queued task that
+	// belongs in the lane and has a slot up to After is newer than the held tasks, so it is held as
+	// well. The held tasks return after all tasks in these slots have left the queue.
 	After uint64 `json:"after,omitempty"`
 }
 
@@ -44,7 +44,7 @@ func (k LaneKey) key(state string) Key {
 	return At(Lanes).Str(state).Str(k.Queue).Str(k.Module).Str(k.Hook).Str(k.Kind)
 }
 
-// held returns the prefix of the tasks in lane k.
+// held returns the prefix of the keys of the tasks in lane k.
 func (k LaneKey) held() Key {
 	return At(Held).Str(k.Module).Str(k.Hook).Str(k.Queue).Str(k.Kind)
 }
@@ -125,7 +125,7 @@ func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 			if (shut || err != nil) && !yield(l, err) {
 				return
 			}
-			from = k.held().Uint(math.MaxUint64).Uint(math.MaxUint64) // the position after its tasks
+			from = k.held().Uint(math.MaxUint64).Uint(math.MaxUint64) // after the keys of all tasks in this lane
 		}
 	}
 }

@@ -13,7 +13,8 @@ func schemaKey() Key { return At(Meta).Str("schema") }
 func idKey() Key     { return At(Meta).Str("id") }
 func epochKey() Key  { return At(Meta).Str("epoch") }
 
-// An identity has the values of the records that each store has from its creation on.
+// An identity has the schema, the id and the epoch of a store. Each store has these three records
+// from its creation on.
 type identity struct {
 	schema int
 	id     string
@@ -71,7 +72,7 @@ func newIdentity() []Write {
 	return writes
 }
 
-// number returns n as JSON.
+// number returns n as a JSON number.
 func number(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 
 // checkEpoch returns ErrStale unless stored is the record of epoch. A new store, which has no record

@@ -46,8 +46,8 @@ const (
 	Modules
 	// Releases holds the state of Helm releases. Key: release.
 	Releases
-	// Metrics holds the metrics of hooks. Key: "family", name; or "sheet", group, module or empty
-	// for global, hook.
+	// Metrics holds the metrics of hooks. Key: "family" and name; or "sheet", group, module or
+	// empty for global, hook.
 	Metrics
 	// Journal holds outcomes whose effects are in progress. Key: task id (epoch, number).
 	Journal
@@ -79,15 +79,15 @@ const (
 	// Held holds the held tasks. Key: module or empty for global, hook, queue, kind of lane, task
 	// id (epoch, number).
 	Held
-	// Lanes holds the lanes of held tasks. Key: "shut" or "open", queue, module or empty for
-	// global, hook, kind.
+	// Lanes holds the lanes of held tasks. Key: state ("shut" or "open"), queue, module or empty
+	// for global, hook, kind.
 	Lanes
 	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook,
 	// binding, graph, node, task id (epoch, number).
 	Events
-	// Interruptions holds claims of ended processes. The task of such a claim has been deleted, and
-	// the next task that processes the same item takes the claim over. Key: module or empty for
-	// global, hook, binding, graph, node, and configuration if the item is about one.
+	// Interruptions holds claims of ended processes whose tasks have been deleted. The next task
+	// that processes the same item gets the claim. Key: module or empty for global, hook, binding,
+	// graph, node, and configuration if the item is about one.
 	Interruptions
 	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster,
 	// name, normalized version.
@@ -98,16 +98,16 @@ const (
 	// Rounds holds the results of rounds, a record for each repository. Key: round (epoch, number),
 	// index of the repository.
 	Rounds
-	// Holds holds the references to addon contents. Key: holder, content.
+	// Holds records which addon contents each holder uses. Key: holder, content.
 	Holds
-	// Holders holds the holders of addon contents. Key: "live" or "dropped", holder.
+	// Holders records who uses addon contents. Key: state ("live" or "dropped"), holder.
 	Holders
 	// Contents holds the contents of addon archives and directories, parsed. Key: content.
 	Contents
 	// Charts holds the charts of addons. Key: digest of the archive.
 	Charts
-	// Chunks holds the bytes of contents and charts in pieces. Key: "content" or "chart", content
-	// or digest, piece.
+	// Chunks holds the bytes of contents and charts in pieces. Key: "content" and content, or
+	// "chart" and digest; then the number of the piece.
 	Chunks
 	// AddonModules holds the modules that are made from addons. Key: module.
 	AddonModules
@@ -120,10 +120,10 @@ const (
 // tables has the name and the properties of each table, by number.
 var tables = [...]struct {
 	name   string
-	layout string // layout of its keys, for texts: s is a string, u is 8 bytes, i is 4 bytes
+	layout string // types of the parts of a key: s is a string, u is a number of 8 bytes, i one of 4 bytes
 	secret bool   // records can contain secrets
-	raw    bool   // records are not JSON, but parts of JSON, or keys
-	work   bool   // records are pending work, which is dropped if another store was in use meanwhile
+	raw    bool   // a record is not JSON, but a key or a piece of a larger record
+	work   bool   // records are pending work, which [DB.DropWork] deletes
 }{
 	Meta:             {name: "meta", layout: "s"},
 	Queues:           {name: "queues", layout: "sui", secret: true, work: true},
@@ -213,13 +213,13 @@ func (k Key) Opt(s string) Key {
 	return k.Str(s)
 }
 
-// Uint returns k with a number added in 8 bytes, the highest first.
+// Uint returns k with v added as 8 bytes in big-endian order.
 func (k Key) Uint(v uint64) Key {
 	n := make(Key, 0, len(k)+8)
 	return binary.BigEndian.AppendUint64(append(n, k...), v)
 }
 
-// Uint32 returns k with a number added in 4 bytes, the highest first.
+// Uint32 returns k with v added as 4 bytes in big-endian order.
 func (k Key) Uint32(v uint32) Key {
 	n := make(Key, 0, len(k)+4)
 	return binary.BigEndian.AppendUint32(append(n, k...), v)
@@ -300,7 +300,8 @@ func (k Key) Parts() (Parts, error) {
 	return Parts{rest: k[1:]}, nil
 }
 
-// next returns the next n bytes. If there are fewer, it sets Err and returns nil.
+// next returns the next n bytes of the key. If fewer are left, it returns nil, and from then on Err
+// returns an error.
 func (p *Parts) next(n int) []byte {
 	if p.err == nil && len(p.rest) < n {
 		p.err = errPart
@@ -313,7 +314,7 @@ func (p *Parts) next(n int) []byte {
 	return b
 }
 
-// Str returns the next part, a string; empty once Err is set.
+// Str returns the next part, which must be a string. After an error it returns "".
 func (p *Parts) Str() string {
 	b := p.next(2)
 	if b == nil {
@@ -322,7 +323,7 @@ func (p *Parts) Str() string {
 	return string(p.next(int(binary.BigEndian.Uint16(b))))
 }
 
-// Uint returns the next part, a number of 8 bytes; 0 once Err is set.
+// Uint returns the next part, which must be a number of 8 bytes. After an error it returns 0.
 func (p *Parts) Uint() uint64 {
 	b := p.next(8)
 	if b == nil {
@@ -331,7 +332,7 @@ func (p *Parts) Uint() uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// Uint32 returns the next part, a number of 4 bytes; 0 once Err is set.
+// Uint32 returns the next part, which must be a number of 4 bytes. After an error it returns 0.
 func (p *Parts) Uint32() uint32 {
 	b := p.next(4)
 	if b == nil {

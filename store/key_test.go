@@ -17,7 +17,7 @@ func TestAKeyComesApartAsItWasPutTogether(t *testing.T) {
 		n, small := rapid.Uint64().Draw(t, "n"), rapid.Uint32().Draw(t, "small")
 		base := At(table).Str(s)
 		k := base.Uint(n).Uint32(small).Str(other)
-		base.Uint(n + 1) // leaves base and k alone
+		base.Uint(n + 1) // must not change base and k
 		if k.Table() != table {
 			t.Fatalf("table %s", k.Table())
 		}

@@ -13,8 +13,8 @@ import (
 // The zero value is an empty store.
 type Memory struct {
 	// Before and After are called before and after commit n, if they are set. n counts the commits
-	// of all epochs of this Memory, starting at 1. An error from Before simulates a crash before
-	// the commit: nothing is stored. If that error is ErrFull, it simulates a full disk instead. An
+	// of all epochs of this Memory, starting at 1. If Before returns ErrFull, it simulates a full
+	// disk. Any other error of Before simulates a crash before the commit: nothing is stored. An
 	// error from After simulates a crash after the commit: the writes are stored, but the caller
 	// gets the error.
 	Before, After func(n int) error
@@ -25,8 +25,8 @@ type Memory struct {
 	mu      sync.Mutex
 	set     sorted
 	commits int
-	exits   []uint64 // the note of clean exits
-	crashed bool     // set if Before or After has returned an error
+	exits   []uint64 // epochs whose processes noted a clean exit
+	crashed bool     // set after Before or After has simulated a crash
 }
 
 // Commits returns the number of commits that have begun, over all epochs.
@@ -44,7 +44,7 @@ func (m *Memory) Clone() *Memory {
 	return &Memory{set: m.view(), exits: exits}
 }
 
-// view returns the present content, which later commits do not change.
+// view returns a copy of the current content. Later commits do not change the copy.
 func (m *Memory) view() sorted {
 	m.mu.Lock()
 	defer m.mu.Unlock()

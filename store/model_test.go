@@ -12,7 +12,7 @@ import (
 	"addon-operator/store"
 )
 
-// model is a store as a map from key to value.
+// A model maps the keys of a store to their values. It is compared with the store.
 type model map[string]string
 
 func (m model) list(prefix, from string, down bool) []string {

@@ -8,9 +8,9 @@ import (
 )
 
 // Open opens the store in the file at path. It verifies the file and durably increments the epoch.
-// It compacts a file that is mostly free. It creates a missing file, but not a missing directory.
-// It returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error of the file system.
-// After one of the first four errors, the records in the file are unchanged.
+// It compacts a file that consists mostly of free pages. It creates a missing file, but not a
+// missing directory. It returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error
+// of the file system. After one of the first four errors, the records in the file are unchanged.
 func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,7 @@ func openReadOnly(path string, o Options) (*DB, error) {
 	return newReadOnly(path, b, o)
 }
 
-// newReadOnly returns a DB that only reads from b. On an error it closes b.
+// newReadOnly returns a DB that only reads from b. If it returns an error, b is closed.
 func newReadOnly(path string, b Backend, o Options) (db *DB, err error) {
 	db = newDB(path, b, o)
 	db.readOnly = true
@@ -102,7 +102,7 @@ func newReadOnly(path string, b Backend, o Options) (db *DB, err error) {
 	return db, nil
 }
 
-// OpenMemory opens the store in m with a new epoch, and creates it if m is empty.
+// OpenMemory opens the store in m with a new epoch. If m is empty, it first creates a store in m.
 func OpenMemory(m *Memory, o Options) (*DB, error) {
 	b := memory{m}
 	m.mu.Lock()

@@ -45,8 +45,8 @@ func made(t testing.TB, n int) string {
 	return path
 }
 
-// untouched fails the test unless open fails with want and an error with the path, and leaves the
-// file and its directory unchanged.
+// untouched checks that open returns the error want with the path and advice, and leaves the file
+// and its directory unchanged.
 func untouched(t *testing.T, path string, want error, open func(string, Options) (*DB, error)) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -329,7 +329,8 @@ func TestACommitOfAnOldEpochIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// The lock prevents two programs from using one file. Some file systems have no locks.
+	// On a file system without locks, another process can open the store while this one uses it.
+	// Then a commit of this process must fail.
 	raise := []Write{{Key: epochKey(), Value: number(db.Epoch() + 1)}}
 	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,6 @@ type Commit struct {
 	Took time.Duration
 	// Writes is the number of written keys.
 	Writes int
-	// Actions is set if actions of people are among the writes.
+	// Actions is set if the writes include records of actions of people.
 	Actions bool
 }

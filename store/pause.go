@@ -14,7 +14,7 @@ type Pause struct {
 	At     time.Time `json:"at"`
 }
 
-// PausesQueue reports whether q is a pause of that queue, or of all queues.
+// PausesQueue reports whether q is a pause of queue or of all work.
 func (q *QuarantinedItem) PausesQueue(queue string) bool {
 	return q.Paused != nil && q.Subject == (graph.Subject{}) && (q.Queue == "" || q.Queue == queue)
 }

@@ -7,17 +7,17 @@ import "slices"
 type pending struct {
 	set   sorted
 	bytes int
-	undo  []undo // the changes of the running transaction, in order
-	own   Limits // number of keys and bytes that the running transaction has written, each key once
+	undo  []undo // states of keys before the writes of the running transaction, in order
+	own   Limits // number and size of the writes of the running transaction; the last write of each key counts
 	run   uint64 // number of the running transaction, which is also stored in its writes
-	moved uint64 // changes with every write; a Range then searches its next pending write again
+	moved uint64 // increases with every write, so that a Range searches its next pending write again
 }
 
 // An undo is the state of a key before a write.
 type undo struct {
 	key Key
 	old Write
-	was bool // whether old was a pending write; otherwise old is empty
+	was bool // whether the key had a pending write, which is old
 }
 
 func (p *pending) empty() bool { return p.set.len == 0 }
@@ -60,8 +60,8 @@ func (p *pending) accept() {
 	p.run++
 }
 
-// emptied returns s with length 0 for reuse. It returns nil if the array of s is so large, after a
-// large commit, that its memory should be freed.
+// emptied returns s with length 0 for reuse. It returns nil if s has a capacity of more than 1024,
+// so that the memory of a large commit is freed.
 func emptied[T any](s []T) []T {
 	if cap(s) > 1024 {
 		return nil

@@ -15,8 +15,8 @@ import (
 // A ProblemKind is a kind of problem.
 type ProblemKind string
 
-// Kinds of problems that are stored. Failing tasks are problems too, but their records are in the
-// queues.
+// Kinds of problems that are stored. Failing tasks are problems too, but they have no record of
+// their own.
 const (
 	NotExecutable    ProblemKind = "not executable"        // a hook file has no execute bit
 	NewDirectory     ProblemKind = "new directory"         // a module directory is not used yet
@@ -24,7 +24,7 @@ const (
 	GoneDirectory    ProblemKind = "missing directory"     // an installed module has no directory
 	BadDirectories   ProblemKind = "unreadable directory"  // the module directories cannot be read
 	UnknownKey       ProblemKind = "unknown key"           // a key of the ConfigMap belongs to no module
-	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check kept releases
+	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check blocked the deletion of releases
 	FailingFilter    ProblemKind = "failing filter"        // a jqFilter fails on an object
 	DamagedRecord    ProblemKind = "damaged record"        // a record could not be read and was moved to the table of damaged records
 	UnusableAddon    ProblemKind = "unusable addon"        // an addon cannot be used as a module
@@ -38,7 +38,8 @@ const (
 type Problem struct {
 	Kind    ProblemKind   `json:"kind"`
 	Subject graph.Subject `json:"subject,omitzero"`
-	// Object is the file, the directory, the ConfigMap key or the Kubernetes object.
+	// Object is what the problem is about: a file, a directory, a ConfigMap key or a Kubernetes
+	// object.
 	Object string `json:"object,omitempty"`
 	// Error says what is wrong in one sentence.
 	Error string `json:"error"`

@@ -22,7 +22,7 @@ type Ends struct {
 	Unclean []uint64 `json:"unclean,omitempty"`
 }
 
-// EndsKey returns the key of Ends.
+// EndsKey returns the key of the record of type Ends.
 func EndsKey() Key { return At(Meta).Str("ends") }
 
 // ExclusiveKey returns the key of the Ref to the task that must run exclusively.
@@ -32,8 +32,9 @@ func ExclusiveKey() Key { return At(Meta).Str("alone") }
 // claims tasks of modules.
 func PreparationKey() Key { return At(Meta).Str("preparation") }
 
-// Begin records that the process of epoch begins to process tasks. An earlier process that has not
-// recorded its end has crashed, unless exitedCleanly returns true for it.
+// Begin records that the process of epoch begins to process tasks. If the process before it has not
+// recorded a clean exit, and exitedCleanly returns false for its epoch, Begin adds that epoch to
+// Unclean.
 func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 	if e.Begun != 0 && e.Ended != e.Begun && !exitedCleanly(e.Begun) {
 		e.Unclean = append(e.Unclean, e.Begun)
@@ -57,8 +58,8 @@ type QuarantinedItem struct {
 	Run     uint64        `json:"walk"`
 	At      time.Time     `json:"at"`
 	Crashes int           `json:"crashes"`
-	// Paused is set if the item is a pause. The Node of a pause is empty. Its Subject is empty too if
-	// it pauses a queue. For a pause of all work, Queue is also empty.
+	// Paused is set if the item is a pause. The Node of a pause is empty. If a queue or all work is
+	// paused, Subject is empty too. If all work is paused, Queue is also empty.
 	Paused *Pause `json:"paused,omitempty"`
 	// First and Last are the oldest and the newest task of the item, if its tasks are held in a lane.
 	// That lane can also have other tasks of the module.

@@ -19,8 +19,8 @@ type ReasonKind string
 
 // Reasons why a task cannot start.
 const (
-	// AwaitsStart: another step must run before the hook of the task in this start, or its module
-	// cannot be loaded. The task is held.
+	// AwaitsStart: a step that must run before the hook of the task has not run in this start, or
+	// the module of the task cannot be loaded. The task is held.
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item of the task's module or global hook is in quarantine. The task is held.
 	AwaitsRelease ReasonKind = "quarantine"

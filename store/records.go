@@ -14,7 +14,7 @@ import (
 // the digest of the code from which they were read. Other packages encode File and Config.
 type Hook struct {
 	Digest string `json:"digest"`
-	// Code is the digest of the hooks of the module, or of the global hooks. Digest also covers all
+	// Code is the digest of all hooks of the module, or of all global hooks. Digest also covers all
 	// other files of the module. Code is empty in a record that an earlier version wrote.
 	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
@@ -30,7 +30,7 @@ type Hook struct {
 // HookKey returns the key of a hook's record. Module is empty for a global hook.
 func HookKey(module, hook string) Key { return At(Hooks).Str(module).Str(hook) }
 
-// HooksOf returns the prefix of the records of module's hooks.
+// HooksOf returns the prefix of the keys of the records of module's hooks.
 func HooksOf(module string) Key { return At(Hooks).Str(module) }
 
 // A BindingKind names what triggers the hook of a binding.
@@ -69,8 +69,8 @@ type Binding struct {
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
-// After reports whether the task id was created after b's baseline, in the same epoch.
-// A task of an earlier epoch was pending before the restart.
+// After reports whether the task id was created after b's baseline, in the same epoch. It returns
+// false for a task of an earlier epoch, which was pending before the restart.
 func (b *Binding) After(id ID, epoch uint64) bool {
 	return id.Epoch == epoch && b.AttachedIn == epoch && b.Baseline != 0 && id.N > b.Baseline
 }
@@ -108,7 +108,8 @@ type ModuleState string
 
 // States of a module.
 const (
-	// Off: the module is not installed, or its state is unknown. A module run leads to On.
+	// Off: the module is not installed, or its state is unknown. The state becomes On when a run of
+	// the module begins.
 	Off ModuleState = "off"
 	// On: a module run has begun. The module is installed when the run succeeds.
 	On ModuleState = "on"
@@ -137,13 +138,13 @@ type Module struct {
 	// of that change.
 	DecidedIn uint64    `json:"decidedIn,omitempty"`
 	DecidedAt time.Time `json:"decidedAt,omitzero"`
-	// Broken is the reason why the module cannot be loaded; empty if it can. BrokenSince is the time
-	// at which this was first found. SetBroken sets both.
+	// Broken is the reason why the module cannot be loaded; empty if it can. BrokenSince is the
+	// time since which it cannot be loaded. SetBroken sets both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
 	// Defined is the digest of the CRDs that were last installed for the module, and DefinedIn is
-	// the start run of that installation. Undefined is set if they could not be installed, and says
-	// why. While it is set, the module does not run.
+	// the start run of that installation. Undefined is the reason why the CRDs could not be
+	// installed; empty if they could. While Undefined is set, the module does not run.
 	Defined   string `json:"defined,omitempty"`
 	DefinedIn uint64 `json:"definedIn,omitempty"`
 	Undefined string `json:"undefined,omitempty"`
@@ -228,8 +229,8 @@ type Object struct {
 // Is reports whether o and other name the same object, possibly with different API versions.
 func (o Object) Is(other Object) bool { return o.Identity() == other.Identity() }
 
-// Identity returns o with the group of its API instead of group and version. Two Objects name the
-// same object if their identities are equal.
+// Identity returns o with an APIVersion that has only the group. Two Objects name the same object
+// if their identities are equal.
 func (o Object) Identity() Object {
 	o.APIVersion = o.group()
 	return o
@@ -285,10 +286,10 @@ func FamilyKey(name string) Key { return Families().Str(name) }
 // Families returns the prefix of the keys that FamilyKey returns.
 func Families() Key { return At(Metrics).Str("family") }
 
-// ShardKey returns the key of a shard. A shard has the series of a hook in one group from position
-// from up to the first position of the next shard, in the encoding of package series, which also
-// computes the positions. The group is empty for series that do not expire. The key of the shard
-// with from zero is also the prefix of the keys of the hook's other shards.
+// ShardKey returns the key of a shard. A shard has those series of one hook and group whose
+// positions are at least from, and less than the from of the next shard. Package series encodes the
+// shard and computes the positions. The group is empty for series that do not expire. The key of
+// the shard with from zero is also the prefix of the keys of the hook's other shards.
 func ShardKey(group, module, hook string, from uint64) Key {
 	k := ShardsOf(group).Str(module).Str(hook)
 	if from == 0 {
@@ -300,7 +301,7 @@ func ShardKey(group, module, hook string, from uint64) Key {
 // Shards returns the prefix of the keys that ShardKey returns.
 func Shards() Key { return At(Metrics).Str("sheet") }
 
-// ShardsOf returns the prefix of the shards of a group.
+// ShardsOf returns the prefix of the keys of the shards of a group.
 func ShardsOf(group string) Key { return Shards().Str(group) }
 
 // ParseShardKey returns the hook and the first position in a key that ShardKey has returned.
@@ -317,17 +318,18 @@ func ParseShardKey(k Key) (s graph.Subject, from uint64, err error) {
 	return s, from, p.Err()
 }
 
-// A Startup records the operator's starts and converges.
+// A Startup records the current start of the operator and its last converge.
 type Startup struct {
 	// StartRun is the run of the current start, and Epoch is the epoch that began it.
 	StartRun uint64 `json:"startWalk"`
 	Epoch    uint64 `json:"epoch"`
 	// Digest is the digest of the code of the current start run.
 	Digest string `json:"digest,omitempty"`
-	// Converged is the run of the last completed converge, and ConvergedAt is its end.
+	// Converged is the run of the last completed converge, and ConvergedAt is the time at which
+	// that converge ended.
 	Converged   uint64    `json:"converged,omitempty"`
 	ConvergedAt time.Time `json:"convergedAt,omitzero"`
-	// ConvergedIn is the epoch of that converge.
+	// ConvergedIn is the epoch in which the last completed converge ended.
 	ConvergedIn uint64 `json:"convergedIn,omitempty"`
 	// Enabled are the enabled modules in their order, from the last discovery.
 	Enabled []string `json:"enabled,omitempty"`
@@ -335,10 +337,10 @@ type Startup struct {
 	Cluster string `json:"cluster,omitempty"`
 }
 
-// StartupKey returns the key of the record of starts and converges.
+// StartupKey returns the key of the Startup record.
 func StartupKey() Key { return At(Meta).Str("life") }
 
-// LoadStartup returns the record of starts and converges.
+// LoadStartup returns the Startup record; the zero Startup if there is none.
 func LoadStartup(tx *Tx) (Startup, error) {
 	l, _, err := Load[Startup](tx, StartupKey())
 	return l, err

@@ -13,7 +13,7 @@ type redaction struct {
 
 func newRedaction() redaction {
 	r := redaction{Secret: make([]byte, 32)}
-	_, _ = rand.Read(r.Secret) // it never returns an error
+	_, _ = rand.Read(r.Secret) // rand.Read never returns an error
 	return r
 }
 
@@ -29,10 +29,11 @@ func addRedaction(db *DB) error {
 	return db.Update(func(tx *Tx) error { return Save(tx, redactionKey(), newRedaction()) })
 }
 
-// RedactionSecret returns random bytes that only this store and its snapshots have. They are the key
-// of the hashes that replace redacted values. So nobody can find out a value by hashing guesses
-// without the store. The first start of an operator creates the secret. RedactionSecret returns nil if
-// the store has no secret or its record cannot be read; the next start then creates a new one.
+// RedactionSecret returns random bytes that only this store and its snapshots have. Redacted values
+// are replaced by hashes that use these bytes as their key. So nobody without the store can find
+// out a value by hashing guesses. The first start of an operator creates the secret.
+// RedactionSecret returns nil if the store has no secret or its record cannot be read; the next
+// start then creates a new one.
 func RedactionSecret(tx *Tx) []byte {
 	r, _, err := Load[redaction](tx, redactionKey())
 	if err != nil {

@@ -19,8 +19,8 @@ func redactionSecret(t *testing.T, db *store.DB) (secret []byte) {
 	return secret
 }
 
-// TestTheSecretOfRedactedValuesStaysWithTheStore opens a store again, restores a snapshot of it,
-// and creates another store.
+// TestTheSecretOfRedactedValuesStaysWithTheStore checks that a store keeps its secret when a
+// snapshot of it is restored, and that another store has another secret.
 func TestTheSecretOfRedactedValuesStaysWithTheStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

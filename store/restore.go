@@ -30,8 +30,8 @@ type Restoration struct {
 	Epoch uint64
 	// Damaged is the number of unreadable records in the snapshot. At most 100 are counted.
 	Damaged int
-	// Lost is the span from the creation of the snapshot to the last write of the present file. It
-	// ends now if there is no present file.
+	// Lost is the span from the creation of the snapshot to the last write of the present file. If
+	// there is no present file, the span ends at the time of the restore.
 	Lost LostSpan
 	// Kept has the number of records of each table that is restored. Dropped has the number of records
 	// of each table with pending work, which is not restored.
@@ -88,7 +88,7 @@ func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	return &r.Restoration, errors.Join(err, from.Close())
 }
 
-// restore is one call of Restore.
+// A restore is the state of one call of Restore.
 type restore struct {
 	Restoration
 	path, snapshot string
@@ -216,8 +216,8 @@ func (r *restore) isOther() error {
 	return nil
 }
 
-// compare returns ErrOtherStore if the snapshot was made from another store than db, the present one,
-// and this is not allowed. It sets Before if db is already restored from the snapshot.
+// compare returns ErrOtherStore if the snapshot was not made from db, the present store, unless the
+// option OtherStore is set. It sets Before if db has already been restored from the snapshot.
 func (r *restore) compare(db *DB) error {
 	r.Present = db.ID()
 	r.minEpoch = max(r.minEpoch, db.Epoch())
@@ -247,7 +247,8 @@ func (r *restore) replace(from *DB, present *os.File) error {
 	db, err := r.make(from, temp)
 	if err == nil {
 		err = r.name(temp, present)
-		// The lock is kept until the rename is durable, because a crash can undo it before.
+		// The restored file stays locked until its new name is durable. Otherwise an operator could
+		// start with the file, and a crash could undo the rename.
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
@@ -336,9 +337,9 @@ func namedTwice(f *os.File) (bool, error) {
 	return stat.Nlink > 1, err
 }
 
-// own empties the file f and, if this process runs as root, changes the owner of f. The new owner is
-// that of the present file, or of the snapshot if there is none. So the operator can open the file if
-// it runs as another user.
+// own empties the file f and, if this process runs as root, changes the owner of f. The new owner
+// is the owner of the present file or, if there is none, of the snapshot. So an operator that runs
+// as this user can open the file.
 func (r *restore) own(f *os.File) error {
 	owned := r.path
 	if !r.Replaces {

@@ -65,8 +65,9 @@ func TestALossOfPowerDuringARestoreLeavesThePresentOrTheRestoredStore(t *testing
 	}
 }
 
-// checkRestoreImage checks the image of a restore in dir, and finishes the restore. present is the
-// digest of the file that the restore replaces, if replaces is set.
+// checkRestoreImage checks the files in dir, which are the image of an interrupted restore, and
+// then restores the snapshot again. If replaces is set, the restore replaces a file, whose digest
+// is present.
 func checkRestoreImage(t *testing.T, dir string, image crashimage.Image, replaces bool, present [32]byte) {
 	t.Helper()
 	path := filepath.Join(dir, "store.db")

@@ -16,7 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lasting and pendingWork are tables of both kinds.
+// lasting are tables that a restore keeps, and pendingWork are tables that it drops.
 var (
 	lasting     = []Table{Values, EnabledOverrides, Cursors, Ticks, Modules, Metrics, History}
 	pendingWork = []Table{Queues, Payloads, Unique, Journal, Deferred, Quarantine, Held}
@@ -96,7 +96,7 @@ func checkRestored(path string) error {
 	}), db.Close())
 }
 
-// contents returns the files of a directory.
+// contents returns the contents of the files in a directory, by name.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -267,7 +267,7 @@ func TestRestoreUpgradesAnOlderSnapshot(t *testing.T) {
 func TestRestoreRefusesWhatItCannotRestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		prepare func(t *testing.T, path, snapshot string) string // returns another snapshot, if not empty
+		prepare func(t *testing.T, path, snapshot string) string // returns the path of another snapshot, or ""
 		err     error
 		says    string
 	}{
@@ -378,8 +378,8 @@ func TestARepeatedRestoreChangesNothingUntilAnOperatorHasStarted(t *testing.T) {
 func TestRestoreFinishesAfterAKill(t *testing.T) {
 	t.Parallel()
 	path, snapshot := mustRestorable(t)
-	// The last restore was killed after it gave the present file another name. The restore before it
-	// was killed before it removed the temporary name of the store.
+	// Simulate two killed restores. The first had not yet removed the temporary name of the
+	// restored store. The second had given the present file another name.
 	temp := filepath.Join(filepath.Dir(path), ".store.db.restore")
 	if err := errors.Join(os.Link(path, path+".replaced.1"), os.Link(path, temp)); err != nil {
 		t.Fatal(err)

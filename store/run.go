@@ -71,10 +71,10 @@ const (
 	Done        State = "done"        // succeeded
 	Failed      State = "failed"      // failed and is retried
 	Allowed     State = "allowed"     // failed, but the binding allows failures
-	Skipped     State = "skipped"     // a person skipped it
-	Dropped     State = "dropped"     // its subject does not exist any more, or its result is ignored
-	Superseded  State = "superseded"  // another run does its work
-	Joined      State = "joined"      // an equal waiting task does its work
+	Skipped     State = "skipped"     // a person skipped the task
+	Dropped     State = "dropped"     // the subject of the task does not exist any more, or its result is ignored
+	Superseded  State = "superseded"  // another run does the work of the task
+	Joined      State = "joined"      // an equal task was waiting already, and does the work
 	Quarantined State = "quarantined" // in quarantine until a user releases it
 )
 
@@ -105,9 +105,10 @@ type Record struct {
 	Output string `json:"output,omitempty"`
 	// Changes are the changed values; nil if there are none. They contain no secrets.
 	Changes *ValueChanges `json:"changes,omitempty"`
-	// Into names the run that continues this one.
+	// Into names the run that continues the work of this run.
 	Into string `json:"into,omitempty"`
-	// Omitted is the number of later attempts of the same step of this run that were deleted.
+	// Omitted is the number of records of later attempts of the same step in this run that were
+	// deleted.
 	Omitted int `json:"omitted,omitempty"`
 }
 

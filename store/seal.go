@@ -49,8 +49,8 @@ func unchecked(stored []byte) []byte {
 	return stored[sealSize:]
 }
 
-// unsealed reports whether first can be the first byte of a value without a checksum in table t. For
-// most other bytes, the value has a checksum and a damaged mark.
+// unsealed reports whether first can be the first byte of a value without a checksum in table t. If
+// unsealed returns false, the value probably has a checksum, and its mark is damaged.
 func unsealed(t Table, first byte) bool {
 	switch {
 	case t == Unique || t == Events:

@@ -59,7 +59,7 @@ func TestADamagedRecordIsNamedAndTheRestCanBeUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1 // every copy in the file but the last is of the past
+	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1 // only the last copy in the file is current
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}

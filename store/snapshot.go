@@ -22,10 +22,10 @@ func (db *DB) Snapshot(w io.Writer) error {
 }
 
 // SnapshotFile writes a copy of the store to the file at path. Unless the store is open for reading
-// only, the copy gets a mark as by MarkCopy. When SnapshotFile returns nil, the file is complete,
-// durable and verified. The copy is first written to a temporary file beside path, so an error while
-// writing leaves the file at path unchanged. A crash can leave the temporary file; the next
-// SnapshotFile to path replaces it.
+// only, SnapshotFile marks the copy with MarkCopy. When SnapshotFile returns nil, the file is
+// complete, durable and verified. The copy is first written to a temporary file beside path, so an
+// error while writing leaves the file at path unchanged. A crash can leave the temporary file; the
+// next SnapshotFile to path replaces it.
 func (db *DB) SnapshotFile(path string) error {
 	db.copying.Lock()
 	defer db.copying.Unlock()

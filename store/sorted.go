@@ -5,28 +5,29 @@ import (
 	"slices"
 )
 
-// sorted is a set of writes in the order of their keys, each key once. It is optimized for a small set
-// that fits in one leaf, such as the writes of a transition. It is also fast for a hundred thousand
-// writes, which a Memory can have. The zero value is empty.
+// A sorted is a set of writes in the order of their keys. It has at most one write for each key. It
+// is optimized for a small set that fits in one leaf, such as the writes of a transition. It is
+// also fast for a hundred thousand writes, which a Memory can have. The zero value is empty.
 type sorted struct {
-	leaves []*leaf // no leaf is empty, and the keys ascend
+	leaves []*leaf // in the order of their keys; a leaf can be empty only if it is the only one
 	len    int
 	owner  *mark // owner of the leaves that this set may change in place
 }
 
-// A leaf is a part of the writes. If a set shares a leaf with a clone, it copies the leaf before it
-// changes it.
+// A leaf holds some of the writes of a set. If a set shares a leaf with a clone, it copies the leaf
+// before it changes it.
 type leaf struct {
 	writes []Write
 	owner  *mark
 }
 
-// A mark is identified by its address.
+// A mark identifies an owner of leaves by its address.
 type mark struct{ _ byte }
 
 const leafSize = 64
 
-// clone returns an independent set with the same content. Both share the leaves.
+// clone returns an independent set with the same content. Both sets share the leaves until they
+// change them.
 func (s *sorted) clone() sorted {
 	s.owner = new(mark) // neither set owns the shared leaves
 	return sorted{leaves: slices.Clone(s.leaves), len: s.len, owner: new(mark)}
@@ -45,8 +46,9 @@ func (s *sorted) reset() {
 	s.len = 0
 }
 
-// find returns the number n of a leaf and the index i in that leaf at which k is, and true. If the set
-// does not have k, it returns the position at which k must be inserted, and false.
+// find returns the position of k, which is the number n of its leaf and its index i in that leaf,
+// and true. If the set does not have k, find returns the position at which k must be inserted, and
+// false.
 func (s *sorted) find(k Key) (n, i int, ok bool) {
 	n, ok = slices.BinarySearchFunc(s.leaves, k, func(l *leaf, k Key) int {
 		if len(l.writes) == 0 {
@@ -116,7 +118,8 @@ func (s *sorted) remove(k Key) {
 	}
 }
 
-// own returns leaf n for a change. If the leaf is shared, own first replaces it with a copy.
+// own returns leaf n so that the caller can change it. If the leaf is shared, own first replaces it
+// with a copy.
 func (s *sorted) own(n int) *leaf {
 	l := s.leaves[n]
 	if l.owner != s.owner {

@@ -78,8 +78,8 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// deleteOldest deletes all records of a table except the newest ones, whose number is most. It stops
-// early when the budget of tx is spent.
+// deleteOldest keeps the newest records of a table, at most most of them, and deletes the others.
+// It stops early when the budget of tx is spent.
 func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {

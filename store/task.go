@@ -184,8 +184,8 @@ type Ref struct {
 // A FanOut is the state of a fan-out task, which represents its items.
 type FanOut struct {
 	Len  int `json:"len"`
-	Next int `json:"next"` // the first item that is neither done nor started
-	Open int `json:"open"` // items in other queues that have not ended
+	Next int `json:"next"` // number of the first item that is neither done nor started
+	Open int `json:"open"` // number of items in other queues that have not ended
 	// Edge is set for the fan-out of an edge, which starts a task for each item. The fan-out task
 	// of a node processes its items itself.
 	Edge bool `json:"edge,omitempty"`
@@ -228,7 +228,7 @@ type Claim struct {
 	Again bool `json:"again,omitempty"`
 	// Crashes is the number of earlier epochs that crashed while they processed this task.
 	Crashes int `json:"crashes,omitempty"`
-	// Exclusive is set if no other task runs at the same time.
+	// Exclusive is set if no other task may run during the attempt.
 	Exclusive bool `json:"alone,omitempty"`
 	// Excused is set if crashes of the process are not counted for this claim.
 	Excused bool `json:"excused,omitempty"`
@@ -240,8 +240,8 @@ type Claim struct {
 // InlinePayload is the maximum size in bytes of a payload inside the header.
 const InlinePayload = 2 << 10
 
-// PayloadChunk is the maximum size in bytes of a piece of a larger payload, well below the maximum
-// value of any backend.
+// PayloadChunk is the maximum size in bytes of a piece of a larger payload. It is well below the
+// maximum size of a value in any backend.
 const PayloadChunk = 256 << 10
 
 // SaveTask writes t's header at its position, and a large payload separately. It does not write a
@@ -251,8 +251,8 @@ func SaveTask(tx *Tx, t *Task) error {
 	return saveHeader(tx, t.Pos.Key(), t, header(tx, t))
 }
 
-// header returns a copy of t for the record. If the payload is large, header writes it separately and
-// removes it from the copy.
+// header returns a copy of t that can be encoded as its record. If the payload is large, header
+// writes the payload separately and removes it from the copy.
 func header(tx *Tx, t *Task) *Task {
 	h := *t
 	if len(t.Payload) <= InlinePayload {
@@ -278,7 +278,8 @@ func saveHeader(tx *Tx, k Key, t *Task, header any) error {
 	return nil
 }
 
-// ReplacePayload sets the payload of t and deletes the pieces of the old one. The caller must save t.
+// ReplacePayload sets the payload of t and deletes the pieces of the old payload. The caller must
+// save t.
 func ReplacePayload(tx *Tx, t *Task, payload json.RawMessage) {
 	for i := range t.Chunks {
 		tx.Delete(payloadKey(t.ID, i))

@@ -49,7 +49,7 @@ func TestQueueOfPlacesIsASliceOfStacks(t *testing.T) {
 		defer db.Close()
 		type place struct {
 			at    uint64
-			tasks []uint64 // the top at the end
+			tasks []uint64 // numbers of the tasks in the slot; the top of the stack is last
 		}
 		var model []place
 		rt.Repeat(map[string]func(*rapid.T){

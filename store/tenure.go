@@ -15,7 +15,7 @@ type Tenure struct {
 	Began time.Time `json:"began"`
 }
 
-// TenureKey returns the key of the Tenure.
+// TenureKey returns the key of the Tenure record.
 func TenureKey() Key { return At(Meta).Str("tenure") }
 
 // A Copy marks a file as a copy of a store that was in use when the copy was made. The copy does not
@@ -39,7 +39,7 @@ func (c Copy) Lost() *LostSpan {
 	return &LostSpan{How: how, From: c.At, To: c.Until}
 }
 
-// CopyKey returns the key of the Copy.
+// CopyKey returns the key of the Copy record.
 func CopyKey() Key { return At(Meta).Str("copy") }
 
 // MarkCopy writes a [Copy] to the store in the file at path, which was copied from a store in use. An
@@ -67,7 +67,8 @@ func MarkCopy(path string, o Options) error {
 	return nil
 }
 
-// A LostSpan is a span of time that is missing in a store, because it was not the store in use.
+// A LostSpan is a span of time that is missing in a store, because the operator did not use the
+// store in that time.
 type LostSpan struct {
 	// How says in one sentence why the store was not in use.
 	How  string    `json:"how"`
@@ -91,7 +92,7 @@ func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
 
-// dropPending implements [DB.DropWork] with the given function for transactions.
+// dropPending implements [DB.DropWork]. It runs each of its transactions with update.
 func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 	for more := true; more; {
 		if err := update(func(tx *Tx) (err error) {
@@ -135,7 +136,7 @@ func dropWork(tx *Tx) (more bool, err error) {
 	}
 	for run, err := range RunsBackwards(tx) {
 		if err != nil || run.Open == 0 {
-			continue // an unreadable run is reported by other code
+			continue // other code reports an unreadable run
 		}
 		if tx.Spent() {
 			return true, nil

@@ -5,11 +5,11 @@ import "strings"
 // mostText is the maximum length in bytes of a short text, such as the reason for an action.
 const mostText = 1 << 10
 
-// truncated returns text, cut to mostText bytes as by truncatedTo.
+// truncated returns truncatedTo(mostText, text).
 func truncated(text string) string { return truncatedTo(mostText, text) }
 
-// truncatedTo returns text if it has at most most bytes. Otherwise it returns its first most bytes
-// without a cut character at the end, and appends an ellipsis.
+// truncatedTo returns text if it has at most most bytes. Otherwise it returns the whole characters
+// in the first most bytes of text, followed by an ellipsis.
 func truncatedTo(most int, text string) string {
 	if len(text) <= most {
 		return text

@@ -44,9 +44,9 @@ func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 // Numbers of a failed transaction are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
-// Budget returns the maximum that a transaction should write if another transaction can continue
-// its work. The budget is half of the backend's limits. The other half is for the writes at the end
-// of such a transaction.
+// Budget returns the maximum number and size of the writes of a transaction whose work another
+// transaction can continue. The budget is half of the backend's limits. The other half is for the
+// writes at the end of such a transaction.
 func (tx *Tx) Budget() Limits {
 	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
@@ -111,7 +111,8 @@ func (tx *Tx) Written() Limits {
 	return tx.pending.own
 }
 
-// maxKey and maxValue are bbolt's limits, for every backend.
+// maxKey and maxValue are the maximum sizes in bytes of a key and of a value in bbolt. They apply
+// to every backend.
 const (
 	maxKey   = 32768
 	maxValue = 1<<31 - 2
@@ -131,7 +132,7 @@ func (tx *Tx) write(w Write) {
 	}
 }
 
-// Range returns the keys with prefix and their values, in ascending order. Range sees the
+// Range yields the keys that begin with prefix and their values, in ascending order. Range sees the
 // transaction's own writes. The body of the loop may write and delete keys of the range; the loop
 // then also visits new keys that are after the current one. A key may be kept after the
 // transaction. A value must not be changed, and must be copied for use after the transaction.
@@ -175,7 +176,8 @@ func (tx *Tx) skim(prefix Key, down bool) iter.Seq2[Key, []byte] {
 	}
 }
 
-// scan merges the pending writes with the stored ones, for from <= key < to.
+// scan yields the keys with from <= key < to and their values. A pending write of a key replaces
+// its stored value.
 func (tx *Tx) scan(from, to Key, down bool, yield func(Key, []byte) bool) {
 	if tx.err != nil || tx.reader == nil || to != nil && bytes.Compare(from, to) >= 0 {
 		return
@@ -202,7 +204,7 @@ type merge struct {
 
 	next  Write  // the next pending write in the range
 	found bool   // whether there is a next pending write
-	known bool   // whether next and found are set, and not visited yet
+	known bool   // whether next and found are valid; false once next was visited
 	moved uint64 // value of pending.moved when next was searched
 }
 

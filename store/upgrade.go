@@ -15,7 +15,7 @@ func upgrade(db *DB) error {
 	}
 	for _, table := range []Table{Queues, Deferred, Held} {
 		if err := eachInParts(db, table, func(tx *Tx, k Key, v []byte) {
-			if t, err := decodeAt(k, v); err == nil { // the engine moves unreadable records later
+			if t, err := decodeAt(k, v); err == nil { // the engine later moves unreadable records to the table of damaged records
 				indexEvent(tx, t, k)
 			}
 		}); err != nil {

@@ -13,12 +13,13 @@ type ValueChange struct {
 
 // ValueChanges are the changes of values by an attempt.
 type ValueChanges struct {
-	// List has the first changes, by path, and More is the number of the others.
+	// List has the first changes in the order of their paths. More is the number of changes that
+	// are not in List.
 	List []ValueChange `json:"list"`
 	More int           `json:"more,omitempty"`
 }
 
-// Limits of the changes of an attempt.
+// Limits of the stored changes of an attempt.
 const (
 	mostValueChanges = 20
 	mostChangedText  = 200 // bytes of each value

@@ -147,7 +147,7 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []byte {
 	t.Helper()
 	size := os.Getpagesize()
-	// pages returns the numbers of the pages with the flag.
+	// pages returns the numbers of the pages whose type is flag.
 	pages := func(flag uint16) (ids []int) {
 		for id := 2; id < len(whole)/size; id++ {
 			p := whole[id*size:]
@@ -166,7 +166,7 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 	}
 	n := binary.NativeEndian
 	freelist := int(m.freelist) * size
-	neighbour := 0 // a leaf that another follows
+	neighbour := 0 // offset of a leaf page that is followed by another leaf page
 	for _, id := range pages(leafPage) {
 		if slices.Contains(pages(leafPage), id+1) && n.Uint32(whole[id*size+12:]) == 0 && !free(whole, freelist, id) && !free(whole, freelist, id+1) {
 			neighbour = id * size
@@ -175,7 +175,7 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 	if neighbour == 0 {
 		t.Fatal("no leaf follows another")
 	}
-	// root returns the bytes of b from the root page of the tree with the store's keys on.
+	// root returns the bytes of b that begin with the root page of the tree of the store's keys.
 	root := func(b []byte) []byte {
 		v := &verifier{verifiedFile: verifiedFile{file: bytes.NewReader(b), size: int64(len(b))}}
 		if err := v.readMeta(); err != nil {
@@ -187,8 +187,8 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 		}
 		return b[int(binary.NativeEndian.Uint64(value))*size:]
 	}
-	// child returns the position of the i-th page below the root. key returns the bytes of b from the
-	// i-th key of the leaf at p on; a negative i counts from the end.
+	// child returns the position of the i-th page below the root. key returns the bytes of b that
+	// begin with the i-th key of the leaf at p; a negative i counts from the end of the leaf.
 	child := func(b []byte, i int) int {
 		return int(n.Uint64(root(b)[pageHeader+i*pageElement+8:])) * size
 	}
@@ -224,7 +224,7 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 	}
 }
 
-// free reports whether the list of free pages in b at list names page id.
+// free reports whether the list of free pages at the offset list of b contains page id.
 func free(b []byte, list, id int) bool {
 	n := binary.NativeEndian
 	for i := range int(n.Uint16(b[list+10:])) {
@@ -252,7 +252,7 @@ func TestNoDamageEndsTheProgram(t *testing.T) {
 			switch r.IntN(3) {
 			case 0:
 				b[at] ^= 1 << r.IntN(8)
-			case 1: // where pages and elements keep their numbers
+			case 1: // a byte of the header of a page, or of its first elements
 				at -= at % os.Getpagesize()
 				b[at+r.IntN(64)] = byte(r.Uint32())
 			case 2:
@@ -306,7 +306,7 @@ func FuzzVerifyBolt(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// The pages to which a meta page refers are only visited if the checksum of the meta page
-		// matches. So the checksum is made to match.
+		// matches. So the test writes the matching checksum.
 		if b = bytes.Clone(b); len(b) >= pageHeader+metaSize {
 			h := fnv.New64a()
 			h.Write(b[pageHeader:][:metaSize-8])

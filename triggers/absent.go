@@ -71,7 +71,8 @@ func (a *Absent) Changed(release string) {
 	}
 }
 
-// Run watches until ctx is done.
+// Run watches the objects of the installed releases, and raises events for absent objects, until
+// ctx is done.
 func (a *Absent) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { a.absences.Run(ctx) })
@@ -147,8 +148,9 @@ func refsOf(r store.Release) []kube.Ref {
 	return refs
 }
 
-// raiseAbsent raises an event for a release with absent objects, at once or, if the next repair
-// must wait, later.
+// raiseAbsent raises an event for a release with absent objects. If a step of the module is in
+// progress, or if the next repair must wait, raiseAbsent makes the trigger report the release again
+// later instead.
 func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.Ref) error {
 	if len(absent) == 0 {
 		return nil
@@ -181,9 +183,9 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 	})
 }
 
-// workedAt reports whether a run or deletion of the release's module is in progress: its task is
-// the first of a queue. The task itself may delete objects, so the release is checked after the end
-// of the task.
+// workedAt reports whether a run or deletion of the release's module is in progress at the head of
+// a queue. Its steps may delete objects of the release, so the release is checked again after they
+// have ended.
 func workedAt(tx *store.Tx, release string) (bool, error) {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -224,8 +226,9 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 	}
 }
 
-// due returns the wait before the next repair of the release: the shortest wait of its absent
-// objects. If it is zero, a repair can begin at once, and counts as a repair of all these objects.
+// due returns how long the next repair of the release must wait. That is the shortest wait of its
+// absent objects. If the result is zero, a repair can begin at once, and counts as a repair of all
+// absent objects.
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -240,7 +243,8 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 	return max(wait, 0)
 }
 
-// answered records that an event was raised for the absence of objects.
+// answered records that an event for the absent objects was raised at now, and delays their next
+// repairs.
 func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -261,7 +265,7 @@ func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	}
 }
 
-// after makes the trigger report the release again after the wait.
+// after makes the trigger report the absent objects of the release again after the wait.
 func (a *Absent) after(release string, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 var hookPods = graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 
 // stop makes the receiver fail after the given number of pieces, as if the process had ended. goOn
-// reverts this.
+// makes the receiver work again.
 func (d *testReceiver) stop(pieces int) (goOn func()) {
 	engine := d.engine
 	d.engine = raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {
@@ -131,7 +131,7 @@ func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
 						}
 						joined <- err
 					}()
-					time.Sleep(20 * time.Millisecond) // so that the goroutine can run in the meantime
+					time.Sleep(20 * time.Millisecond) // gives the goroutine time to run
 				})
 				if err := errors.Join(err, <-joined); err != nil {
 					t.Fatal(err)

@@ -94,12 +94,12 @@ func TestWorkThatAnotherOperatorHasReplacedIsDropped(t *testing.T) {
 	t.Parallel()
 	written, copied, until := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 4, 2, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		tenure   uint64 // the last epoch of the store; 0 if it is new
+		tenure   uint64 // the last epoch in which an operator took over with the store; 0 for a new store
 		copy     *store.Copy
 		previous lease.Previous
-		own      bool // the previous holder had this store
+		own      bool // the previous holder of the Lease used this store
 		how      string
-		from, to time.Time // the zero time means now
+		from, to time.Time // bounds of the lost span; zero means now
 	}{
 		"a new store after another operator":  {previous: lease.Previous{Holder: lease.Holder{Store: "other", Epoch: 9}}},
 		"a new store after another program":   {previous: lease.Previous{Foreign: true}},

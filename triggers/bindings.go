@@ -17,7 +17,7 @@ type bindingReader struct {
 	reads uint64
 }
 
-// A binding is a binding in the store.
+// A binding is the decoded record of a binding in the store.
 type binding struct {
 	store.Binding
 

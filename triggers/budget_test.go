@@ -70,7 +70,7 @@ func newQueued(t *testing.T, bindings int) *queued {
 	return q
 }
 
-// delivered returns the numbers of waiting events, by hook and event.
+// delivered returns the number of tasks in the store for each hook and event.
 func (q *queued) delivered() map[string]int {
 	q.t.Helper()
 	n := map[string]int{}
@@ -91,7 +91,7 @@ func (q *queued) delivered() map[string]int {
 	return n
 }
 
-// want expects that each hook has received exactly these events, each once.
+// want checks that each hook has received exactly these events, each once.
 func (q *queued) want(events ...string) {
 	q.t.Helper()
 	got := q.delivered()
@@ -166,9 +166,9 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 	t.Parallel()
 	for claim, c := range map[string]struct {
 		before []*kube.Object
-		change kube.Change // its delivery is interrupted, and then repeated
-		then   kube.Change // delivered instead of the repetition, if set
-		first  string      // events for the owners whose delivery precedes the interruption
+		change kube.Change // the delivery of this change is interrupted, and then repeated
+		then   kube.Change // if set, this change is delivered instead of a repetition
+		first  string      // events for the owners that are reached before the interruption
 		rest   string      // events for the other owners
 	}{
 		"an addition is delivered once to each": {

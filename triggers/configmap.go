@@ -23,8 +23,8 @@ type ConfigMap struct {
 	// Seen is called with each content that the watch delivers. It must be set before Run, and can
 	// be nil.
 	Seen func(kube.Content)
-	// Raised is called with each content that the watch delivers, after an event was raised for it,
-	// if it is new. It must be set before Run, and can be nil.
+	// Raised is called with each content that the watch delivers; if the content is new, after its
+	// event was raised. It must be set before Run, and can be nil.
 	Raised func(kube.Content)
 
 	changed chan struct{}
@@ -64,7 +64,7 @@ func (c *ConfigMap) Recorded(r store.Record) {
 	c.Changed()
 }
 
-// Run watches until ctx is done.
+// Run watches the ConfigMap, and raises events for new content, until ctx is done.
 func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	var running sync.WaitGroup
 	running.Go(func() { c.compare(ctx) })
@@ -90,8 +90,8 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	return err
 }
 
-// compare compares the last content again whenever other content was put in force, until ctx is
-// done.
+// compare compares the last content from the watch with the content in force after each call of
+// Changed, until ctx is done.
 func (c *ConfigMap) compare(ctx context.Context) {
 	for {
 		select {
@@ -108,7 +108,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 			newer := kube.After(last.ResourceVersion, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
 			if err != nil || last.ResourceVersion == "" || !newer {
-				return err // there is no content from the watch, or the content in force is newer
+				return err // there is no content from the watch, or the content in force is as new
 			}
 			return c.raiseNew(tx, last)
 		})

@@ -18,7 +18,8 @@ import (
 )
 
 // If a hook was writing a section when the ConfigMap was read, the trigger ignores this section,
-// because the end of the hook's task puts it in force. But the task may end without success.
+// because the end of the hook's task puts it in force. If that task ends without success, the
+// trigger must raise an event for the section.
 func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, raised := storetest.Memory(t), 0

@@ -23,11 +23,11 @@ type mark struct {
 	// Owners are the bindings to which all objects of the cursor were delivered, each with the epoch
 	// in which it was attached. A binding that is attached again has another epoch.
 	Owners map[string]uint64 `json:"owners,omitempty"`
-	// Behind are the owners that have not joined yet and have missed changes of this process or an earlier one.
+	// Behind are the owners that have not joined the watch yet, and that have missed a change since their last list.
 	Behind []string `json:"behind,omitempty"`
 }
 
-// without returns the mark without the bindings in Behind.
+// without returns a copy of m whose Behind lacks the bindings.
 func (m mark) without(bindings ...string) mark {
 	m.Behind = slices.DeleteFunc(slices.Clone(m.Behind), func(text string) bool { return slices.Contains(bindings, text) })
 	return m
@@ -199,7 +199,7 @@ func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, fi
 	return nil
 }
 
-// A cursor is the key of a cursor with its mark.
+// A cursor has the key prefix and the mark of a stored cursor.
 type cursor struct {
 	key  store.Key
 	mark mark
@@ -247,8 +247,8 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 	return nil
 }
 
-// sweepOwners removes bindings from the cursors whose views they do not select any more. Uses has, by the text of a binding, the set
-// of the cursors that it uses. A binding that is not in uses stays in all cursors.
+// sweepOwners removes bindings from the cursors whose views they do not select any more. uses maps the text of a
+// binding to the set of the cursors that the binding uses. A binding that is not in uses stays in all cursors.
 func sweepOwners(ctx context.Context, db *store.DB, uses map[string]map[string]bool) error {
 	all, err := allCursors(db)
 	if err != nil {
@@ -294,7 +294,8 @@ func remembered(k store.Key, t delivered, source kube.Source) (*kube.Object, err
 	return o, err
 }
 
-// identityOf returns an object with only the identity of o.
+// identityOf returns a Kubernetes object in JSON that has only the kind, the name, the namespace
+// and the uid of o.
 func identityOf(o *kube.Object, source kube.Source) (json.RawMessage, error) {
 	meta := map[string]string{"name": o.Name, "uid": o.UID}
 	if o.Namespace != "" {

@@ -79,7 +79,7 @@ func (r *receiver) deliverAll(ctx context.Context, source kube.Source, changes [
 	})
 }
 
-// A piece has the deliveries of one transaction.
+// A piece is the part of a delivery that one transaction writes.
 type piece struct {
 	tx       *store.Tx
 	source   kube.Source
@@ -93,7 +93,7 @@ type piece struct {
 	reduced  func(graph.Subject, *kube.Object, int)
 	attached func(text string) (graph.Subject, bool)
 
-	payloads map[bool]json.RawMessage // the key says whether the payload includes the object
+	payloads map[bool]json.RawMessage // payloads with and without the whole object
 	payload  *kube.Object             // object of the payloads
 }
 
@@ -132,18 +132,19 @@ func (p *piece) target(name string) (*target, error) {
 	return t, nil
 }
 
-// room reports whether writes of the given cost fit in the piece. The first writes always fit.
+// room reports whether writes of the given cost fit in the piece. Writes of any cost fit in an
+// empty piece.
 func (p *piece) room(cost store.Limits) bool {
 	w := p.tx.Written()
 	fits := w.Ops+p.cost.Ops+cost.Ops <= p.budget.Ops && w.Bytes+p.cost.Bytes+cost.Bytes <= p.budget.Bytes
 	return fits || !p.begun
 }
 
-// add adds events to the piece, if there is room for them.
+// add adds events to the piece if there is room for all of them, and reports whether there was.
 func (p *piece) add(events []workflow.Event) bool {
 	var cost store.Limits
 	for _, ev := range events {
-		// for each chunk of the payload, one is written, and an old one may be deleted
+		// each chunk of the payload is written, and a chunk of a replaced payload may be deleted
 		cost.Ops += eventKeys + 2*(len(ev.Payload)/store.PayloadChunk+1)
 		cost.Bytes += eventBytes + len(ev.Payload)
 	}
@@ -156,10 +157,10 @@ func (p *piece) add(events []workflow.Event) bool {
 	return true
 }
 
-// move delivers one change to its owners and moves the cursor. The change for an owner depends on
-// the state that the cursor records as delivered to it. If the piece has no room for all owners,
-// the cursor records which owners are behind, and done is false. Then the next piece moves the same
-// change again.
+// move delivers one change to its owners and updates the cursor. The events for an owner depend on
+// the state of the object that the cursor records as delivered to that owner. If the piece has no
+// room for all owners, the cursor records which owners are behind, and done is false. In this case,
+// the next piece must move the same change again.
 func (p *piece) move(c kube.Change) (done bool, err error) {
 	o := c.Object
 	if o.Unfiltered && c.Type != kube.Deleted {
@@ -213,8 +214,9 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	return whole, p.save(key, now)
 }
 
-// withAbsent returns c with the absent owners added. Those in missing do not get c, because it lacks the object that they want, or
-// because the namespace may not match any more. They are behind until they join.
+// withAbsent returns c with the absent owners added. The absent owners in missing do not get c, because c lacks the
+// whole object, or because the namespace may not match their labels any more. They are behind until they join the
+// watch.
 func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, err error) {
 	absent, err := p.absentOf(c)
 	if err != nil {
@@ -237,8 +239,9 @@ type absence struct {
 	owners []*target
 }
 
-// absentOf returns the absent owners of the cursor of c: attached bindings that had joined in an earlier process, and have not joined
-// in this one. Changes of one view mostly have the same owners, so the last result is kept.
+// absentOf returns the absent owners of the cursor of c. These are attached bindings that joined the watch in an
+// earlier process, but not yet in this one. Changes of one view mostly have the same owners, so absentOf keeps its last
+// result.
 func (p *piece) absentOf(c kube.Change) ([]*target, error) {
 	if last := p.absent; last != nil && last.of.Filter == c.Filter && slices.Equal(last.of.Owners, c.Owners) && slices.Equal(last.of.Others, c.Others) {
 		return last.owners, nil
@@ -293,8 +296,8 @@ func (p *piece) markBehind(filter, binding string) error {
 	return store.Save(p.tx, markKey(p.cursor(filter)), m)
 }
 
-// shows reports whether c is already delivered to all owners, according to d, the cursor's record
-// of the object; nil if there is none.
+// shows reports whether d says that c is already delivered to all owners. d is the cursor's record
+// of the object; nil if there is no record.
 func (d *delivered) shows(c kube.Change) bool {
 	if c.Type == kube.Deleted {
 		return d == nil
@@ -353,9 +356,10 @@ func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 	return nil
 }
 
-// changesFor returns the events for a binding that lead from state to the object of c. If state is
-// of the same object, the event is Modified, or there is none if nothing has changed. If state is
-// of another object with the same name, the events are Deleted and Added.
+// changesFor returns the events of the change c for the binding t, to which state was last
+// delivered. If state and c are about the same object, there is a Modified event, or no event if
+// nothing has changed. If state is about another object with the same name, the events are Deleted
+// and Added.
 func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Change) ([]workflow.Event, error) {
 	o := c.Object
 	switch {

@@ -1,6 +1,6 @@
-// Package triggers raises events. It watches everything outside of the engine that can begin a run.
-// It writes each event to the store together with the observed state, so that no event is lost or
-// delivered twice.
+// Package triggers raises events. The package watches everything outside of the engine that can
+// begin a run. It writes each event to the store together with the observed state, so that no event
+// is lost or delivered twice.
 //
 // Its types are the triggers: the start of the operator, schedules, kubernetes bindings, the
 // ConfigMap, and absent release resources. The attached bindings are in the store, and the triggers

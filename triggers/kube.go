@@ -70,7 +70,8 @@ func (k *Kube) Changed() {
 	}
 }
 
-// Run follows the attached bindings until ctx is done.
+// Run watches the objects of the attached bindings, and raises events for their changes, until ctx
+// is done.
 func (k *Kube) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { k.watches.Run(ctx) })
@@ -91,7 +92,8 @@ func (k *Kube) Run(ctx context.Context) error {
 }
 
 // sweep deletes the cursors of earlier epochs that no binding uses any more, and removes bindings
-// from cursors that they do not use. It is called when all bindings have subscribed.
+// from cursors that they do not use. It first waits until the snapshots of all bindings are
+// complete.
 func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
 	follows := maps.Clone(k.follows)
@@ -108,7 +110,7 @@ func (k *Kube) sweep(ctx context.Context) {
 		for _, v := range f.monitor.Views() {
 			cursors[string(cursorKey(v))] = true
 		}
-		if len(cursors) > 0 { // otherwise it is unknown what the binding selects when its kind is served
+		if len(cursors) > 0 { // without views, the kind is not served yet, and it is unknown which cursors the binding will use
 			uses[subject.String()] = cursors
 		}
 	}
@@ -191,7 +193,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	for subject := range attached {
 		texts[subject.String()] = subject
 	}
-	k.attached.Store(&texts) // before a monitor is opened, because its view can have other owners
+	k.attached.Store(&texts) // before open, because the first change from a monitor needs the owners of its cursor
 	for _, subject := range inOrder(attached) {
 		if k.follows[subject] == nil {
 			k.follows[subject] = k.open(subject, attached[subject].Binding)
@@ -201,7 +203,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	return closed, nil
 }
 
-// attachedAs returns the attached binding with that text.
+// attachedAs returns the attached kubernetes binding for which Subject.String returns text.
 func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
 	if texts := k.attached.Load(); texts != nil {
 		subject, attached = (*texts)[text]
@@ -209,7 +211,8 @@ func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
 	return subject, attached
 }
 
-// open starts a monitor for a binding.
+// open starts a monitor for a binding. If this fails, open logs the error, and the result has the
+// error and no monitor.
 func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 	f := &followed{config: string(b.Config)}
 	var c hook.KubernetesBinding
@@ -321,7 +324,7 @@ func (k *Kube) FailingFilters() (failing []FailingFilter) {
 // module, hook or binding has a zero byte.
 func owner(s graph.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
-// SubjectOf returns the binding whose name is owner for the watches and their observer.
+// SubjectOf returns the binding that the watches and their observer call owner.
 func SubjectOf(owner string) graph.Subject {
 	parts := strings.SplitN(owner, "\x00", 3)
 	parts = append(parts, "", "")

@@ -17,7 +17,7 @@ type receiver struct {
 	engine Raiser
 	// isFollowed reports whether a binding uses the view.
 	isFollowed func(kube.View) bool
-	// attached returns the attached kubernetes binding with the text in [mark.Owners].
+	// attached returns the attached kubernetes binding whose text, as in [mark.Owners], is text.
 	attached func(text string) (graph.Subject, bool)
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. It can be nil.
@@ -27,8 +27,8 @@ type receiver struct {
 	forgetting sync.Mutex
 }
 
-// sweep deletes the cursors of all views except those that seen returns. If known is false, it
-// deletes nothing.
+// sweep deletes the cursors of all views except those that seen returns. If seen returns false for
+// known, sweep deletes nothing.
 func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, known bool)) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -53,9 +53,9 @@ func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View)
 	return deleteCursor(ctx, r.db, v)
 }
 
-// knows reports whether all objects of the cursor of v were delivered to the binding that
-// was attached in epoch attachedIn. After a read error it returns true, because errors of
-// the store end the operator.
+// knows reports whether all objects of the cursor of v were delivered to the binding s since it was
+// attached in epoch attachedIn. After a read error it returns true, because errors of the store end
+// the operator.
 func (r *receiver) knows(v kube.View, s graph.Subject, attachedIn uint64) (knows bool) {
 	err := r.db.View(func(tx *store.Tx) error {
 		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
@@ -65,8 +65,8 @@ func (r *receiver) knows(v kube.View, s graph.Subject, attachedIn uint64) (knows
 	return knows || err != nil
 }
 
-// Stored returns the version up to which the view was delivered completely; empty if the view has
-// no cursor.
+// Stored returns the resource version up to which the view was delivered completely; empty if the
+// view has no cursor.
 func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err error) {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -199,7 +199,7 @@ func complete(tx *store.Tx, list kube.List) error {
 }
 
 // difference returns the changes from the delivered objects to the list: first the deletions, then
-// the others in the list's order.
+// the other changes in the order of the list.
 func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 	changes, err := r.gone(list)
 	for _, o := range list.Objects {

@@ -70,7 +70,7 @@ func (d *testReceiver) update(fn func(*store.Tx) error) {
 	}
 }
 
-// attachedAs returns the owner with that text.
+// attachedAs returns the binding among owners for which Subject.String returns text.
 func attachedAs(owners []string, text string) (graph.Subject, bool) {
 	for _, name := range owners {
 		if s := SubjectOf(name); s.String() == text {
@@ -80,10 +80,12 @@ func attachedAs(owners []string, text string) (graph.Subject, bool) {
 	return graph.Subject{}, false
 }
 
-// late is an owner that joins later than us. It is attached with [testReceiver.attachLate].
+// late is an owner that joins the watch later than the owner in us. It is attached with
+// [testReceiver.attachLate].
 var late = owner(graph.Subject{Module: "m", Hook: "hooks/late", Binding: "pods"})
 
-// attachLate attaches late, with these settings besides the usual ones, and delivers an empty first list to both owners.
+// attachLate attaches late, with settings added to its configuration, and delivers a first list of the pods a and b to
+// late and us.
 func (d *testReceiver) attachLate(settings string) {
 	d.t.Helper()
 	config := `{"name":"pods","kind":"Pod","executeHookOnEvent":["Added","Modified","Deleted"]` + settings + `}`
@@ -261,7 +263,7 @@ func TestOwnerThatJoinsLateAfterARestartMissesNothing(t *testing.T) {
 	}
 }
 
-// wantBehind checks whether owners are behind.
+// wantBehind checks that Behind returns want for owners.
 func (d *testReceiver) wantBehind(want bool, owners ...string) {
 	d.t.Helper()
 	if behind, err := d.Behind(d.t.Context(), label, owners); err != nil || behind != want {
@@ -269,7 +271,7 @@ func (d *testReceiver) wantBehind(want bool, owners ...string) {
 	}
 }
 
-// resumed delivers a list to both owners, because late has joined.
+// resumed delivers a list with the cause Resumed to late and us.
 func (d *testReceiver) resumed(version string, objects ...*kube.Object) {
 	d.t.Helper()
 	list := kube.List{View: label, Cause: kube.Resumed, Owners: append([]string{late}, us...), Version: version, Objects: objects}
@@ -334,7 +336,7 @@ func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
 		t.Errorf("%d events for %d changes", len(d.delivered), len(changes))
 	}
 	d.delivered = nil
-	d.changed("9999", changes...) // delivered again, as after an error behind the last piece
+	d.changed("9999", changes...) // repeated, as after an error that followed the last piece
 	d.want()
 }
 
@@ -342,7 +344,7 @@ func TestTheVersionOfAWatchMovesAfterAllEventsOfABatch(t *testing.T) {
 	d := newTestReceiver(t)
 	d.listed(kube.First, "1")
 	var changes []kube.Change
-	for i := range 3007 { // more than one transaction delivers
+	for i := range 3007 { // more changes than one transaction delivers
 		changes = append(changes, kube.Change{
 			Type: kube.Added, Object: pod(fmt.Sprintf("p%05d", i), 2+i, "x"), Filter: label.Filter, Owners: us,
 		})
@@ -395,7 +397,7 @@ func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 func TestACursorWhoseDeletionWasInterruptedIsNone(t *testing.T) {
 	d := newTestReceiver(t)
 	var pods []*kube.Object
-	for i := range 12_000 { // more than one transaction deletes
+	for i := range 12_000 { // more records than one transaction deletes
 		pods = append(pods, pod(fmt.Sprint("p", i), 1, "a"))
 	}
 	d.listed(kube.First, "1", pods...)

@@ -59,12 +59,12 @@ type ticker struct {
 	config   string // configuration of the binding
 	crontab  string
 	schedule cron.Schedule
-	from     time.Time // the time after which next is computed
+	from     time.Time // the time at which next was computed
 	next     time.Time // zero means never
 }
 
-// setBack is the minimum time by which a clock that was set back is before the last tick. Smaller
-// differences are ignored, because otherwise a tick could be delivered twice.
+// setBack is the minimum step of the clock that is treated as setting it back. Smaller steps are
+// ignored, because otherwise a tick could be delivered twice.
 const setBack = time.Minute
 
 // longestSleep is the maximum time that a Schedule sleeps before it reads the clock again. A timer
@@ -79,7 +79,7 @@ func (t *ticker) rewind(now time.Time) {
 	}
 }
 
-// Run ticks until ctx is done.
+// Run raises the events of ticks until ctx is done.
 func (s *Schedule) Run(ctx context.Context) error {
 	tickers := map[graph.Subject]*ticker{}
 	if err := s.follow(tickers); err != nil {
@@ -123,7 +123,7 @@ func earliest(tickers map[graph.Subject]*ticker) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// follow updates tickers to the attached bindings.
+// follow makes tickers match the attached schedule bindings.
 func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 	return s.DB.View(func(tx *store.Tx) error {
 		attached := map[graph.Subject]bool{}
@@ -243,8 +243,8 @@ func RequestedTick(tx *store.Tx, subject graph.Subject) (ev workflow.Event, foun
 	return ev, true, err
 }
 
-// inOrder returns the keys of m sorted by name. Bindings that are due at the same time run in this
-// order.
+// inOrder returns the keys of m sorted by name. Ticks that are due at the same time are raised in
+// this order.
 func inOrder[T any](m map[graph.Subject]T) []graph.Subject {
 	return slices.SortedFunc(maps.Keys(m), func(a, b graph.Subject) int {
 		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Hook, b.Hook), strings.Compare(a.Binding, b.Binding))

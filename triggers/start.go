@@ -21,13 +21,13 @@ const (
 	IfChanged StartMode = "if-changed"
 	// Again begins a start run even if another one is unfinished.
 	Again StartMode = "again"
-	// Clean is like Again. Before the start run, the values patches, enabled overrides and metrics
-	// of hooks are deleted, and the records of global hooks.
+	// Clean is like Again. Before the start run, Forget deletes the values patches, enabled
+	// overrides and metrics of hooks, and the records of global hooks.
 	Clean StartMode = "clean"
 )
 
-// Forget deletes the records that a clean start must not use. It is called before Begin. After an
-// interruption, the next clean start deletes the rest.
+// Forget deletes the records that a clean start must not use. It is called before Begin. If Forget
+// is interrupted, the next clean start deletes the remaining records.
 func Forget(ctx context.Context, db *store.DB) error {
 	err := db.Erase(ctx, store.EnabledOverridesKey(), store.At(store.Values), store.At(store.Metrics), store.HooksOf(""))
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // TakeOver prepares the store for this process, which has become the only operator of its
-// namespace. previous describes the last holder of the Lease. If another operator has worked since
-// the last epoch of the store, that operator has done or replaced the pending tasks of this store.
-// In this case, TakeOver drops these tasks, and dropped is the reason. written is the time of the
-// last write before this process opened the store.
+// namespace. previous describes the last holder of the Lease. If another operator may have worked
+// since the last epoch of the store, that operator has done or replaced the pending tasks of this
+// store. In this case, TakeOver drops these tasks, and dropped is the reason. written is the time
+// of the last write before this process opened the store.
 func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, written time.Time) (dropped string, err error) {
 	t := takeover{db, previous, written}
 	var lost *store.LostSpan
@@ -36,15 +36,15 @@ func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, writte
 	})
 }
 
-// A takeover is one call of TakeOver.
+// A takeover has the arguments of one call of TakeOver.
 type takeover struct {
 	db       *store.DB
 	previous lease.Previous
 	written  time.Time
 }
 
-// lostSpan returns the span in which another operator has worked since the last epoch of the store;
-// nil if there is none.
+// lostSpan returns the span of time since the last epoch of the store in which another operator has
+// worked, or which is missing because the store is a copy; nil if there is none.
 func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 	worked, err := lastWorked(tx)
 	if err != nil || worked == 0 {
@@ -77,7 +77,7 @@ func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 }
 
 // lastWorked returns the last epoch in which an operator worked with the store; 0 if there is none.
-// Two records contain the epoch, so that one of them can be lost.
+// Two records contain the epoch, so that the loss of one of them does no harm.
 func lastWorked(tx *store.Tx) (uint64, error) {
 	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
 	if err != nil {

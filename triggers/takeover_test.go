@@ -18,7 +18,7 @@ func TestPendingWorkOfAStoreThatLostARecordOfItsUseIsDroppedOnlyIfItIsOld(t *tes
 	}
 	for name, c := range map[string]struct {
 		spoil func(*store.Tx)
-		epoch uint64 // the last epoch of the holder of the Lease
+		epoch uint64 // the last epoch of the previous holder of the Lease
 		why   string
 	}{
 		"no record is lost":               {func(*store.Tx) {}, 1, ""},

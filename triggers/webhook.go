@@ -34,7 +34,7 @@ func (w *Webhook) Changed() {
 	}
 }
 
-// Run follows the attached bindings until ctx is done.
+// Run passes the attached bindings to serve at once and after each change, until ctx is done.
 func (w *Webhook) Run(ctx context.Context) error {
 	var before *webhook.Table
 	for {
@@ -54,7 +54,8 @@ func (w *Webhook) Run(ctx context.Context) error {
 	}
 }
 
-// attached returns the attached bindings. The table is complete after the first converge.
+// attached returns the attached bindings. Complete is set once a converge has ended, because from
+// then on all bindings are attached.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())

@@ -17,7 +17,7 @@ type alarms struct {
 	ring func(followUp)
 
 	mu      sync.Mutex
-	byQueue map[string]*alarm // nil unless open; guarded by mu
+	byQueue map[string]*alarm // nil before open and after close; guarded by mu
 }
 
 // An alarm starts its work at the due time of the work.
@@ -48,7 +48,8 @@ func (s *alarms) close() {
 	s.byQueue = nil
 }
 
-// arm sets the alarm for f. It replaces the alarm for the same queue.
+// arm sets an alarm for the work f. It replaces the alarm for the same queue. Before open and after
+// close, it does nothing.
 func (s *alarms) arm(now time.Time, f followUp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ func (f failure) text() string {
 // A Cancellation is the reason why an attempt is canceled. The attempt fails with this reason,
 // unless Skip is set.
 type Cancellation struct {
-	// By is the name of the person or component that canceled it.
+	// By is the name of the person or component that canceled the attempt.
 	By     string
 	Reason string
 	// Skip makes the task end as if it had succeeded without facts.

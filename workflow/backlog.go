@@ -4,7 +4,7 @@ import (
 	"addon-operator/store"
 )
 
-// mostEvents is the number of waiting events of a binding from which on superseded events are
+// mostEvents is the minimum number of waiting events of a binding at which superseded events are
 // coalesced.
 const mostEvents = 1000
 
@@ -174,8 +174,8 @@ func (l *backlogs) leaveBacklog(t *store.Task) error {
 	return nil
 }
 
-// follows updates the record of the newest event of t's object if this event is t. It is called
-// after t has moved.
+// follows updates the key in the record of the newest event of t's object, if t is this event. It
+// is called after the key of t has changed.
 func (l *backlogs) follows(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil

@@ -26,12 +26,13 @@ type batches struct {
 	remover *remover
 
 	memory *atomic.Int64 // payload bytes of all running batches
-	loaded int           // payload bytes to subtract if the transition fails
+	loaded int           // payload bytes that the transition has added to memory; subtracted if it fails
 }
 
 // extendBatch adds the tasks that directly follow c's own task, and belong to the same hook, to the
 // batch of c. If an interrupted attempt is repeated, or a journal is executed again, old is the
-// earlier claim on the task; otherwise old is nil. The batch has no tasks that old did not cover.
+// earlier claim on the task; otherwise old is nil. If old is not nil, the batch has only tasks that
+// old covered.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit, err := k.deferral(b, c)
@@ -93,8 +94,8 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 	return other.Slot <= c.End
 }
 
-// endBatch removes the other tasks of c's batch, which end together with t. Their runs refer to the
-// run of t.
+// endBatch removes the other tasks of c's batch, which end together with t. The records of their
+// runs refer to the run of t.
 func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
 		k.history.join(other.Run, t.Run)
@@ -137,7 +138,7 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 
 // load adds n bytes of payloads to the memory of running batches. A transition with its own
 // transaction adds them at once, so that other transitions of the same commit see them, and
-// subtracts them if it fails. In the transaction of another component, they are added after the
+// subtracts them if it fails. In the transaction of another component, load adds them after the
 // commit.
 func (k *batches) load(n int) {
 	if k.own {

@@ -23,7 +23,7 @@ import (
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 
 // benchNodes is the number of steps of a run in the benchmarks. A start with a few modules has
-// about as many.
+// about as many steps.
 const benchNodes = 60
 
 // benchGraph is a chain of nodes. The first node has the fan-out each, if each is not empty.
@@ -244,9 +244,9 @@ func median(d []float64) float64 {
 	return d[len(d)/2]
 }
 
-// BenchmarkEngineAgainstItsWrites compares the engine with its own puts and deletes, byte for byte,
-// through the same group commit. The metric ratio is the speed of the engine divided by the speed
-// of the writes alone.
+// BenchmarkEngineAgainstItsWrites compares the engine with the same puts and deletes, byte for
+// byte, that are committed without an engine, also in groups. The metric ratio is the speed of the
+// engine divided by the speed of the writes alone.
 func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	for _, queues := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(queues), func(b *testing.B) {

@@ -91,8 +91,8 @@ func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 }
 
 // exclusiveTask returns the task that runs exclusively, or that is the head of its queue and will
-// run exclusively next; nil if there is none. A task that does not run yet and whose queue is
-// paused is not returned.
+// run exclusively next; nil if there is none. If the task does not run yet and its queue is paused,
+// exclusiveTask returns nil.
 func exclusiveTask(tx *store.Tx) (*store.Task, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok {

@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// expectBlocked expects these reasons why the first tasks of all queues, the deferred tasks and the
+// expectBlocked checks the reasons why the first tasks of all queues, the deferred tasks and the
 // held tasks do not start. It reads the reasons from a copy of the store without an engine.
 func (w *fixture) expectBlocked(want ...string) {
 	w.t.Helper()

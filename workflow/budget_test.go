@@ -18,7 +18,7 @@ import (
 )
 
 // unchecked turns off the check of the store after each commit. Tests with many tasks and commits
-// use it, because a check reads the whole store. The check at the end remains.
+// use it, because a check reads the whole store. The check at the end of the test remains.
 func (w *fixture) unchecked() { w.mem.After = nil }
 
 // upgrade replaces the graphs of an engine that is not yet started.
@@ -32,8 +32,8 @@ func (w *fixture) upgrade(g *graph.Graph) {
 	w.e = w.engine()
 }
 
-// fill adds n events to each queue, for a hook of module that only this queue has. Each transaction
-// adds as many events as fit.
+// fill adds n events to each of the given number of queues. Each queue has its own hook of module.
+// One transaction adds at most 250 events.
 func (w *fixture) fill(trigger graph.Trigger, module string, queues, n int, payload json.RawMessage) {
 	w.t.Helper()
 	for q := range queues {
@@ -331,7 +331,7 @@ func TestAConvergeThatReplacesThousandsOfParkedStepsDoesSoInParts(t *testing.T) 
 		if len(first) != 1 {
 			t.Fatalf("%d steps are parked, want 1", len(first))
 		}
-		// These steps have reached the limit of rewinds, so a rewind does not replace them.
+		// Add steps that have reached the limit of rewinds, so that a rewind does not replace them.
 		again := *first[0]
 		again.Rewinds = 1000
 		for from := uint64(0); from < parked; from += 1000 {

@@ -18,7 +18,7 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 		task = c.task.Task
 		return true
 	}, why) > 0 {
-		task.ID = id // in a batch, the task that the caller named can be another one
+		task.ID = id // the claim has the first task of its batch, but id can be another task of the batch
 		return e.update(func(m *transition) error {
 			return m.addTaskAction(store.Action{Verb: "task cancel", By: why.By, Reason: why.Reason}, &task)
 		})

@@ -1,6 +1,7 @@
 package workflow
 
-// A Moment is a point in an attempt. The consequences of a crash change at each moment.
+// A Moment is a point in an attempt. A crash before a Moment has other consequences than a crash
+// after it.
 type Moment string
 
 // Moments, in the order in which an attempt reaches them.

@@ -11,11 +11,11 @@ import (
 // A claim is a task that a worker must process.
 type claim struct {
 	task    Task
-	header  store.Task // of the task, after the claim
-	saved   []byte     // the same header as stored
+	header  store.Task // header of the task after the claim
+	saved   []byte     // the bytes of this header in the store
 	bound   *bound
 	node    *graph.Node
-	outcome *Outcome // in the journal of the task; nil if there is none
+	outcome *Outcome // outcome in the journal of the task; nil if the task has no journal
 	prepare bool     // whether the attempt calls Prepare, before the fan-out is created
 	size    int      // bytes of the payloads of the batch
 

@@ -10,7 +10,7 @@ import (
 )
 
 // claims gives tasks to workers. A claim is written before its attempt begins. It records the
-// epoch, the covered tasks, and the number of epochs that crashed while they processed this task.
+// epoch, the covered tasks, and the number of epochs that crashed while they processed the task.
 type claims struct {
 	*txn
 	queues      *queues

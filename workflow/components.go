@@ -1,6 +1,6 @@
 package workflow
 
-// components are the parts of a transition. Each component uses only those before it.
+// components are the parts of a transition. Each component uses only the components before it.
 type components struct {
 	history        history
 	queues         queues

@@ -22,7 +22,8 @@ import (
 	"addon-operator/store/crashimage"
 )
 
-// recordedDirEnv names the directory in which TestLifecycleInADirectory runs.
+// recordedDirEnv is the environment variable with the directory in which TestLifecycleInADirectory
+// runs.
 const recordedDirEnv = "WORKFLOW_TEST_RECORDED_DIR"
 
 // imagedOperator returns the small operator whose disk writes are recorded. Its store is a file in

@@ -15,7 +15,7 @@ import (
 
 var fiveModules = []string{"m1", "m2", "m3", "m4", "m5"}
 
-// moments is a script of kubernetes events and schedule ticks in named queues.
+// moments returns a script of kubernetes events, with one queue for each module.
 func moments() (script []moment) {
 	for i := range 8 {
 		module := fiveModules[i%3]

@@ -194,11 +194,11 @@ func (rp *repair) recount() error {
 
 // A census counts all tasks.
 type census struct {
-	runs     map[uint64]int        // tasks of each run
-	items    map[store.ID]int      // tasks with each fan-out task as their parent
-	lanes    map[store.LaneKey]int // tasks held in each lane
-	backlogs map[string]int        // events of each binding, by the key of the count
-	keys     map[string]store.ID   // tasks by the keys of their headers
+	runs     map[uint64]int        // number of tasks of each run
+	items    map[store.ID]int      // number of tasks that have each task as their parent
+	lanes    map[store.LaneKey]int // number of tasks held in each lane
+	backlogs map[string]int        // number of events of each binding, by the key of this number in the store
+	keys     map[string]store.ID   // ids of the tasks, by the keys of their headers
 }
 
 func (rp *repair) recountRuns(c census) error {

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// damage overwrites the record under k.
+// damage overwrites the record under k with bytes that cannot be decoded.
 func (w *fixture) damage(k store.Key) {
 	w.t.Helper()
 	w.unchecked()
@@ -97,7 +97,7 @@ func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 		if d := w.damaged(); len(d) != 1 {
 			t.Errorf("damaged records: %+v", d)
 		}
-		// Skip and retry do not depend on the unreadable task either.
+		// Skip and Retry of a task must work while another task cannot be read.
 		open := w.gate("event m/block b")
 		w.raise(in("b-queue", event("block", "b", "4", false)), in("b-queue", event("lost", "b", "5", false)))
 		w.damage(w.pending("b-queue")[1].Key())

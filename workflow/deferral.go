@@ -7,8 +7,8 @@ import (
 	"addon-operator/store"
 )
 
-// deferral returns deferred tasks to their queues. A deferred task is in no queue until it is due;
-// then it goes to the tail of its queue.
+// deferral returns deferred tasks to their queues. A deferred task is in no queue until it is due.
+// Then deferral puts the task at the tail of its queue.
 type deferral struct {
 	*txn
 	history  *history
@@ -68,9 +68,9 @@ func (d *deferral) recheckDeferred() error {
 }
 
 // enqueueInOrder puts t, a deferred task, at the tail of its queue. If a rate limit deferred t,
-// newer tasks of the same hook can be in the queue already, behind tasks of other hooks. They are
-// deferred first, because otherwise they would start before t. If it returns errEnough, a later
-// transition must continue with t.
+// newer tasks of the same hook can be in the queue already, behind tasks of other hooks.
+// enqueueInOrder first defers these newer tasks, because otherwise they would start before t. If it
+// returns errEnough, a later transition must continue with t.
 func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
 	if err := newer.deferFor(t); err != nil {
 		return err

@@ -46,7 +46,7 @@ func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, limits := newLimited(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
-				w.mem.After = nil // checks of so many waiting tasks take long
+				w.mem.After = nil // no check of the store after each commit, which would take long with so many tasks
 				limits["other"] = workflow.RateLimit{Every: time.Hour, Burst: 1}
 				w.start()
 				var events []workflow.Event
@@ -108,7 +108,7 @@ func TestDeferredTaskOfAWrongClockIsDoneAtTheNextStart(t *testing.T) {
 		w.raise(hookEvent("h", "0"))
 		w.raise(hookEvent("h", "1"))
 		w.expectTold("0 h 0")
-		// The clock was a day ahead when the task was deferred.
+		// Simulate that the clock was a day ahead when the task was deferred.
 		if err := w.db.Update(func(tx *store.Tx) error {
 			for task, err := range store.DeferredTasks(tx) {
 				if err != nil {

@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// A task that was running at exclusiveAfter unclean exits runs alone. After quarantineAfter such
-// exits, the last of them while the task ran alone, it is quarantined.
+// If exclusiveAfter processes have crashed while they processed a task, the task runs alone. After
+// quarantineAfter such crashes, the last of them while the task ran alone, the task is quarantined.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3

@@ -19,7 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A property test checks one case in a few milliseconds, and the unusual cases are rare.
+	// Property tests check more cases than by default, because a case takes only a few
+	// milliseconds, and unusual cases are rare.
 	if err := flag.Set("rapid.checks", "400"); err != nil {
 		panic(err)
 	}

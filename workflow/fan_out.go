@@ -141,8 +141,8 @@ func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 }
 
 // passOver skips the current item of the fan-out task t, because q holds the item. If the item can
-// be repeated alone, as in a start run, it is held as a task of its own. Otherwise its run is
-// repeated when q no longer holds it.
+// be repeated alone, as in a start run, it is held as a task of its own. Otherwise a new run starts
+// when q no longer holds the item.
 func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
 	s := item.Subject
 	if err := fs.exclusive.endExclusive(t); err != nil {
@@ -165,9 +165,9 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 	return fs.arrivals.holdNew(laneOf(n, next), next, &reason)
 }
 
-// startElsewhere adds child, a task for an item of t, to the queue of child. If an equal task is
-// there already, child is not added, and if wait is set, t waits for the equal task. The caller
-// saves t.
+// startElsewhere adds child, a task for an item of t, to the queue of child. If that queue has an
+// equal task already, child is not added, and if wait is set, t waits for the equal task. The
+// caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
 	there, ok, err := equalTo(fs.tx, n, child)
 	if err != nil {
@@ -195,14 +195,15 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	return fs.waitFor(n, t, there)
 }
 
-// waitFor makes t the parent of there, a task for the same work. If another fan-out task waits for
-// there already, it stays the parent, except at a node with JoinsRunning. The caller saves t.
+// waitFor makes t the parent of there, a task for the same work as an item of t. If another fan-out
+// task is already the parent of there, it remains the parent, unless n has JoinsRunning. The caller
+// saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil
 	}
 	if _, alive, err := fanOutAt(fs.tx, there.Parent); err != nil || alive && !n.JoinsRunning {
-		return err // another fan-out task waits for it
+		return err // another fan-out task remains the parent of there
 	}
 	if err := fs.parents.countDown(there.Parent, nil); err != nil {
 		return err

@@ -58,7 +58,7 @@ func TestAnIDCopiedBeforeARetrySkipsTheTaskAfterIt(t *testing.T) {
 	})
 }
 
-// find expects that Find returns the task of queue at index for name.
+// find checks that Find returns, for name, the task at index in queue.
 func (w *fixture) find(name, queue string, index int) {
 	w.t.Helper()
 	id, err := w.e.Find(name)

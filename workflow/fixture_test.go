@@ -429,8 +429,8 @@ func newGraph(nodes []graph.Node, edges ...graph.Edge) *graph.Graph {
 	return g
 }
 
-// on returns an event of trigger. Its subject is what: a module, a hook and a binding, as far as
-// they are given.
+// on returns an event of trigger. what has the module, the hook and the binding of its subject, in
+// this order; the last ones can be omitted.
 func on(trigger graph.Trigger, what ...string) workflow.Event {
 	ev := workflow.Event{On: trigger}
 	for i, into := range []*string{&ev.Subject.Module, &ev.Subject.Hook, &ev.Subject.Binding} {

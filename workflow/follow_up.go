@@ -8,7 +8,7 @@ import (
 )
 
 // A followUp is work that a transition leaves to a later transition. It begins after the commit of
-// the earlier transition, or at its due time. A crash before that loses the follow-up, so the
+// the earlier transition, or at its due time. A crash before its begin loses the follow-up, so the
 // engine must do the same work at startup.
 type followUp struct {
 	work  work
@@ -32,7 +32,7 @@ const (
 	bringExpeditedTasks             // put the expedited tasks into their queues
 	recheckDeferred                 // put the tasks that their rate limits no longer defer into their queues
 	openLanes                       // open the lanes whose tasks nothing blocks any more
-	openLanesOf                     // open such lanes of one module
+	openLanesOf                     // open the lanes of one module whose tasks nothing blocks any more
 	wakeFailedTasks                 // retry failed tasks now
 	continuePreparation             // continue an incomplete preparation
 	withdrawEvents                  // remove the remaining events of a withdrawal

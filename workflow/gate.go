@@ -8,8 +8,8 @@ import (
 )
 
 // A Gater returns what must run before the hook of t, as one line for people; empty if the hook can
-// run. It is called in a transaction and must not write. The answer may change only in a transition
-// of t's module or, if t has no module, of a global hook.
+// run. Gate is called in a transaction and must not write. The answer may change only in a
+// transition of t's module or, if t has no module, of a global hook.
 //
 // Only the gates of nodes with Batch are called. If the answer is not empty, the task is held, and
 // the answer is recorded with its lane, so that [BlockedBy] finds it without the step.
@@ -132,7 +132,7 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 
 // holdRun removes the remaining tasks of t's run and holds a task at the first node of the run
 // instead. If such a task is held already, the run of t joins the run of that task. If the first
-// node must not be held, as in a reload, the run is repeated after the release.
+// node must not be held, as in a reload, a new run starts after the release instead.
 func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
 	first := b.nodes[b.first(n)]
 	next := g.follow(b, graph.Edge{To: first.ID}, t.Run, t.Subject)
@@ -167,7 +167,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 	return g.arrivals.holdNew(k, next, &reason)
 }
 
-// owe records that a run from node on must follow the release of q, because the item of t about s
+// owe records that a run must start at node after the release of q, because the item of t about s
 // was skipped.
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)

@@ -48,7 +48,7 @@ func contentOf(b []byte) *content {
 	return c
 }
 
-// sectorsIn returns how many sectors a file of that length has.
+// sectorsIn returns the number of sectors of a file with length bytes.
 func sectorsIn(length int) int { return (length + sector - 1) / sector }
 
 // clone returns a copy that can be changed without changing c.
@@ -76,7 +76,7 @@ func (c *content) set(i int, s *[sector]byte) {
 	c.sectors[i] = s
 }
 
-// write writes b at a position.
+// write writes b at the offset at, and extends the content if b does not fit.
 func (c *content) write(at int, b []byte) {
 	for len(b) > 0 {
 		s := *c.at(at / sector)
@@ -113,8 +113,8 @@ func (c *content) bytes() []byte {
 	return b
 }
 
-// flat returns the same content with all bytes in base, if many sectors are replaced. Otherwise it
-// returns c.
+// flat returns an equal content that has all bytes in base, if at least 1000 sectors of c are
+// replaced. Otherwise it returns c.
 func (c *content) flat() *content {
 	if len(c.sectors) < 1000 {
 		return c
@@ -123,7 +123,8 @@ func (c *content) flat() *content {
 	return &content{base: b, data: nonZero(b), length: c.length, kept: c.length, sectors: map[int]*[sector]byte{}, sum: c.sum}
 }
 
-// nonZero returns the parts of b that are not all zeros, in whole blocks of a file system.
+// nonZero divides b into blocks, as a file system does, and returns the parts whose blocks are not
+// all zeros.
 func nonZero(b []byte) (parts []part) {
 	const block = 4096
 	zeros := make([]byte, block)
@@ -140,9 +141,9 @@ func nonZero(b []byte) (parts []part) {
 	return parts
 }
 
-// writeTo writes the content to an empty file. The last sector is written completely, so the file can
-// become longer than the content. writeTo leaves holes for blocks of zeros, because most blocks of a
-// store file are such, and each written block needs memory.
+// writeTo writes the content to an empty file. The last sector is written completely, so the file
+// can become longer than the content. writeTo leaves holes for blocks of zeros, because most blocks
+// of a store file are zeros, and tests write to file systems in memory.
 func (c *content) writeTo(f io.WriterAt) (err error) {
 	for _, p := range c.data {
 		if p.from < c.kept {

@@ -55,7 +55,7 @@ func TestAContentIsTheBytesThatWereWritten(t *testing.T) {
 	})
 }
 
-// saved returns the bytes of the file to which save writes the content.
+// saved saves c in place of an existing file, and returns the bytes of the saved file.
 func saved(t *rapid.T, c *content) []byte {
 	dir, err := os.MkdirTemp("", "content-*")
 	if err != nil {
@@ -73,8 +73,8 @@ func saved(t *rapid.T, c *content) []byte {
 	return b
 }
 
-// lines are a trace: a file is written and synced, gets its name, is acknowledged, and written again beside a
-// write to another file.
+// lines is the trace of a program that writes and syncs a file, renames it, and writes a mark. Then it writes to the
+// file again, while its second thread creates another file.
 var lines = strings.NewReplacer("DIR", hexOf("/d"), "NEW", hexOf("/d/new"), "FILE", hexOf("/d/file"), "OTHER", hexOf("/d/other"), "MARKS", hexOf("/d/marks"), "CWD", hexOf("/")).Replace(`
 1 openat(AT_FDCWD<CWD>, "NEW", O_RDWR|O_CREAT|O_EXCL|O_CLOEXEC, 0600) = 3<NEW>
 1 write(3<NEW>, "\x61\x61", 2) = 2
@@ -128,12 +128,12 @@ func TestImagesAreWhatACrashCanLeave(t *testing.T) {
 	want := []string{
 		"0 marks, ",                // the name is lost
 		"0 marks, file=aab",        // the synced content is there after the rename
-		"0 marks, new=",            // the name is there, and nothing was written
+		"0 marks, new=",            // the name is on disk, but none of the content
 		"0 marks, new=\x00\x00b",   // the second write without the first
 		"0 marks, new=aa",          //
 		"0 marks, new=aab",         //
 		"1 marks, file=aab",        // as acknowledged
-		"1 marks, file=aab other=", // the name of the other file before the write
+		"1 marks, file=aab other=", // the other file is on disk, the last write is lost
 		"1 marks, file=cab",        //
 		"1 marks, file=cab other=", //
 	}

@@ -12,15 +12,16 @@ import (
 	"slices"
 )
 
-// Options are the numbers of images.
+// Options limit the number of images that [Recording.Images] yields.
 type Options struct {
 	// Seed is the seed of all random choices.
 	Seed uint64
-	// Subsets is the number of images with random subsets of the changes for each moment.
+	// Subsets is the number of images, for each time of a crash, that have a random subset of the
+	// pending changes.
 	Subsets int
-	// Most is the maximum number of other images for each moment; 0 means no limit. If there are
-	// more, Most of them are chosen at random. A limit is useful if a moment has very many images,
-	// because a whole new file is not synced yet.
+	// Most is the maximum number of other images for each time of a crash; 0 means no limit. If
+	// there are more, Most of them are chosen at random. A limit is useful for a crash before the
+	// first sync of a large new file, because such a crash has very many images.
 	Most int
 }
 
@@ -54,11 +55,11 @@ func (i Image) Write(dir string) error {
 	return err
 }
 
-// Images yields what a crash during the recording can leave. It yields images for a power loss just
-// before each sync, and for one at the end of the recording. For each of these moments, an image has
-// one of these sets of pending changes: the first N, for each N; all except one; only one; a set in
-// which one write is cut at a sector; and random subsets. Equal images with the same number of marks
-// are yielded once.
+// Images yields the contents of the directory that a crash during the recording can leave. It
+// yields images for a power loss just before each sync, and for a power loss at the end of the
+// recording. Each image of such a power loss contains one of these sets of pending changes: the
+// first N, for each N; all except one; only one; a set in which one write is cut at a sector; or a
+// random subset. Of equal images with the same number of marks, only the first is yielded.
 func (r *Recording) Images(o Options) iter.Seq[Image] {
 	return func(yield func(Image) bool) {
 		d := newDisk(r.before)
@@ -86,7 +87,7 @@ func (r *Recording) Images(o Options) iter.Seq[Image] {
 	}
 }
 
-// A change is a change of a file or of names that is not durable yet.
+// A change is an operation on the content of a file or on names that is not durable yet.
 type change struct {
 	*operation
 
@@ -100,7 +101,7 @@ type directory struct {
 	contents map[int]*content
 }
 
-// sum returns a hash of the directory and a number of marks.
+// sum returns a hash of the directory and of the number of marks.
 func (d directory) sum(marks int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
@@ -133,7 +134,7 @@ func (d directory) files() map[string]*content {
 
 // rename applies the change c to the names.
 func (d directory) rename(c change) {
-	switch c.kind { //nolint:exhaustive // other kinds give no name
+	switch c.kind { //nolint:exhaustive // other kinds add no name
 	case create:
 		d.names[c.name] = c.with
 	case link, rename:
@@ -158,11 +159,12 @@ func (d directory) write(c change, p part) {
 	}
 }
 
-// A disk has the durable content of the directory, and the pending changes.
+// A disk has the durable content of the directory, and the pending changes, which are not durable
+// yet.
 type disk struct {
 	durable directory
 	names   map[string]int // the files as the program sees them
-	files   int            // number of files so far
+	files   int            // number of files that the directory has had
 	pending []change       // in order
 	known   int            // number of pending changes that an earlier call of choices has varied
 	marks   []string
@@ -177,7 +179,7 @@ func newDisk(files map[string][]byte) *disk {
 	return d
 }
 
-// do applies op, the operation with that index.
+// do applies op, which has the given index in the recording.
 func (d *disk) do(op *operation, index int) {
 	file := d.names[op.name]
 	switch op.kind {
@@ -214,8 +216,8 @@ func (d *disk) do(op *operation, index int) {
 	}
 }
 
-// makeDurable makes those changes of a file durable that returned before the operation with that
-// index began. If file is 0, it does so with the changes of names.
+// makeDurable makes the changes of a file durable, except those that had not returned when the
+// operation with the given index began. If file is 0, it makes the changes of names durable.
 func (d *disk) makeDurable(file, index int) {
 	if file != 0 {
 		d.durable.contents[file] = d.durable.content(file).clone()
@@ -241,7 +243,7 @@ func (d *disk) makeDurable(file, index int) {
 	}
 }
 
-// after returns the directory as it is if only those pending changes are on disk that c selects.
+// after returns the directory after a crash that keeps only the pending changes that c selects.
 func (d *disk) after(c choice) directory {
 	left := directory{maps.Clone(d.durable.names), maps.Clone(d.durable.contents)}
 	own := map[int]bool{}

@@ -15,16 +15,16 @@ import (
 type kind uint8
 
 const (
-	write    kind = iota + 1 // data at offset of file
-	truncate                 // sets the length of file to offset
-	extend                   // makes file at least offset long
-	create                   // name becomes a new empty file
-	link                     // the file at name gets the second name other
-	rename                   // the file at name gets the name other instead
-	remove                   // name is removed
-	syncFile                 // the earlier changes of file become durable
-	syncDir                  // the earlier changes of names become durable
-	mark                     // data is a line of the file of marks
+	write    kind = iota + 1 // writes data at offset of the file
+	truncate                 // sets the length of the file to offset
+	extend                   // makes the file at least offset bytes long
+	create                   // makes an empty file; offset is 1 if the call empties an existing file
+	link                     // gives the file the second name other
+	rename                   // changes the name of the file to other
+	remove                   // removes the name of the file
+	syncFile                 // makes earlier changes of the file durable
+	syncDir                  // makes earlier changes of names durable
+	mark                     // appends data, one line, to the file of marks
 )
 
 // An operation is one system call that changes the directory or makes changes durable.
@@ -91,7 +91,7 @@ func (p *parser) line(line string) error {
 func (p *parser) begin(line string) error {
 	thread, _, _ := strings.Cut(line, " ")
 	call := begun{line, -1}
-	op, err := p.call(line + ") = 0") // if the call fails, resume finds out
+	op, err := p.call(line + ") = 0") // assumes success; resume returns an error if the call fails
 	if op != nil {
 		op.returned = math.MaxInt
 		call.op = len(p.ops)
@@ -111,10 +111,10 @@ func (p *parser) resume(thread, rest string) error {
 		return fmt.Errorf("cannot read %.200q", call.line+rest)
 	case call.op < 0:
 		if op, err := p.call(call.line + rest); op != nil || err != nil {
-			return errors.Join(err, fmt.Errorf("%s is only seen at its end", whole[2]))
+			return errors.Join(err, fmt.Errorf("the line that begins call %s does not show what it changes", whole[2]))
 		}
 	case whole[4] == "?" || strings.HasPrefix(whole[4], "-"):
-		return fmt.Errorf("%s fails beside another call, which the model does not know:%s", whole[2], whole[5])
+		return fmt.Errorf("%s failed while another call was running, which the model does not support:%s", whole[2], whole[5])
 	default:
 		op := &p.ops[call.op]
 		op.returned = len(p.ops)
@@ -122,7 +122,7 @@ func (p *parser) resume(thread, rest string) error {
 			p.offsets[whole[4]] = 0
 		}
 		if op.kind == write && whole[4] != strconv.Itoa(len(op.data)) {
-			return fmt.Errorf("%s of %d bytes wrote %s, which the model does not know", whole[2], len(op.data), whole[4])
+			return fmt.Errorf("%s of %d bytes wrote %s, which the model does not support", whole[2], len(op.data), whole[4])
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (p *parser) call(line string) (*operation, error) {
 	}
 	op, err := p.change(name, args)
 	if op != nil && op.kind == write && result != strconv.Itoa(len(op.data)) && result != "0" {
-		return nil, fmt.Errorf("%s of %d bytes wrote %s, which the model does not know", name, len(op.data), result)
+		return nil, fmt.Errorf("%s of %d bytes wrote %s, which the model does not support", name, len(op.data), result)
 	}
 	return op, err
 }
@@ -174,7 +174,7 @@ func (p *parser) opened(call string, args []argument, result string) (*operation
 	switch {
 	case file == marksName:
 	case strings.Contains(flags, "O_TRUNC"):
-		// The file may exist already; the call empties it then.
+		// If the file exists, the call empties it.
 		return &operation{kind: create, name: file, offset: 1}, nil
 	case strings.Contains(flags, "O_CREAT"):
 		return &operation{kind: create, name: file}, nil
@@ -241,7 +241,7 @@ func (p *parser) inside(path string) (name string, ok bool) {
 	return filepath.Base(path), true
 }
 
-// An argument is an argument of a call.
+// An argument is an argument of a system call in the trace.
 type argument struct {
 	text string // as strace writes it, without the path of a descriptor; empty for a string
 	path string // path of a descriptor, or the value of a string

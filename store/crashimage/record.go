@@ -14,9 +14,9 @@ import (
 // marksName is the name of the file with the marks, in the recorded directory.
 const marksName = "marks"
 
-// Marks returns a function with which the recorded program writes marks. A mark is a line with a
-// statement that is true from then on, such as "update 7 was acknowledged". Each image has the marks
-// that were written before its crash.
+// Marks returns a function that appends a mark to a file in dir. The recorded program calls this
+// function. A mark is a line with a statement that is true once the line is written, such as
+// "update 7 was acknowledged". Each image has the marks that were written before its crash.
 func Marks(dir string) (mark func(format string, args ...any) error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, marksName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -71,7 +71,7 @@ func Record(ctx context.Context, dir string, env []string, name string, args ...
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(trace.Name()) //nolint:errcheck // a file that stays does no harm
+	defer os.Remove(trace.Name()) //nolint:errcheck // a temporary file that is left does no harm
 	defer trace.Close()
 	const whole = "33554432" // maximum number of bytes of a write that strace prints
 	cmd := exec.CommandContext(ctx, strace, append([]string{

@@ -12,7 +12,7 @@ import (
 type Place struct {
 	// Open opens the store with a new epoch. The first call creates it.
 	Open func() (*store.DB, error)
-	// Restore returns a new place with the store in a snapshot.
+	// Restore returns a new place with the store that snapshot contains.
 	Restore func(t *testing.T, snapshot []byte) Place
 }
 
@@ -68,7 +68,7 @@ func (t trial) open() *store.DB {
 
 func name(s string) store.Key { return store.At(store.Modules).Str(s) }
 
-// write commits values by name; the value "-" deletes the name.
+// write commits pairs, which are names followed by their values; the value "-" deletes the name.
 func (t trial) write(db *store.DB, pairs ...string) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {
@@ -95,7 +95,7 @@ func list(tx *store.Tx) []string {
 	return out
 }
 
-// holds fails the test unless db holds the pairs and no others.
+// holds fails the test unless db holds exactly the pairs in want, each as "name=value".
 func (t trial) holds(db *store.DB, want ...string) {
 	t.Helper()
 	if err := db.View(func(tx *store.Tx) error {

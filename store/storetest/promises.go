@@ -111,7 +111,7 @@ func (t trial) bounded() {
 			break
 		}
 		if n != 2 {
-			t.Errorf("a range of one key and a range that is left at its first visit %d", n)
+			t.Errorf("a range of one key and a range that stops at its first key visited %d keys, want 2", n)
 		}
 		return nil
 	}); err != nil {
@@ -196,7 +196,7 @@ func (t trial) empty() {
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(key, nil)
 		if tx.Get(key) == nil {
-			t.Error("absent in its own transaction")
+			t.Error("a transaction does not find the empty value that it has written")
 		}
 		return nil
 	}); err != nil {
@@ -230,7 +230,7 @@ func (t trial) copied() {
 		t.Fatal(err)
 	}
 	t.holds(db, "a=1")
-	// A value that was read must not be changed, but can be written under another key.
+	// A value that Get has returned must not be changed, but can be written under another key.
 	for range 3 {
 		if err := db.Update(func(tx *store.Tx) error {
 			tx.Put(name("b"), tx.Get(name("a")))
@@ -434,7 +434,7 @@ func (t trial) onCommit() {
 		t.Fatal(err)
 	}
 	if err := db.Update(func(tx *store.Tx) error {
-		tx.OnCommit(func() { ran = append(ran, 3) }) // of a transaction that writes nothing
+		tx.OnCommit(func() { ran = append(ran, 3) }) // runs although the transaction writes nothing
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,8 @@ func TestConfigurationsAreComparedAgainWhenTheModulesOfTheImageChange(t *testing
 	compared("new image")
 	compare("")
 	w.expect("marked: the modules of the image changed")
-	// After a start, the modules are compared with the records in the store.
+	// After a start, compared is nil, and compareModules compares the modules with the records in
+	// the store.
 	compared("new image")
 	w.compared = nil
 	compare("new image")

@@ -35,8 +35,8 @@ const (
 	// repairPause is the minimum time between two repairs of the status or finalizer of a
 	// configuration.
 	repairPause = 5 * time.Second
-	// restoreWithin is the maximum time that other configurations wait, after the loss of the store, for
-	// the configurations that were Ready.
+	// restoreWithin is the maximum time that other configurations wait after the loss of the store, until the
+	// configurations that were Ready have been processed.
 	restoreWithin = time.Minute
 )
 
@@ -100,9 +100,9 @@ func (c *configuration) isReady() bool {
 	return c.phase == store.PhaseReady && c.observed == c.generation && !c.deleted
 }
 
-// planOf returns when the next attempt of a failed configuration is due, according to its record;
-// zero means never. It uses the delays of this process, and is not affected by times of a wrong
-// clock.
+// planOf returns the time at which the next attempt of a failed configuration with the record c is
+// due; zero means never. It applies the delays of this process, and corrects a time that was
+// computed with a wrong clock.
 func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 	if c.Phase != store.PhaseFailed {
 		return time.Time{}
@@ -144,7 +144,7 @@ func (a *Trigger) signal() {
 	}
 }
 
-// Run watches until ctx is done.
+// Run watches the addons configurations and raises their events until ctx is done.
 func (a *Trigger) Run(ctx context.Context) error {
 	filter, err := jq.CompileOwn(configurationFilter)
 	if err != nil {
@@ -331,7 +331,8 @@ func (a *Trigger) Behind(context.Context, kube.View, []string) (bool, error) { r
 // Left is not called, because all namespaces are watched.
 func (a *Trigger) Left(context.Context, kube.View, []string) error { return nil }
 
-// Listed compares all configurations of a kind with the store.
+// Listed compares all configurations of a kind with the store, and raises an event for each that
+// must be processed.
 func (a *Trigger) Listed(ctx context.Context, list kube.List) error {
 	all := make([]configuration, 0, len(list.Objects))
 	exists := map[api.Identity]bool{}
@@ -576,7 +577,7 @@ func (c *configuration) mustHeal(record store.Configuration) bool {
 	return c.lacksFinalizers || c.phase != record.Phase || c.observed != record.Generation
 }
 
-// checkAt makes the configuration due at the time at, after the commit of tx.
+// checkAt makes the configuration due at the time at, once tx is committed.
 func (a *Trigger) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	tx.OnCommit(func() {
 		a.planAt(id, at)

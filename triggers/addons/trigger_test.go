@@ -42,7 +42,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// expect expects that exactly the events want were raised since the last call.
+// expect checks that exactly the events want were raised since its last call.
 func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	got := w.raisedSince()
@@ -57,13 +57,13 @@ func (w *fixture) raisedSince() []string {
 	return got
 }
 
-// object returns a configuration as the watch delivers it. text is "name generation phase observed
-// created".
+// object returns a configuration as the watch delivers it. text has the name, the generation, the
+// phase, the observed generation and the time of creation, with spaces between them.
 func object(text string) *kube.Object {
 	var name, phase string
 	var generation, observed, created int
 	if _, err := fmt.Sscan(text, &name, &generation, &phase, &observed, &created); err != nil {
-		panic(err) // for errors in the literals of these tests
+		panic(err) // only if a literal in these tests is invalid
 	}
 	result := fmt.Sprintf(`{"generation":%d,"phase":%q,"observed":%d,"finalizers":[%q],"created":%q}`,
 		generation, strings.Trim(phase, "-"), observed, api.Finalizer, time.Unix(int64(created), 0).UTC().Format(time.RFC3339))
@@ -102,7 +102,7 @@ func (w *fixture) know(name string, generation int64, phase store.Phase) {
 }
 
 // forget deletes all records of configurations. The check of the store at the end of a test would
-// reject the records of know, because these are incomplete.
+// reject the records that know saves, because they are incomplete.
 func (w *fixture) forget() {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -189,7 +189,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	w := newFixture(t)
 	defer w.forget()
 	if err := w.db.Update(func(tx *store.Tx) error {
-		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last time was computed with a wrong clock
+		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last is due to a wrong clock
 			name := fmt.Sprint("c", i)
 			if err := store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
 				UID: name, Generation: 1, Phase: store.PhaseFailed, Retry: tx.Now().Add(due),
@@ -211,8 +211,8 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	w.expectRetryIn("c2", time.Hour)
 }
 
-// expectRetryIn expects that the next attempt of a configuration is due in want, according to the
-// store and in memory.
+// expectRetryIn checks that the next attempt of a configuration is due after the duration want,
+// both in the store and in memory.
 func (w *fixture) expectRetryIn(name string, want time.Duration) {
 	w.t.Helper()
 	var record store.Configuration
@@ -328,7 +328,7 @@ func TestTheAnnotationForModulesIsAnEvent(t *testing.T) {
 	annotated := object("c 1 Ready 1 1")
 	annotated.FilterResult = []byte(strings.Replace(string(annotated.FilterResult), "{", `{"modules":true,`, 1))
 	batch := kube.Batch{Changes: []kube.Change{{Type: kube.Modified, Object: annotated}}}
-	for range 2 { // the second time, nothing has changed
+	for range 2 { // the second call must raise no event, because nothing has changed
 		if err := w.Changed(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}

@@ -124,8 +124,9 @@ var Graph = &graph.Graph{
 		{On: OnConfiguration, To: ConfigurationChanged, Place: graph.Tail},
 		{On: OnDue, To: ConfigurationChanged, Place: graph.Tail},
 
-		// A configuration that was deleted and created again has another UID. Then the addons of the
-		// deleted configuration are unregistered first.
+		// A configuration that was deleted and created again has another UID. In this case,
+		// ConfigurationChanged unregisters the addons of the deleted configuration, and may report
+		// IDsFreed.
 		{From: ConfigurationChanged, To: ReprocessFailed, When: IDsFreed},
 		{From: ConfigurationChanged, To: FetchRepositories, When: Wanted},
 		{From: ConfigurationChanged, To: UnregisterAddons, When: Deleted},

@@ -33,7 +33,7 @@ type State struct {
 	Tone   Tone
 	Icon   string // one character wide, such as "✔"
 	Word   string // such as "done"
-	Detail string // such as the subject, or the last error
+	Detail string // details, such as the subject or the last error
 }
 
 // States has the state of each node that has one; nil if there is no run.

@@ -22,11 +22,10 @@ config:
 flowchart TB
 `
 
-// Mermaid returns g, which must have passed Check, as a mermaid flowchart: a frame for each group,
-// flags for triggers, round boxes for junctions. A solid arrow means that the next task uses the slot
-// of the finished task. A dotted arrow means that it is put somewhere else. The box of a node names the
-// node at which a failed run starts over, because arrows back would hide the other arrows. Nodes with a
-// state show the state as text and color.
+// Mermaid returns g, which must have passed Check, as a mermaid flowchart: a frame for each group, flags for triggers,
+// round boxes for junctions. A solid arrow means that the next task uses the slot of the finished task. A dotted arrow
+// means that the next task is put in another slot or queue. The box of a node names the node at which a failed run
+// starts over, because arrows back would hide the other arrows. Nodes with a state show the state as text and color.
 func Mermaid(g *graph.Graph, states States) string {
 	var b strings.Builder
 	b.WriteString(mermaidHead)

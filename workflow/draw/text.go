@@ -12,11 +12,11 @@ import (
 // Width is the maximum number of columns of [Text].
 const Width = 80
 
-// Text returns g as an outline for a terminal, at most [Width] columns wide. The outline begins with
-// the triggers. Then it has the nodes of each group with their descriptions, their edges (->) and the
-// nodes at which a failed run starts over (<-). It ends with the meanings of the words. The line of a
-// node with a state begins with the icon of the state and shows the state after the name. Text removes
-// all control characters from g and states.
+// Text returns g as an outline for a terminal, at most [Width] columns wide. The outline begins
+// with the triggers. Then it has the nodes of each group with their descriptions, their edges (->)
+// and the nodes at which a failed run starts over (<-). It ends with the meanings of the words on
+// the edges. The line of a node with a state begins with the icon of the state and shows the state
+// after the name. Text removes all control characters from g and states.
 func Text(g *graph.Graph, states States) string {
 	o := outline{g: g}
 	for _, n := range g.Nodes {
@@ -41,11 +41,11 @@ func Text(g *graph.Graph, states States) string {
 	return o.String()
 }
 
-// An outline is a text whose lines fit the width.
+// An outline builds a text whose lines have at most [Width] columns.
 type outline struct {
 	strings.Builder
 	g      *graph.Graph
-	column int // as wide as the longest number
+	column int // width of the longest number of a node
 }
 
 // heading begins a part of the outline. name may be empty.
@@ -65,8 +65,8 @@ func (o *outline) legend() {
 		}
 	}
 	lines = append(
-		lines, [2]string{"->", "leads to, when done; an edge with no word about its place keeps that of the finished task"},
-		[2]string{"<-", "starts over there, when failed; any other node is tried again itself"},
+		lines, [2]string{"->", "leads to, when done; without a word about its place, the next task uses the slot of the finished task"},
+		[2]string{"<-", "the run starts over there, when failed; without this line, only the step is tried again"},
 	)
 	widest := 0
 	for _, line := range lines {
@@ -121,7 +121,7 @@ func (o *outline) line(lead, text string) {
 }
 
 // wrap breaks text between words into lines of at most width characters. It also breaks words that
-// are longer than that. It returns at least one line.
+// are longer than width. It returns at least one line.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""

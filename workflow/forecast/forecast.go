@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostRounds is the maximum number of tasks in new slots that a forecast executes, each with all tasks
-// that follow in its slot. The first node is the first of them; edges to the tail add the others.
+// mostRounds is the maximum number of slots whose tasks a forecast executes. The first slot begins
+// with the first node, and each edge to the tail adds a slot.
 const mostRounds = 3
 
 // A Forecast is a run on a copy of a store.
@@ -155,7 +155,7 @@ func (f *Forecast) task(t task) workflow.Task {
 	return workflow.Task{Task: stored, Batch: []*store.Task{&stored}, Try: 1, Previous: workflow.None}
 }
 
-// apply writes an outcome to the copy.
+// apply writes an outcome to the copy of the store.
 func (f *Forecast) apply(step workflow.Step, t workflow.Task, o workflow.Outcome) (facts []graph.Fact, err error) {
 	applier, ok := step.(workflow.Applier)
 	if !ok {

@@ -66,8 +66,8 @@ func (c *checker) nodes() {
 	}
 }
 
-// nodeRules are the rules for the declaration of a node. The message of a broken rule gets the ID of
-// the node.
+// nodeRules are the rules for the declaration of a node. message is a format for the ID of the node
+// that breaks the rule.
 var nodeRules = []struct {
 	message string
 	broken  func(n *Node) bool
@@ -128,10 +128,10 @@ func (c *checker) conditions(e Edge) {
 	}
 }
 
-// places checks the places of the edges that are taken instead of e if e leads to a junction. An edge
-// from a trigger cannot use Stack, because there is no finished task. An edge from a node cannot use
-// BindingQueue, because only the event of a trigger has the queue of a binding. The engine would treat
-// both like Tail.
+// places checks the Place of e or, if e leads to a junction, of the edges that are taken instead of
+// e. An edge from a trigger cannot use Stack, because there is no finished task. An edge from a
+// node cannot use BindingQueue, because only the event of a trigger has the queue of a binding. The
+// engine would treat such edges as if they had the Place Tail.
 func (c *checker) places(e Edge) {
 	from, known := c.g.Node(e.From)
 	for _, last := range c.g.selectEdges(func(other Edge) bool { return other == e }, 0) {

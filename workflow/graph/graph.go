@@ -54,8 +54,8 @@ const (
 	Rewind       Place = "rewind"        // a run that has begun the node goes back to it; without such a run, the same as Tail
 )
 
-// A Subject is what a task is about: a module, a hook, a binding, an addons
-// configuration, or nothing. Hook is set with an empty Module for a global hook.
+// A Subject is what a task is about: a module, a hook, a binding, an addons configuration, or
+// nothing. For a global hook, Hook is set, and Module is empty.
 type Subject struct {
 	Module  string `json:"module,omitempty"`
 	Hook    string `json:"hook,omitempty"`
@@ -76,7 +76,7 @@ func (s Subject) Queue() string {
 	return configurationQueue + s.Configuration
 }
 
-// Trim returns s without the fields that the scope does not have.
+// Trim returns s without the fields that nodes of the scope do not use.
 func (s Subject) Trim(scope Scope) Subject {
 	switch scope {
 	case ScopeBinding:
@@ -144,7 +144,7 @@ func ModuleItems(modules []string) []Item {
 // A Node is one step of a graph.
 type Node struct {
 	ID     NodeID
-	Number string // its number in docs/lifecycle.md, such as "5" or "5c"; failures of 5x and 6x are counted as those of runs and deletions
+	Number string // number in docs/lifecycle.md, such as "5c"; a metric counts failures of 5x and 6x as failed runs and deletions of modules
 	// Group is the heading under which the node is drawn. If a run of a module starts over after a
 	// quarantine, or in a new container, it starts at the first node of the group, unless RetryFrom
 	// names another node. A run of all modules also starts there, if the first node is Unique.
@@ -164,7 +164,7 @@ type Node struct {
 	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
 	// it is empty, the node itself is retried.
 	RetryFrom NodeID
-	// FixedDelay makes the delay before each retry equal.
+	// FixedDelay makes the delay the same before every retry.
 	FixedDelay bool
 	// Unique drops one of two equal tasks that wait in the same queue. The task that is nearer to the
 	// head stays.
