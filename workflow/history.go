@@ -76,7 +76,7 @@ func (h *history) warn(run uint64, warning string) {
 		h.warnings = map[uint64]string{}
 	}
 	h.warnings[run] = warning
-	h.count(run, 0) // so that the run is saved
+	h.count(run, 0) // so that saveRuns saves the run
 }
 
 // beginRun creates the record of a new run, and returns its number.

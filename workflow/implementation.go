@@ -12,7 +12,7 @@ type Implementation struct {
 	Graph *graph.Graph
 	Steps Steps
 
-	twice []graph.NodeID // nodes with a step in two parts
+	twice []graph.NodeID // nodes for which two parts have a step
 }
 
 // Steps are the steps of nodes.

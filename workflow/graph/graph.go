@@ -143,8 +143,10 @@ func ModuleItems(modules []string) []Item {
 
 // A Node is one step of a graph.
 type Node struct {
-	ID     NodeID
-	Number string // number in docs/lifecycle.md, such as "5c"; a metric counts failures of 5x and 6x as failed runs and deletions of modules
+	ID NodeID
+	// Number is the number of the node in docs/lifecycle.md, such as "5" or "5c". A metric counts failures of
+	// nodes 5x as failed runs of modules, and failures of nodes 6x as failed deletions.
+	Number string
 	// Group is the heading under which the node is drawn. If a run of a module starts over after a
 	// quarantine, or in a new container, it starts at the first node of the group, unless RetryFrom
 	// names another node. A run of all modules also starts there, if the first node is Unique.

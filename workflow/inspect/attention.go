@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// problems writes the problems of this run in full, and each problem of another run in one or two lines. Problems of modules,
-// and problems that have no task, are also in the second form.
+// problems writes the problems of this run in full. It writes the problems of other runs, of modules and of no run with
+// the method other: at most three of them, unless the layout has all rows or whole texts.
 func (p *page) problems() {
 	if len(p.run.Problems) == 0 {
 		return
@@ -116,7 +116,8 @@ func (r *Problem) headline() string {
 	}
 }
 
-// other writes a problem of another run, or of no run.
+// other writes a problem of another run, of a module or of no run: a stored problem in full, any
+// other problem in at most two lines.
 func (p *page) other(r *Problem) {
 	l := p.layout
 	text := r.Headline(p.layout)

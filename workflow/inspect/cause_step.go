@@ -8,8 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// A CauseStep is one cause in a chain. Its evidence is the time, the run and the task of the record
-// that shows the cause.
+// A CauseStep is one cause in a chain of causes. At, Run and Task are the time, the run and the
+// task of the record that shows the cause.
 type CauseStep struct {
 	At   time.Time `json:"at,omitzero"`
 	Text string    `json:"text"`
@@ -44,8 +44,8 @@ func (c CauseStep) Words(layout Layout) string {
 // they are long and say little.
 var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 
-// mostNearest is the maximum number of lines of the nearest cause if long texts are cut. Its error often names objects in the
-// middle of the text.
+// mostNearest is the maximum number of lines of the nearest cause if long texts are cut. The error of this cause often
+// names objects in the middle of the text.
 const mostNearest = 5
 
 // causes returns one or more lines for each cause, with its time. The fix of a cause is below the cause, and is not cut. If

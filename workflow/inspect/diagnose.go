@@ -141,8 +141,8 @@ func (d *diagnostician) clock() ([]Finding, error) {
 }
 
 // future finds a clock that differs from the clock of the API server, and records with times in the
-// future. The clock is wrong in the first case. In the second case it is wrong, or was wrong when the
-// records were written.
+// future. If the clock differs, it is wrong now. If records have times in the future, the clock is
+// wrong, or it was wrong when the records were written.
 func (d *diagnostician) future() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	return append(d.skew(), wrongClock(evidence)...), err
@@ -161,7 +161,7 @@ func (d *diagnostician) skew() []Finding {
 	return []Finding{{
 		Pattern: WrongClock, Text: "the clock of the API server is " + Span(o.Skew.Abs()) + direction + " the clock of the operator",
 		Evidence: []CauseStep{{At: o.SkewSince, Text: "the operator noticed it in the header Date of a response"}},
-		Fix: "synchronize the clock of the node that is wrong: run date, chronyc tracking or timedatectl on the nodes of both. " +
+		Fix: "synchronize the clock of the node that is wrong: run date, chronyc tracking or timedatectl on the nodes of the operator and of the API server." +
 			"Until then, schedules tick at the wrong time, and valid certificates and tokens can be rejected",
 	}}
 }
@@ -224,8 +224,8 @@ func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ erro
 	return of, latest, nil
 }
 
-// olderStart returns the newest start whose time is before the time of the previous start. It searches the
-// starts of the time lostShown, and the first start before that time.
+// olderStart returns the newest start whose time is before the time of the previous start. It searches the starts
+// within the last lostShown, and the newest start before them.
 func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {

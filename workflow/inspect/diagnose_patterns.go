@@ -159,8 +159,8 @@ func onlyHook(attempts []store.Record) string {
 	return "hook " + hook.String() + " changes"
 }
 
-// stormFrom is the number of waiting events of one binding in one queue from which on they are an
-// event storm.
+// stormFrom is the minimum number of waiting events of one binding in one queue that is reported as
+// an event storm.
 const stormFrom = 500
 
 // storms finds bindings with many waiting events in one queue.

@@ -257,10 +257,10 @@ func TestAWrongClockIsFoundByWhateverShowsIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		skew    time.Duration
-		tick    time.Duration // after now, the time of the last tick of a schedule
-		run     time.Duration // after now, the start of the newest run
-		earlier time.Duration // after the newest start, the start before it
-		want    string        // empty if there is no finding
+		tick    time.Duration // time of the last tick of a schedule, relative to now
+		run     time.Duration // time of the start of the newest run, relative to now
+		earlier time.Duration // time of the second newest start of the operator, relative to the newest start
+		want    string        // part of the finding; empty if there must be none
 	}{
 		"no difference":                 {},
 		"the API server is ahead":       {skew: 90 * time.Second, want: "the clock of the API server is 1m30s ahead of the clock of the operator 2000-01-01 00:00:00Z the operator noticed it"},

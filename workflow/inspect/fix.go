@@ -97,8 +97,8 @@ func (p *Problem) enabledBy(changes []CauseStep) string {
 	return ""
 }
 
-// describeChanges describes the changed values that the step of p can read: the values of its module
-// and the global values. It is empty if none of them changed.
+// describeChanges describes the changed values that the step of p can read: the values of its
+// module and the global values. The result is empty if none of these values changed.
 func (p *Problem) describeChanges(changes *store.ValueChanges) string {
 	if changes == nil {
 		return ""

@@ -34,7 +34,7 @@ type fixture struct {
 	e   *workflow.Engine
 
 	mu    sync.Mutex
-	do    map[string]doing // by "node subject" or, for all other subjects, by node
+	do    map[string]doing // keys are "node subject" or, for all other subjects of a node, "node"
 	items map[graph.NodeID][]graph.Item
 	apply map[graph.NodeID]func(*store.Tx, workflow.Task) error
 }

@@ -7,8 +7,8 @@ import (
 	"addon-operator/store"
 )
 
-// A Change is a committed line of history, or the committed start or end of a run. One of the fields
-// is set.
+// A Change is a committed line of history, or the committed start or end of a run. Exactly one of
+// the fields is set.
 type Change struct {
 	Record       *store.Record
 	Began, Ended *store.Run
@@ -25,7 +25,7 @@ type Follower struct {
 
 // FollowTimeline returns the newest entries that req selects, and a follower for later entries. The
 // caller must pass the changes of all commits that tx does not see to [Follower.Entries]. To miss
-// none of them, it must begin to collect changes before tx begins.
+// no change, the caller must begin to collect changes before tx begins.
 func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, error) {
 	f := &Follower{reader: timelineReader{req: req}, sent: map[string]bool{}, runs: map[uint64]int{}}
 	t, err := ReadTimeline(tx, req)

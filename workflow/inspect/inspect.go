@@ -1,6 +1,6 @@
 // Package inspect describes a run: what it did, what it does now, what blocks it, and what follows.
-// A [Run] is a snapshot of all that, read in one transaction. A snapshot is data, from which texts,
-// JSON and drawings are made, so that all of them show the same.
+// A [Run] is a snapshot of this information, read in one transaction. A snapshot is data, from
+// which texts, JSON and drawings are made, so that all of them show the same.
 //
 // A run is shown as a tree of steps. A step of the first level is a node of the graph. Below it are its
 // items, and below a module the nodes of the module's run with their hooks. The state of an ended step
@@ -31,25 +31,25 @@ type State string
 // States. Work in the states from Done to Quarantined has ended.
 const (
 	Done        State = "done"        // succeeded
-	Allowed     State = "allowed"     // failed; its binding has allowFailure
-	Skipped     State = "skipped"     // a person skipped it
-	Dropped     State = "dropped"     // its subject no longer exists, or its result no longer counts
-	Superseded  State = "superseded"  // another run has replaced it
-	Joined      State = "joined"      // an equal task was waiting already and does its work
+	Allowed     State = "allowed"     // the hook failed, but its binding has allowFailure
+	Skipped     State = "skipped"     // a person skipped the step
+	Dropped     State = "dropped"     // the subject of the step no longer exists, or the result of the step is ignored
+	Superseded  State = "superseded"  // another run does the work
+	Joined      State = "joined"      // an equal task was waiting already and does the work
 	Refused     State = "refused"     // the content of the ConfigMap was invalid and is not in force
 	Quarantined State = "quarantined" // in quarantine until a person releases or skips it
 
 	Running     State = "running"     // running
 	Waiting     State = "waiting"     // pending; Wait has the reason
-	Failed      State = "failed"      // its last attempt failed; its run has started over and will reach it again
-	Backoff     State = "backoff"     // its last attempt failed; the next one is due at Due
+	Failed      State = "failed"      // the last attempt failed; the run has started over and will reach the step again
+	Backoff     State = "backoff"     // the last attempt failed; the next attempt is due at Due
 	Interrupted State = "interrupted" // started in an older epoch and not ended
 	Failing     State = "failing"     // of a run: the last attempt of one of its steps failed
 )
 
-// A Request names the run to show. Zero means the newest run that needs attention. If there is none, it
-// means the run at the head of the main queue, or else the newest unfinished run. If no run is
-// unfinished, it means the newest run that did more than two steps.
+// A Request names the run to show. If Run is 0, it selects the newest run that needs attention. If no run needs
+// attention, it selects the run at the head of the main queue, or else the newest unfinished run. If no run is
+// unfinished, it selects the newest run that did more than two steps.
 type Request struct {
 	Run uint64 `json:"run,omitempty"`
 }
@@ -163,21 +163,21 @@ type Step struct {
 // A Reason is the reason why a pending task does not run.
 type Reason string
 
-// Reasons. "It" is the pending task.
+// Reasons why a pending task does not run.
 const (
-	ForRetry     Reason = "retry"   // its next attempt is not due
-	ForTime      Reason = "time"    // it is deferred, because its run changes values each time
-	ForHold      Reason = "hold"    // it is held for the reason in Held
-	ForLimit     Reason = "limit"   // the rate limit of its hook delays it
-	ForStep      Reason = "step"    // it waits for an earlier step of its own run
-	ForQueue     Reason = "queue"   // it waits for earlier tasks in its queue
-	ForRunning   Reason = "running" // it is next in its queue, and another task of the queue runs
-	ForItems     Reason = "members" // it waits for its items in other queues
-	ForWorker    Reason = "turn"    // it waits for nothing and is about to begin
+	ForRetry     Reason = "retry"   // the next attempt of the task is not due
+	ForTime      Reason = "time"    // the task is deferred, because its run changes values each time
+	ForHold      Reason = "hold"    // the task is held for the reason in Held
+	ForLimit     Reason = "limit"   // the rate limit of the hook delays the task
+	ForStep      Reason = "step"    // the task waits for an earlier step of its own run
+	ForQueue     Reason = "queue"   // the task waits for earlier tasks in its queue
+	ForRunning   Reason = "running" // the task is next in its queue, and another task of the queue runs
+	ForItems     Reason = "members" // the fan-out task waits for its items in other queues
+	ForWorker    Reason = "turn"    // the task waits for nothing and is about to begin
 	ForStart     Reason = "start"   // no operator runs
-	ForPause     Reason = "pause"   // a person paused its queue or all work
+	ForPause     Reason = "pause"   // a person paused the queue of the task or all work
 	ForExclusive Reason = "alone"   // another task runs exclusively
-	ForModules   Reason = "modules" // it waits for failing modules, which are retried in queues of their own
+	ForModules   Reason = "modules" // the task waits for failing modules, which are retried in queues of their own
 )
 
 // A Wait says why a pending task does not run.
@@ -279,8 +279,8 @@ type Problem struct {
 	// Awaits is the Job or Pod of a Helm hook for which a slow step waits.
 	Awaits string `json:"awaits,omitempty"`
 	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that has no
-	// task. More is the number of other objects with the same problem. At is the time at which such a
-	// problem began.
+	// task. More is the number of other objects with the same problem. For a problem without a
+	// task, At is the time at which the problem began.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command has the arguments of a command of this program that
@@ -297,7 +297,8 @@ type Problem struct {
 type Advice struct {
 	Args []string `json:"args"`
 	Why  string   `json:"why"`
-	// Instead is set if the command replaces the fix. Otherwise it comes after the fix.
+	// Instead is set if the command replaces the fix. Otherwise the command is for use after the
+	// fix.
 	Instead bool `json:"instead,omitempty"`
 }
 

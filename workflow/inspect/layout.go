@@ -13,7 +13,7 @@ import (
 // A Layout is the layout of a text. The zero value has 80 columns and no colors.
 type Layout struct {
 	Width  int  // columns; 0 for 80
-	Height int  // lines; 0 means no limit
+	Height int  // maximum number of lines; 0 means no limit
 	ASCII  bool // only ASCII icons and lines
 	Colour bool // with escape codes for colors; icons and words have the same meaning without colors
 	All    bool // no rows are merged or omitted

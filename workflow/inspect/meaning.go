@@ -22,9 +22,9 @@ type Meaning struct {
 	// byOperator is set if this user is the operator itself.
 	user       string
 	byOperator bool
-	// hook is the hook that answers the webhook of the error, and binding is its binding; empty if the
-	// binding is not known. known is the beginning of a text about the last error of the hook. All are
-	// empty if the webhook does not belong to this operator.
+	// hook is the hook that answers the webhook of the error, and binding is its binding; empty if
+	// the binding is not known. known is the beginning of a text about the last error of the hook.
+	// The three fields are empty if the webhook does not belong to this operator.
 	hook, binding, known string
 	// explained is set if What already contains the last error of the hook.
 	explained bool

@@ -15,15 +15,15 @@ type ModuleState string
 // States of a module. If several states apply, the one that is last in this list is shown.
 const (
 	ModuleOff         ModuleState = "off"         // not enabled, not installed
-	ModulePending     ModuleState = "pending"     // enabled; its first run has not started yet
-	ModuleOn          ModuleState = "on"          // enabled; its last run succeeded or waits
-	ModuleDeleting    ModuleState = "deleting"    // being deleted, or waiting for its deletion
-	ModuleRunning     ModuleState = "running"     // a step of its run or of its deletion runs now
-	ModuleFailing     ModuleState = "failing"     // one of its tasks has failed and is retried
-	ModuleBlocked     ModuleState = "blocked"     // its CRDs cannot be installed, so it is not run
-	ModulePaused      ModuleState = "paused"      // a person paused it
-	ModuleQuarantined ModuleState = "quarantined" // one of its tasks is in quarantine, because it crashed the operator
-	ModuleBroken      ModuleState = "broken"      // it cannot be loaded
+	ModulePending     ModuleState = "pending"     // the module is enabled, and its first run has not started yet
+	ModuleOn          ModuleState = "on"          // the module is enabled, and its last run succeeded or waits
+	ModuleDeleting    ModuleState = "deleting"    // the module is being deleted, or waits for its deletion
+	ModuleRunning     ModuleState = "running"     // a step of the module's run or deletion runs now
+	ModuleFailing     ModuleState = "failing"     // a task of the module has failed and is retried
+	ModuleBlocked     ModuleState = "blocked"     // the CRDs of the module cannot be installed, so the module is not run
+	ModulePaused      ModuleState = "paused"      // a person paused the module
+	ModuleQuarantined ModuleState = "quarantined" // a task of the module is in quarantine, because it crashed the operator
+	ModuleBroken      ModuleState = "broken"      // the module cannot be loaded
 )
 
 // A ModuleStatus is the state of one module, with the reason.
@@ -61,7 +61,8 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 	return out, err
 }
 
-// modules returns the states of all modules. A problem of a module can change its state.
+// modules returns the states of all modules. The running tasks and problems can change the state
+// that the record of a module has.
 func (s *scan) modules(problems []Problem) (Modules, error) {
 	out := Modules{Modules: map[string]ModuleStatus{}}
 	for k := range s.tx.Range(store.At(store.Modules)) {
@@ -99,7 +100,8 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 	return out, nil
 }
 
-// recorded returns the state of a module according to its record. It knows neither tasks nor problems.
+// recorded returns the state of a module according to its record only, without its tasks and
+// problems.
 func recorded(m store.Module) ModuleStatus {
 	switch {
 	case m.State == store.Deleting, m.State == store.Uninstalled:
@@ -133,7 +135,7 @@ func resumedDeletion(name, reason string) string {
 	return text + ". The deletion goes on when an operator starts. To keep the module, enable it again before the start"
 }
 
-// running returns the status of the module to which the running task t belongs. The status is zero if t does not run, or if t
+// running returns the status that the task t gives its module if t runs. The status is zero if t does not run, or if t
 // is an event or a schedule tick of a hook.
 func (s *scan) running(t *store.Task) ModuleStatus {
 	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
@@ -165,14 +167,15 @@ func (p *Problem) status() ModuleStatus {
 	}
 }
 
-// gravest has the states of modules in ascending order of gravity. If several apply, the last one is
-// shown.
+// gravest has the states of modules in ascending order of gravity. If several states apply to a
+// module, the last one is shown.
 var gravest = []ModuleState{
 	"", ModuleOff, ModulePending, ModuleOn, ModuleDeleting, ModuleRunning, ModuleFailing, ModuleBlocked, ModulePaused, ModuleQuarantined,
 	ModuleBroken,
 }
 
-// raise sets the status of the module name if the new status is graver. It ignores unknown modules.
+// raise sets the status of the module name to to, if to is graver than the present status. It
+// ignores unknown modules.
 func (m *Modules) raise(name string, to ModuleStatus) {
 	is, known := m.Modules[name]
 	if known && slices.Index(gravest, to.State) > slices.Index(gravest, is.State) {

@@ -26,7 +26,7 @@ type PlanCounts struct {
 	On         int `json:"on"`
 	Off        int `json:"off"`
 	Purged     int `json:"purged"`
-	Upgraded   int `json:"upgraded"` // releases that get a new revision
+	Upgraded   int `json:"upgraded"` // number of releases that get a new revision
 	Created    int `json:"created"`
 	Changed    int `json:"changed"`
 	Deleted    int `json:"deleted"`
@@ -151,7 +151,7 @@ func (c *PlanCounts) count(o PlanObject) {
 	}
 }
 
-// Failed reports whether a module would fail. Then the plan is incomplete.
+// Failed reports whether a module would fail. If so, the plan is incomplete.
 func (p *Plan) Failed() bool {
 	return slices.ContainsFunc(p.Modules, func(m PlanModule) bool { return m.Error != "" })
 }

@@ -12,8 +12,9 @@ import (
 // layout cuts texts. It is also the maximum number of changed lines of a text.
 const mostFields = 12
 
-// PlanText returns p as lines for a terminal. A summary of the changes, the problems and the limits of the
-// plan are first. The changes of each module follow, with their reasons. The hooks that would run are last.
+// PlanText returns p as lines for a terminal. The text begins with a summary of the changes, the problems and the
+// limits of the plan. The changes of each module follow, with their reasons. The text ends with the hooks that would
+// run.
 func PlanText(p *Plan, layout Layout) string {
 	page := &planPage{page{layout: layout}}
 	page.write(p)
@@ -72,7 +73,7 @@ func (p *planPage) head(plan *Plan) {
 	}
 }
 
-// item writes a text after lead. Its further lines are indented by the width of lead.
+// item writes a text after lead. The further lines of the text are indented by the width of lead.
 func (p *planPage) item(lead, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(p.layout.Item(lead, flat(text), ""), "\n"), "\n") {
 		p.line(line)
@@ -152,7 +153,7 @@ func (p *planPage) fields(indent string, fields []FieldChange) {
 			continue
 		}
 		from, to := fieldText(f.Old), fieldText(f.New)
-		if from == to { // the type differs, such as "true" and true
+		if from == to { // the values differ only in type, such as "true" and true
 			from, to = jsonText(f.Old), jsonText(f.New)
 		}
 		p.item(indent+f.Path+": ", from+" "+p.layout.ascii("→", "->")+" "+to)

@@ -72,9 +72,9 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// explainReviews adds the last error of a hook that answers a webhook to the meaning of the steps that
-// fail because of the webhook. The error that the API server returns to these steps does not contain
-// it.
+// explainReviews adds the last error of a hook that answers a webhook to the meaning of the steps
+// that fail because of the webhook. The errors that the API server returns to these steps do not
+// contain the last error of the hook.
 func (r *Reader) explainReviews(problems []Problem) {
 	for i := range problems {
 		m := problems[i].Meaning
@@ -317,8 +317,8 @@ func storedProblem(p store.Problem) Problem {
 }
 
 // stored reports whether p names an object, a fix or a command, as the problems with records in the
-// store do. Then p.Error is a sentence that needs no title. It is false for an invalid ConfigMap and
-// for the API server, whose problems have a title.
+// store do. The Error of such a problem is a sentence that needs no title. stored returns false for
+// problems of an invalid ConfigMap and of the API server, which have a title.
 func (p *Problem) stored() bool {
 	return p.Kind != KindRefused && p.Kind != KindAPIServer && (p.Object != "" || p.Fix != "" || len(p.Command) > 0)
 }
@@ -351,7 +351,8 @@ func mineFirst(problems []Problem, run uint64) []Problem {
 func (w *Run) advise() []Advice {
 	out := w.commands()
 	shown := map[uint64]bool{w.ID: true, 0: true}
-	// other adds a command that inspects a run. It returns false if the command was added before, or if no other run is meant.
+	// other adds a command that inspects a run. It returns false if the command was added before, or if run is 0 or the
+	// run w itself.
 	other := func(run uint64, why string) bool {
 		if shown[run] {
 			return false

@@ -8,9 +8,9 @@ import (
 	"addon-operator/store"
 )
 
-// The functions of this file find single fields in the JSON text of a record. With them, a search
-// decodes only the records that it may want. They depend on the order of the fields, which encoding/json
-// keeps. If a record has another form, its whole text is searched.
+// The functions of this file find single fields in the JSON text of a record. With these functions, a search decodes
+// only the records that it may want. The functions depend on the order of the fields, which encoding/json keeps. If a
+// record has another form, its whole text is searched.
 
 // runField is the JSON name of [store.Task.Run].
 var runField = fieldOf("Run")
@@ -98,9 +98,9 @@ func leadingRun(part []byte) (run uint64, ok bool) {
 	return run, true
 }
 
-// hasFailed reports whether the last attempt of a task may have failed, from the text of the task. Most
-// waiting tasks are events. The text of an event ends with its object, which ends with a string. If an
-// attempt has failed, the text ends with a time, a number or a word.
+// hasFailed reports whether the last attempt of a task may have failed, from the text of the task. It is fast for
+// events, because most waiting tasks are events. The text of an event ends with its object, which ends with a string.
+// If an attempt has failed, the text ends with a time, a number or a word.
 func hasFailed(task []byte) bool {
 	if end, ok := bytes.CutSuffix(task, []byte(`"}}`)); ok && !bytes.HasSuffix(end, []byte("Z")) {
 		return false

@@ -8,8 +8,8 @@ import (
 // Requests describes the requests of the operator to the API server in the last Span.
 type Requests struct {
 	Span time.Duration `json:"span"`
-	// Answered is the number of completed requests. 95 % of them took at most Within. Times above 30 s
-	// are all counted as the same.
+	// Answered is the number of completed requests. 95 % of these requests took at most Within.
+	// Within does not distinguish times above 30 s.
 	Answered int           `json:"answered"`
 	Within   time.Duration `json:"within"`
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status
@@ -21,10 +21,10 @@ type Requests struct {
 // Requests to the API server are a problem if they reach these limits. A few failures are normal, for
 // example while the API server restarts.
 const (
-	slowRequests    = 10 * time.Second // limit for Within: the histogram bucket above 5 s, so more than 1 of 20 requests took over 5 s
-	leastRequests   = 20               // minimum number of requests from which durations are judged
-	manyRefusals    = 10               // minimum number of failed or throttled requests
-	shareOfFailures = 10               // failed requests are a problem if at least 1 of this number of requests failed
+	slowRequests    = 10 * time.Second // minimum of Within that is a problem; it is the bucket above 5 s: more than 1 of 20 requests took over 5 s
+	leastRequests   = 20               // with fewer requests, slow ones are no problem
+	manyRefusals    = 10               // minimum number of failed or throttled requests that is a problem
+	shareOfFailures = 10               // failed requests are a problem if there is at least 1 for this number of answered ones
 )
 
 // slowestRequests is a command that prints where the API server has spent the most time: kinds of

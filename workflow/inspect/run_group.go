@@ -75,8 +75,8 @@ type members struct {
 	more bool
 }
 
-// add adds a run to its group. It returns false if the limit of groups is reached and no group can get
-// an older run. Then the caller can stop reading.
+// add adds a run to its group. It returns false if the limit of groups is reached and no group can
+// get an older run. In this case, the caller can stop reading runs.
 func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	like := boundRuns{w.Graph, w.Trigger, w.Subject}
 	group := g.open[like]

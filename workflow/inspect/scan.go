@@ -32,7 +32,7 @@ type scan struct {
 	late   []lateTask       // tasks in no queue: up to mostCounted deferred ones and up to mostCounted held ones
 	kept   map[store.ID]int // number of tasks that an item in quarantine or a pause holds, by its ID
 
-	subjects subjects // of the counted tasks of queues
+	subjects subjects // subjects of the counted tasks in queues
 
 	unreadable *unreadable
 }
@@ -375,7 +375,7 @@ func (s *scan) wait(at *pendingTask) (*Wait, error) {
 	return &Wait{For: ForWorker}, nil
 }
 
-// waitsFor has the Reason for each kind of reason in the store.
+// waitsFor maps each kind of reason in the store to a Reason.
 var waitsFor = map[store.ReasonKind]Reason{
 	store.AwaitsStart: ForHold, store.AwaitsRelease: ForHold, store.AwaitsLimit: ForLimit, store.AwaitsDelay: ForTime,
 	store.AwaitsResume: ForHold, store.AwaitsQueue: ForPause,
@@ -468,8 +468,9 @@ func (s *scan) below(at *pendingTask) (n int, err error) {
 	return n, nil
 }
 
-// order returns the tasks of the run, with those of the main queue first. Their fan-out tasks add rows
-// for items, before the tasks of these items in other queues are added.
+// order returns the tasks of the run, with those of the main queue first. The fan-out tasks of the
+// main queue must add rows for their items before the tasks of these items in other queues are
+// added to the tree.
 func (s *scan) order() []*pendingTask {
 	var first, others []*pendingTask
 	for _, at := range s.mine {

@@ -36,8 +36,8 @@ func (r *Reader) scan(tx *store.Tx) (*scan, error) {
 	return s, err
 }
 
-// in returns a copy of the scan for another transaction at the same commit. With nil, the copy has no
-// transaction and can be kept.
+// in returns a copy of the scan for another transaction at the same commit. If tx is nil, the copy
+// has no transaction and can be kept.
 func (s *scan) in(tx *store.Tx) *scan {
 	own := *s
 	own.tx, own.unreadable = tx, &unreadable{tx: tx, records: slices.Clone(s.unreadable.records)}

@@ -163,8 +163,8 @@ func (t *tree) refuse(p Problem) {
 	}
 }
 
-// finish returns r as a step, with the rows below it. It counts, by state, the steps that have no steps
-// below them.
+// finish returns r as a step, with the rows below it. It adds the steps that have no steps below them to counts, by
+// their state.
 func (r *row) finish(counts map[State]int) Step {
 	active, pending := r.finishBelow(counts)
 	r.pending = pending

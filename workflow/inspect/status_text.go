@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// statusHeight is the maximum number of lines of a status, if the layout has no height. With it, the
-// status and the prompt fit on a terminal of 24 lines.
+// statusHeight is the maximum number of lines of a status, if the layout has no height. A status of
+// this height and the prompt fit on a terminal of 24 lines.
 const statusHeight = 23
 
 // mostRows is the maximum number of rows of each section, and of problems, if the layout cuts texts.
@@ -232,8 +232,8 @@ func (p *statusPage) resumed() {
 	p.omitted(len(texts), shown, "more module that is being deleted", "more modules that are being deleted")
 }
 
-// findings writes the findings of the status. If load is true, it writes those about load, otherwise all
-// others.
+// findings writes the findings of the status. If load is true, it writes only the findings whose pattern isLoad,
+// otherwise only the others.
 func (p *statusPage) findings(load bool) {
 	l, found := p.layout, false
 	for i := range p.status.Findings {
@@ -411,7 +411,7 @@ func (p *statusPage) module(m *StatusModule) []string {
 	}
 	reason := m.Reason
 	if (m.State == ModuleFailing || m.State == ModuleQuarantined) && !p.layout.whole() {
-		reason, _, _ = strings.Cut(reason, ": ") // the problem has the error
+		reason, _, _ = strings.Cut(reason, ": ") // the row of the problem shows the error
 	}
 	return []string{m.Name, string(m.State), p.ago(m.Since), last, revision, reason}
 }
