@@ -68,7 +68,7 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 			}
 			content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
 			want := []workflow.Event{content}
-			if c.why != "" { // the task of the start run is added behind the task of the ConfigMap
+			if c.why != "" { // both events add a task at the front of the main queue; content comes last, so its task is first
 				start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: c.why}}
 				want = []workflow.Event{start, content}
 			}

@@ -182,8 +182,8 @@ func TestRestartResumesRetryQueues(t *testing.T) {
 	})
 }
 
-// TestFailingModulesDoNotSlowDownTheNext counts memory allocations, because each task that is read
-// from the store is one.
+// TestFailingModulesDoNotSlowDownTheNext counts memory allocations, because reading a task from the
+// store allocates memory.
 func TestFailingModulesDoNotSlowDownTheNext(t *testing.T) {
 	few, many := allocationsOfFailing(t, 100), allocationsOfFailing(t, 400)
 	if each := float64(many) / float64(few) / 4; each > 1.5 {

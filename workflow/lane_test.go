@@ -215,7 +215,7 @@ func TestAnInterruptedBatchThatIsHeldIsDoneAsOneAndToldOfIt(t *testing.T) {
 		w.start()
 		w.raise(hookEvent("h", "0"))
 		w.raise(hookEvent("h", "1"), hookEvent("h", "2"))
-		first(workflow.Outcome{}, nil) // 1 and 2 run together
+		first(workflow.Outcome{}, nil) // one attempt processes the events 1 and 2
 		w.raise(hookEvent("h", "3"))
 		w.crash()
 		w.shut("h")

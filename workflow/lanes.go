@@ -8,10 +8,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A task is held if [store.Reason.Holds] is true for the reason that blocks the task. It moves from
-// its queue to a lane, so that the tasks behind it continue. A lane opens when nothing blocks its
-// tasks any more. Then the tasks return to the tail of their queue, oldest first. While a lane has
-// tasks, newer tasks that belong to the lane are held too.
+// A task is held if [store.Reason.Holds] is true for the reason that blocks the task. A held task
+// moves from its queue to a lane, so that the tasks behind it continue. A lane opens when nothing
+// blocks its tasks any more. The tasks of an open lane return to the tail of their queue, oldest
+// first. While a lane has tasks, newer tasks that belong to the lane are held too.
 
 // laneOf returns the lane in which t would be held.
 func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
@@ -53,7 +53,8 @@ type lanes struct {
 	backlogs *backlogs
 }
 
-// enterLane holds t, which is in no queue now, in lane k. If reason is not nil, the lane is shut.
+// enterLane holds t, which is in no queue now, in lane k. If reason is not nil, enterLane shuts the
+// lane for this reason.
 func (l *lanes) enterLane(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	lane, ok, err := store.LoadLane(l.tx, k)
 	if err != nil {
@@ -246,7 +247,7 @@ func oldestRow(rows []*laneRow) (oldest *laneRow) {
 }
 
 // laneFor returns the lane in which t, a new task, must be held because older tasks that must start
-// before t are held. ok is false if there are none.
+// before t are held. ok is false if no such tasks are held.
 func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	b := l.graphs.named[t.Graph]
 	if b == nil || b.nodes[graph.NodeID(t.Node)] == nil || !b.nodes[graph.NodeID(t.Node)].Batch {

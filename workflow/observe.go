@@ -59,7 +59,8 @@ func (o Observer) context(ctx context.Context, t Task) context.Context {
 	return o.Context(ctx, t)
 }
 
-// time starts to measure an action. The returned function reports its duration for a queue.
+// time starts to measure an action. The returned function must be called at the end of the action,
+// and reports the duration for a queue.
 func (o Observer) time(action Action) func(queue string) {
 	if o.Acted == nil {
 		return func(string) {}

@@ -32,8 +32,8 @@ func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	return p.queues.save(t)
 }
 
-// laggingDone records that a lagging task of the parent at ref has ended. When the last one has
-// ended, a parked parent moves to the tail of the main queue.
+// laggingDone records that a lagging task of the parent at ref has ended. When the last lagging
+// task has ended, a parked parent moves to the tail of the main queue.
 func (p *parents) laggingDone(ref *store.Ref) error {
 	if err := p.queues.saveTop(); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (p *parents) laggingDone(ref *store.Ref) error {
 	return p.relocate(t, store.Pos{Queue: Main, Slot: slot}, "")
 }
 
-// oneOf returns the parent that keeps waiting for a task with two possible parents. This is first,
-// if first still exists; then the count of second is decremented. Otherwise it is second.
+// oneOf returns the parent that keeps waiting for a task with two possible parents. It is first if
+// first still exists; in this case, oneOf decrements the count of second. Otherwise it is second.
 func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	if first != nil && second != nil && first.Lags {
 		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {

@@ -16,7 +16,8 @@ var ErrPaused = errors.New("is paused already")
 var ErrNotPaused = errors.New("is not paused")
 
 // A PauseTarget is the work that a person pauses: everything, a queue, a module, or a hook. At most
-// one of its fields is set; if none is, it is all work. A subject has a module, a hook, or both.
+// one of its fields is set. If no field is set, the target is all work. A subject has a module, a
+// hook, or both.
 type PauseTarget struct {
 	Queue   string
 	Subject graph.Subject
@@ -85,7 +86,7 @@ func addPauseAction(tx *store.Tx, verb string, q *store.QuarantinedItem, by, rea
 	})
 }
 
-// pauseOf returns the pause of target; nil if it is not paused.
+// pauseOf returns the pause of target; nil if target is not paused.
 func pauseOf(tx *store.Tx, target PauseTarget) (*store.QuarantinedItem, error) {
 	for q, err := range store.QuarantinedItems(tx) {
 		if err != nil {

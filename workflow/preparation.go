@@ -89,7 +89,7 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 	return (queue == Main || strings.HasPrefix(queue, parallelPrefix)) && tx.Get(store.PreparationKey()) != nil
 }
 
-// restartRuns moves idle runs of modules that are past their first node back to it. The run then
+// restartRuns moves idle runs of modules that are past their first node back to it. A moved run
 // joins an equal pending run, if there is one. It returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
@@ -152,7 +152,7 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 
 // leaveRetryQueues moves the runs of failing modules from their retry queues to the tail of the
 // main queue. The start run reaches these modules itself, and no other run may reach them before
-// it. It returns errEnough if the budget is spent.
+// the start run. It returns errEnough if the budget is spent.
 func (ps *preparations) leaveRetryQueues() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		_, n, err := ps.graphs.boundTo(t)
@@ -177,7 +177,7 @@ func (ps *preparations) leaveRetryQueues() error {
 // budget is spent.
 func (ps *preparations) finishFirst() error {
 	var abandoned []*store.Task
-	front := true // whether all tasks before t are such tasks
+	front := true // whether all tasks before t are abandoned and have a journal
 	for t, err := range heads(ps.tx, Main) {
 		if err != nil {
 			return err

@@ -162,8 +162,8 @@ func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) 
 	if len(out.Effects) == 0 {
 		return out, nil
 	}
-	// This commit must not use ctx, which is canceled with the attempt: the outcome of a step that
-	// has succeeded is kept.
+	// This commit must not use ctx, which is canceled with the attempt. The outcome of a step that
+	// has succeeded must be stored even then.
 	_, err = w.commit(w.e.workers.ctx, c, func(m *transition) (*claim, error) {
 		t, err := m.reload(c)
 		if err != nil {
@@ -236,8 +236,8 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// apply makes the step write its outcome, and returns all the facts. For an abandoned task, it
-// writes nothing and returns no facts.
+// apply makes the step write its outcome, and returns the facts of the outcome and of Apply. For an
+// abandoned task, it writes nothing and returns no facts.
 func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, err error) {
 	if t.Abandoned {
 		return nil, nil

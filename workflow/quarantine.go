@@ -155,8 +155,8 @@ func (z *quarantines) release(id store.ID, by, reason string) error {
 	return z.freeHeld(q)
 }
 
-// skip deletes the item in quarantine with this id, or the damaged task with this id. The work that
-// the item held continues.
+// skip deletes the item in quarantine with this id, or the damaged record with this id. The work
+// that the item held continues.
 func (z *quarantines) skip(id store.ID, by, reason string) error {
 	action := store.Action{Verb: "task skip", By: by, Reason: reason}
 	if store.ForgetDamaged(z.tx, id) {
@@ -197,8 +197,8 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	if b.byItself(n, q.Subject) {
 		t.Subject, t.OwnQueue = q.Subject, true
 	}
-	// This is the claim of the last process that ran the item: the one before the process that
-	// quarantined it.
+	// Save the claim of the last process that ran the item, which is the one before the process
+	// that quarantined the item.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
 	if err := store.Save(z.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
 		return err

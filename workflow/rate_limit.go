@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A RateLimiter returns the rate limit of its step for one hook. It is called in the transaction
-// that claims t, and must not write.
+// A RateLimiter returns the rate limit of its step for one hook. RateLimit is called in the
+// transaction that claims t, and must not write.
 //
 // Only the tasks of nodes with Batch are deferred. If a task reaches the head of its queue before
 // the limit allows an attempt, it leaves the queue. Later tasks of its hook are deferred with it,
@@ -275,7 +275,7 @@ type newerTasks struct {
 type returning struct {
 	first *store.Task // as it was deferred
 	last  *store.Task // the task that has returned last; nil if there is none yet
-	mixed bool        // whether a task was older than the task that had returned before it
+	mixed bool        // whether a returned task was older than the task that had returned before it
 }
 
 // deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred
@@ -384,7 +384,7 @@ func (l *limits) deferNewer(first *store.Task) error {
 
 // newerFrom returns the slot from which on first's queue can have tasks of its hook that are newer
 // than first and have not begun. If the last task that returned in an earlier transition is still
-// there, all newer tasks are behind it, because the queue was never empty.
+// at its position, all newer tasks are behind it, because the queue was never empty.
 func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, err error) {
 	if put.Returned.IsZero() || first.ID.Before(put.Returned) {
 		return 0, nil

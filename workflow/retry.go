@@ -84,7 +84,7 @@ func (rt *retries) wakeFailed() error {
 func (x *txn) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
 	back := x.follow(b, graph.Edge{To: node}, t.Run, t.Subject)
 	if t.FanOut == nil || t.FanOut.Open == 0 {
-		back.ID = t.ID // but not if items of t still run, because they would have back as their parent
+		back.ID = t.ID // unless items of t still run, because back would become their parent
 	}
 	back.Pos, back.HomeQueue, back.Parent, back.Past, back.Loop = t.Pos, t.HomeQueue, t.Parent, t.Past, t.Loop
 	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due

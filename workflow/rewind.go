@@ -151,12 +151,12 @@ func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error
 	return kept, nil
 }
 
-// mustFinish reports whether t, on top of a removed stack, must end by itself. If the result of t
-// no longer counts, t is abandoned.
+// mustFinish reports whether t, on top of a removed stack, must end by itself. mustFinish abandons
+// t if the result of t must be ignored.
 func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 	_, n, err := w.graphs.boundTo(t)
 	if err != nil {
-		return false, nil //nolint:nilerr // an unknown node requires nothing
+		return false, nil //nolint:nilerr // a task at an unknown node need not finish
 	}
 	if n.Uninterruptible && (t.FanOut == nil || !t.FanOut.Edge) {
 		return true, nil
@@ -245,7 +245,8 @@ func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 }
 
 // cancelWaitingItems removes the waiting tasks of t's items. It reports whether any item still
-// runs. If so, t stays until the running items have ended, and starts no other item.
+// runs. If an item still runs, t stays until the running items have ended, and starts no other
+// item.
 func (w *rewinds) cancelWaitingItems(t *store.Task) (bool, error) {
 	dropped, err := w.cancelItems(t)
 	if err != nil {

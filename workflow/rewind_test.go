@@ -37,7 +37,7 @@ func TestCutPutsAReloadAtTheTailWhereNoneIsUnderWay(t *testing.T) {
 func TestCutNeedsNothingBeforeARunIsPastItsBeginning(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		at   string // the running task when the ConfigMap changes
+		at   string // the task that runs when the ConfigMap changes
 		want []string
 	}{
 		{"in a start run before", "global-onstartup a", []string{"global-onstartup a", "configmap-changed", "discover-modules", "module-run m"}},
@@ -453,7 +453,7 @@ func TestConvergeIsRewoundAtMostThreeTimesInARowAndThenRunsToItsEnd(t *testing.T
 		}
 		end := []string{"module-run c", "release-check c", "global-afterall z"}
 		var want []string
-		for range 4 { // for the first converge, and three rewinds
+		for range 4 { // once for the first converge, and once for each of three rewinds
 			want = append(append(want, converge()...), "configmap-changed")
 		}
 		want = append(append(want, end...), converge()...)              // the fourth change did not rewind the converge

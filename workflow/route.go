@@ -52,7 +52,7 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	last := here[len(here)-1]
 	last.Parent = t.Parent
 	if last.FanOut == nil && !startsOver(t, last) {
-		last.ID = t.ID // because it continues the same work
+		last.ID = t.ID // because last continues the work of t
 	}
 	depth := t.Depth
 	for i, next := range slices.Backward(here) {
@@ -65,7 +65,7 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	return nil
 }
 
-// startsOver reports whether next follows t by an edge that closes a loop. Then next is new work:
+// startsOver reports whether next follows t by an edge that closes a loop. If so, next is new work:
 // the hooks of the loop run again, and can distinguish the two passes by the id of the task.
 func startsOver(t, next *store.Task) bool {
 	return next.Loop != nil && (t.Loop == nil || *next.Loop != *t.Loop)

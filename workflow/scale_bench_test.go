@@ -99,7 +99,7 @@ func newHeldLoad(b *testing.B, hooks int) *heldLoad {
 	}); err != nil {
 		b.Fatal(err)
 	}
-	for i := range hooks { // 4 events of 4 KiB each
+	for i := range hooks { // each hook has 4 events of 4 KiB
 		if err := db.Update(func(tx *store.Tx) error {
 			ev := about(in("q", on("event", "held", fmt.Sprint("hooks/", i), "b")), "o")
 			ev.Payload = json.RawMessage(`"` + strings.Repeat("x", 4<<10) + `"`)

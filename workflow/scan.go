@@ -39,7 +39,7 @@ func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 }
 
 // eachQueued calls fn for the tasks of all queues, in order, until fn fails. holder is the task
-// whose running attempt or whose journal covers t; it can be t itself. It is nil if t can be
+// whose running attempt or whose journal covers t; it can be t itself. holder is nil if t can be
 // removed.
 func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
 	var holder *store.Task

@@ -156,7 +156,7 @@ func (p *smallOperator) read(fn func(tx *store.Tx) error) {
 	}
 }
 
-// recorded marks a line of history.
+// recorded calls mark for a line of history.
 func (p *smallOperator) recorded(r store.Record) {
 	p.happened("recorded %v", attempt{r.Task, r.Node, r.Subject, r.Try})
 }
@@ -219,7 +219,7 @@ func (p *smallOperator) look(done bool) {
 	}
 }
 
-// begin returns step 16, and a start run if there was none.
+// begin returns the events of a start: step 16, and a start run if there was none yet.
 func (p *smallOperator) begin(tx *store.Tx) ([]workflow.Event, error) {
 	events := []workflow.Event{on(lifecycle.OnConfigMap)}
 	if p.get(tx, "begun") == 0 {

@@ -106,22 +106,22 @@ type FanOuter interface {
 	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }
 
-// An Ender is called in the transaction in which the fan-out of its node ends, with the facts of all
-// items, and returns additional facts. It is also called for an empty fan-out. An error rolls back its
-// writes and makes the attempt fail.
+// An Ender returns additional facts when the fan-out of its node ends. End is called with the facts
+// of all items, in the transaction that ends the fan-out, also for an empty fan-out. An error rolls
+// back its writes and makes the attempt fail.
 type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
 }
 
-// A Preparer is called before the fan-out of its node is created. Its outcome is passed to the
-// step's Apply with Task.Prepared false.
+// A Preparer does work before the fan-out of its node is created. The outcome of Prepare is passed
+// to the step's Apply with Task.Prepared false.
 type Preparer interface {
 	Prepare(ctx context.Context, t Task) (Outcome, error)
 }
 
-// A Skipper is called in the transaction that skips a waiting or running task of its node, or an
-// item of its node's fan-out, because a person has asked for it. It must write the state that other
-// work waits for.
+// A Skipper is notified when a person skips a waiting or running task of its node, or an item of
+// its node's fan-out. Skipped is called in the transaction that skips the task, and must write the
+// state that other work waits for.
 type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }

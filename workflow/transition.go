@@ -25,8 +25,8 @@ type transition struct {
 	workers  *workers
 	attempts *attempts
 
-	failing map[fanOutRef]error // fan-outs whose step failed in an earlier attempt of this transition
-	stuck   map[string]error    // queues in which an earlier attempt of this transition could claim no task
+	failing map[fanOutRef]error // errors of fan-outs whose step failed in an earlier attempt of this transition
+	stuck   map[string]error    // errors of queues in which an earlier attempt of this transition could claim no task
 }
 
 // A transition claims a task like this. Components touch each queue whose head they change. For

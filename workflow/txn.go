@@ -22,8 +22,8 @@ type txn struct {
 	// transaction of another component, so it leaves work that may fail to a transition of its own.
 	own bool
 
-	optional  bool // whether fits has allowed work that a later transition could have done
-	reserved  cost // cost of the records that are written at the end
+	optional  bool // whether fits has already returned true
+	reserved  cost // cost of the records that are written at the end of the transition
 	followUps []followUp
 }
 

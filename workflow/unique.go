@@ -5,8 +5,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// unique owns the marks of waiting tasks. Of several equal tasks of a queue, at most one waits. Its
-// mark contains the key under which its header is stored.
+// unique owns the marks of waiting tasks. Of several equal tasks of a queue, at most one waits. The
+// mark of a waiting task contains the key under which the task's header is stored.
 type unique struct {
 	*txn
 }
@@ -23,8 +23,9 @@ func (u *unique) isUnique(t *store.Task) bool {
 	return b != nil && b.nodes[graph.NodeID(t.Node)] != nil && b.nodes[graph.NodeID(t.Node)].Unique
 }
 
-// equalWaiting returns the waiting task that is equal to t, and whether there is one. The task is
-// in the queue of t, in a parallel queue whose home queue this is, deferred, or held.
+// equalWaiting returns the waiting task that is equal to t, and whether there is one. The equal
+// task is in the queue of t, in a parallel queue whose home queue is the queue of t, deferred, or
+// held.
 func equalWaiting(tx *store.Tx, t *store.Task) (*store.Task, bool, error) {
 	k := tx.Get(uniqueKey(t))
 	if k == nil {
@@ -40,7 +41,7 @@ func (u *unique) mark(t *store.Task) {
 	}
 }
 
-// unwait marks t as no longer waiting.
+// unwait records that t does not wait any more, and deletes the mark of t.
 func (u *unique) unwait(t *store.Task) {
 	if t.Waits {
 		t.Waits = false

@@ -65,8 +65,8 @@ func (e *Engine) update(fn func(*transition) error) error {
 // the record to the table of damaged records as soon as it needs the record.
 func Repairable(damaged *store.RecordError) bool { return repairable(damaged) != nil }
 
-// repair moves an unreadable record to the table of damaged records, in a transaction of its own, and
-// corrects the counts. If it finds other unreadable records, it moves these as well.
+// repair moves an unreadable record to the table of damaged records, in a transaction of its own,
+// and corrects the counts. If repair finds other unreadable records, it moves these as well.
 func (e *Engine) repair(damaged *store.RecordError) error {
 	return e.db.Update(func(tx *store.Tx) error {
 		m := e.transition(tx)

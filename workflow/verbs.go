@@ -10,9 +10,9 @@ import (
 
 // Retry retries the pending task id at once. If a rate limit deferred the task, it runs regardless
 // of the limit, together with the tasks that were deferred with it. If the task does not wait for a
-// due time, Retry has no effect on it. The history records by and the reason; by is empty if the
-// operator itself retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the
-// store.
+// due time, Retry has no effect on it. Retry stores an action with by and the reason, unless by is
+// empty, which means that the operator itself retries the task. The errors are ErrNoTask, ErrRuns,
+// ErrHeld and those of the store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
@@ -106,9 +106,9 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
-// change records the action a for the pending task id. Then it calls fn if the task is in a queue,
-// or later if the task is deferred or held. If the task is running, change returns ErrRuns and
-// calls neither.
+// change records the action a for the pending task id. Then change calls fn if the task is in a
+// queue, or the function later if the task is deferred or held. If the task is running, change
+// returns ErrRuns and calls neither.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {
@@ -151,15 +151,15 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 	}
 	a.What, a.Task, a.Run, a.Queue, a.Subject = t.ID.String(), t.ID, t.Run, t.Queue, t.Subject
 	if t.Failed != nil && t.FanOut != nil {
-		a.Subject = t.Failed.Subject // that is the subject of the current item
+		a.Subject = t.Failed.Subject // the failed subject is that of the current item
 	}
 	return store.AddAction(m.tx, a)
 }
 
 // Release ends the quarantine of the item with this id. The run of the item starts over at the tail
 // of its queue. The work that was held because of the item follows in order. Work that is also held
-// because of another item in quarantine continues when that item is released or skipped. The
-// history records by and the reason. The errors are ErrNoTask and those of the store.
+// because of another item in quarantine continues when that item is released or skipped. Release
+// stores an action with by and the reason. The errors are ErrNoTask and those of the store.
 func (e *Engine) Release(id store.ID, by, reason string) error {
 	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })
 }

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// workers are the goroutines of the engine. After close, none starts. wait returns when none runs.
+// workers are the goroutines of the engine. After close, no goroutine starts. wait returns when no
+// goroutine runs.
 type workers struct {
 	ctx    context.Context //nolint:containedctx // canceled by stop
 	cancel context.CancelFunc

@@ -21,7 +21,7 @@ type Requests struct {
 // Requests to the API server are a problem if they reach these limits. A few failures are normal, for
 // example while the API server restarts.
 const (
-	slowRequests    = 10 * time.Second // minimum of Within that is a problem; it is the bucket above 5 s: more than 1 of 20 requests took over 5 s
+	slowRequests    = 10 * time.Second // with this Within or more, over 1 of 20 requests took more than 5 s, the next smaller bucket
 	leastRequests   = 20               // with fewer requests, slow ones are no problem
 	manyRefusals    = 10               // minimum number of failed or throttled requests that is a problem
 	shareOfFailures = 10               // failed requests are a problem if there is at least 1 for this number of answered ones

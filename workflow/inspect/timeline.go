@@ -62,7 +62,7 @@ type TimelineRequest struct {
 	Limit int
 }
 
-// A Timeline has the events, oldest first.
+// A Timeline has entries, oldest first.
 type Timeline struct {
 	Entries []Entry `json:"entries"`
 	// More is set if the request selects older entries that the limit has excluded.
@@ -97,11 +97,12 @@ type timelineReader struct {
 	unreadable *unreadable
 	found      []Entry
 	perRun     map[uint64]int // number of attempts that were found, by run
-	cut        bool           // attempts were omitted because of the limit
-	more       bool           // the request selects some of the omitted attempts
+	cut        bool           // set if attempts were omitted because of the limit
+	more       bool           // set if the request selects some of the omitted attempts
 
-	// output and wanted are set if the request is for output. Each record of an attempt with output
-	// contains the text output. wanted reports whether an attempt is selected.
+	// output and wanted are set if the request is for the output of attempts. output is a text that
+	// each record of an attempt with output contains. wanted reports whether the request selects an
+	// attempt.
 	output []byte
 	wanted func(*store.Record) bool
 }
@@ -265,7 +266,7 @@ func attemptEntry(l *line, at position) Entry {
 	}
 }
 
-// commands adds the commands of people.
+// commands adds the entries of the commands that people have used.
 func (r *timelineReader) commands() error {
 	before := len(r.found)
 	for a, err := range store.ActionsBackwards(r.tx) {
@@ -397,10 +398,11 @@ func ended(w *store.Run) Entry {
 	return Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last}
 }
 
-// afterStart sorts after the start of the operator, and before all other records with the same time.
+// afterStart is a position after the start of the operator, and before all other records with the
+// same time.
 var afterStart = position{number: 1}
 
-// last sorts after all records with the same time.
+// last is a position after all other records with the same time.
 var last = position{epoch: ^uint64(0)}
 
 func endText(w *store.Run) string {

@@ -39,8 +39,8 @@ type row struct {
 	order int
 	// pending is set if the row itself has a task.
 	pending bool
-	// last is the state in which the row, or a row below it, has last ended. Failed attempts of rows
-	// below it do not count.
+	// last is the state in which the row, or a row below it, has last ended. Failed attempts of
+	// rows below it are ignored.
 	last State
 	// failed is the number of failed attempts of the row in the history, and lastError is the error of
 	// the last failed attempt.

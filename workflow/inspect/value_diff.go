@@ -25,8 +25,8 @@ type ValueDiffRequest struct {
 
 // A ValueDiff has the differences of the values of a section between two times.
 type ValueDiff struct {
-	// Since and Until are the two times. Since is zero if the request has no run From, and the history
-	// has no change of a value.
+	// The values are compared between the times Since and Until. Since is zero if the request has
+	// no run From, and the history has no change of a value.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	// Changes is sorted by path. It omits values that have their old value again.

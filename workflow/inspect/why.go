@@ -69,9 +69,10 @@ type explainer struct {
 	chains
 
 	name  string
-	root  uint64 // run of the last cause of the first answer that has a run
+	root  uint64 // run of the last cause with a run in the first answer
 	first *Step  // the failing step in the chain of the first answer; nil if there is none
-	// changes has the changes before the failure of the step first, and then its last success.
+	// changes has the changes before the failure of the step in the field first, and after them the
+	// last success of this step.
 	changes []CauseStep
 	out     *Why
 }

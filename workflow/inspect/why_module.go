@@ -24,7 +24,7 @@ func (e *explainer) state(name string) error {
 	is := e.states[name]
 	question := "Why is module " + name + " " + string(is.State) + "?"
 	if is.State == ModuleOff {
-		return nil // the answer of enabled is enough
+		return nil // e.enabled explains a module that is off
 	}
 	if slices.Contains([]ModuleState{ModuleBroken, ModuleBlocked, ModulePaused, ModuleQuarantined}, is.State) {
 		e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})

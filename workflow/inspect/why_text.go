@@ -37,7 +37,7 @@ func (w *Why) text(layout Layout, nearest int) (text string, shown int) {
 	for ; n > 1 && lines > statusHeight && !layout.whole(); n-- {
 		lines -= strings.Count(answers[n-1], "\n")
 		if n == len(answers) {
-			lines++ // for the line about omitted questions
+			lines++ // for the line about omitted answers
 		}
 	}
 	text = strings.Join(answers[:n], "")

@@ -6,7 +6,7 @@ import (
 	"addon-operator/workflow/draw"
 )
 
-// The functions of this file return parts of the texts, for callers with a layout of their own, such as
+// The functions of this file return parts of the texts of this package, for callers with a layout of their own, such as
 // the web page.
 
 // Badge returns the icon, the word and the tone of a state. The icon and the word have the same meaning

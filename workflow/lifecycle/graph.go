@@ -312,8 +312,8 @@ var Graph = &graph.Graph{
 		{From: GlobalValuesChanged, To: GlobalBeforeAll, Place: graph.Tail},
 		{From: ModuleValuesChanged, To: ModuleRun, Place: graph.Tail},
 		{From: HelmResourcesAbsent, To: ModuleRun, Place: graph.Tail},
-		// Step 16 is put at the front of the queue, and the tasks that follow use its slot. So a change
-		// by a person does not wait behind a failing module.
+		// Step 16 is put at the front of the queue. The deletions of modules, and the runs of started modules, use its
+		// slot. So a change by a person does not wait behind a failing module.
 		{From: ConfigMapChanged, To: GlobalBeforeAll, When: GlobalChanged, Place: graph.Rewind},
 		{From: ConfigMapChanged, To: GlobalBeforeAll, When: FlagsChanged, Place: graph.Rewind},
 		{From: ConfigMapChanged, To: ModuleDelete, ForEach: SwitchedOff},
