@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Damaged is a record that could not be read. It keeps the key and the bytes of the record for
-// inspection.
+// A Damaged is a record that could not be read. A Damaged keeps the key and the bytes of the
+// unreadable record for inspection.
 type Damaged struct {
 	ID    ID        `json:"id"`
 	Key   []byte    `json:"key"`
@@ -80,8 +80,8 @@ type PieceOf struct {
 	IsItem bool
 }
 
-// ParsePiece parses the key of a part of a payload, an item, a journal or a note. It returns false
-// for all other keys.
+// ParsePiece parses the key of a part of a payload, an item, a journal or a note. ParsePiece
+// returns false for all other keys.
 func ParsePiece(k Key) (p PieceOf, ok bool) {
 	switch k.Table() {
 	case Payloads, Journal, Notes:

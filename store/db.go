@@ -48,11 +48,11 @@ func (db *DB) Epoch() uint64 { return db.identity.epoch }
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
 // Damaged returns the keys of the records whose checksums did not match when the store was opened.
-// It returns at most one hundred keys. Load returns a RecordError for such a record.
+// Damaged returns at most one hundred keys. Load returns a RecordError for such a record.
 func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 
-// MovedAtOpen returns the records that could not be read when the store was opened. They were moved to the table of
-// damaged records.
+// MovedAtOpen returns the records that could not be read when the store was opened. These records were moved to the
+// table of damaged records.
 func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
 // Done returns a channel that is closed when the store accepts no more transactions. Err then

@@ -42,8 +42,8 @@ func onDisk(t testing.TB, path string, o Options) (*DB, *os.File) {
 	return db, f
 }
 
-// swap replaces the open file f by the file at path while the store uses it. It returns a function
-// that restores f.
+// swap replaces the open file f by the file at path while the store uses it. swap returns a
+// function that restores f.
 func swap(t *testing.T, f *os.File, path string) (back func()) {
 	t.Helper()
 	kept, err := unix.Dup(int(f.Fd()))
@@ -73,8 +73,8 @@ func TestADiskThatIsFullForAWhileLosesNothing(t *testing.T) {
 	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != 64<<10 || info.Mode() != 0o600 {
 		t.Errorf("the ballast: %v, %v", info, err)
 	}
-	// These updates leave free pages for the next write. Otherwise bbolt would grow the file, for
-	// which it needs the size of the device.
+	// These updates leave free pages for the next write. Without free pages, bbolt would grow the
+	// file, for which it needs the size of the device.
 	for i := range 3 {
 		if err := db.Update(put("a", fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
@@ -354,7 +354,7 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 	}
 }
 
-// fillDisk writes to a new store in the directory path until the disk is full. It checks that
+// fillDisk writes to a new store in the directory path until the disk is full. fillDisk checks that
 // nothing is lost and that the store can continue.
 func fillDisk(path string) error {
 	path = filepath.Join(path, "store.db")
@@ -416,8 +416,8 @@ func fillDisk(path string) error {
 	return errors.Join(db.Check(), db.Close())
 }
 
-// awaitRoom fills the disk of a new store in the directory path with a file. It checks that an update
-// waits until the file is deleted, and that the ballast is created again.
+// awaitRoom fills the disk of a new store in the directory path with a file. awaitRoom checks that
+// an update waits until the file is deleted, and that the ballast is created again.
 func awaitRoom(path string) error {
 	path = filepath.Join(path, "store.db")
 	const ballast = 512 << 10

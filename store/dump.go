@@ -84,6 +84,6 @@ func newRow(k Key, v []byte, asked bool) row {
 	return r
 }
 
-// secret reports whether records of t can hold secrets. It is true for a table that this version
-// does not know.
+// secret reports whether records of t can hold secrets. For a table that this version does not
+// know, secret returns true.
 func (t Table) secret() bool { return !t.known() || tables[t].secret }

@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Erase deletes the records whose keys begin with prefix, until the budget of tx is
-// spent. It reports whether such records are left.
+// Erase deletes the records whose keys begin with prefix, until the budget of tx is spent. Erase
+// reports whether such records are left.
 func (tx *Tx) Erase(prefix Key) (more bool) {
 	for k := range tx.Range(prefix) {
 		if tx.Spent() {

@@ -12,8 +12,8 @@ var (
 	// and restore a snapshot.
 	ErrCorrupt = errors.New("store is corrupt")
 
-	// ErrNewer means that a newer version of the operator wrote the file. That
-	// version or a later one can open it.
+	// ErrNewer means that a newer version of the operator wrote the file. The version that wrote
+	// the file, or a later one, can open it.
 	ErrNewer = errors.New("store was written by a newer version")
 
 	// ErrNotStore means that the file is not a store.
@@ -35,7 +35,8 @@ func (e *RecordError) Error() string {
 // Unwrap returns the cause and ErrCorrupt.
 func (e *RecordError) Unwrap() []error { return []error{e.Err, ErrCorrupt} }
 
-// recordError wraps err in a RecordError for the record under k. It returns nil if err is nil.
+// recordError wraps err in a RecordError for the record under k. recordError returns nil if err is
+// nil.
 func recordError(k Key, err error) error {
 	if err == nil {
 		return nil
@@ -43,7 +44,7 @@ func recordError(k Key, err error) error {
 	return &RecordError{Key: append(Key(nil), k...), Err: err}
 }
 
-// These errors can be returned by transactions.
+// Transactions can return these errors.
 var (
 	// ErrFull means that there is no space for the commit. The store is unchanged, and the caller
 	// may try again.

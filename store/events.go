@@ -47,8 +47,8 @@ func unindexEvent(tx *Tx, t *Task) {
 }
 
 // EventsOf yields the headers of the events of the hook s in queue, whether they are queued,
-// running, held or deferred. It yields the events of one binding and node oldest first. The loop's
-// body may change the tasks.
+// running, held or deferred. EventsOf yields the events of one binding and node oldest first. The
+// loop's body may change the tasks.
 func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, header := range tx.Range(eventsOf(queue, s)) {
@@ -74,8 +74,8 @@ func indexed(tx *Tx, k Key, header []byte) (*Task, error) {
 	return t, nil
 }
 
-// CountEvents returns the number of events with the queue, the binding and the node of t. It does
-// not read the events.
+// CountEvents returns the number of events with the queue, the binding and the node of t.
+// CountEvents does not read the events.
 func CountEvents(tx *Tx, t *Task) (n int) {
 	for range tx.Range(eventsLike(t)) {
 		n++
@@ -84,8 +84,8 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 }
 
 // EventsBehind returns the number of events with the queue, the binding and the node of t that are
-// behind the task with the key k in the queue. It also returns the newest of these events; nil if
-// there is none. It reads only the header of the newest event.
+// behind the task with the key k in the queue. EventsBehind also returns the newest of these
+// events; nil if there are no such events. EventsBehind reads only the header of the newest event.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
 	for index, at := range tx.Skim(eventsLike(t)) {
@@ -108,7 +108,8 @@ type BindingEvents struct {
 	First, Last Key
 }
 
-// QueuedEvents describes the events in queue, grouped by binding. It does not read the tasks.
+// QueuedEvents describes the events in queue, grouped by binding. QueuedEvents does not read the
+// tasks.
 func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 	return func(yield func(BindingEvents, error) bool) {
 		const id = 16 // bytes of a task id at the end of a key
@@ -143,8 +144,8 @@ func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 	}
 }
 
-// ReindexEvents makes the index of events match the headers of all tasks. It returns an error if a
-// header cannot be read.
+// ReindexEvents makes the index of events match the headers of all tasks. ReindexEvents returns an
+// error if a header cannot be read.
 func ReindexEvents(tx *Tx) error {
 	for k, header := range tx.Range(At(Events)) {
 		if _, err := indexed(tx, k, header); err != nil {

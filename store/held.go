@@ -21,8 +21,8 @@ type LaneKey struct {
 // A Lane describes the tasks held in a lane.
 type Lane struct {
 	LaneKey `json:"-"` // stored as the key of the record
-	// Open is set when nothing blocks the tasks of the lane any more. Then the tasks return to the
-	// tail of their queue, oldest first.
+	// Open is set when nothing blocks the tasks of the lane any more. The tasks of an open lane
+	// return to the tail of their queue, oldest first.
 	Open bool `json:"-"`
 	// Tasks is the number of held tasks.
 	Tasks  int       `json:"tasks"`
@@ -106,8 +106,8 @@ func OpenLanes(tx *Tx, queue string) iter.Seq2[Lane, error] {
 // ShutLanes yields the lanes whose tasks are blocked.
 func ShutLanes(tx *Tx) iter.Seq2[Lane, error] { return lanes(tx, At(Lanes).Str(shutLanes)) }
 
-// ShutLanesOf yields the lanes of module whose tasks are blocked. It does not read lanes of other
-// modules.
+// ShutLanesOf yields the lanes of module whose tasks are blocked. ShutLanesOf does not read lanes
+// of other modules.
 func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
 		prefix := At(Held).Str(module)
@@ -130,8 +130,8 @@ func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 	}
 }
 
-// nextLane returns the lane of the first held task whose key begins with prefix and is
-// not below from. It returns nil if there is no such task.
+// nextLane returns the lane of the first held task whose key begins with prefix and is not below
+// from. nextLane returns nil if there is no such task.
 func nextLane(tx *Tx, prefix, from Key) (*LaneKey, error) {
 	for k := range tx.RangeFrom(prefix, from) {
 		p, err := k.Parts()

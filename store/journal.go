@@ -8,9 +8,9 @@ func JournalKey(id ID) Key { return At(Journal).Uint(id.Epoch).Uint(id.N) }
 // noteKey returns the key of the note in which task id records its executed effects.
 func noteKey(id ID) Key { return At(Notes).Uint(id.Epoch).Uint(id.N) }
 
-// SaveNote stores note, which says which effects the step of task id has executed. It replaces an
-// earlier note. The note is deleted with the journal of the task. If the task has no journal, SaveNote
-// returns an error.
+// SaveNote stores note, which says which effects the step of task id has executed. SaveNote
+// replaces an earlier note. The note is deleted with the journal of the task. If the task has no
+// journal, SaveNote returns an error.
 func SaveNote[T any](tx *Tx, id ID, note T) error {
 	if tx.Get(JournalKey(id)) == nil {
 		return fmt.Errorf("task %s has no journal, so its note cannot be stored", id)

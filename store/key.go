@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A Table is one kind of record. It is the first byte of the keys of its records. The numbers are
-// on disk and never change, and the number of a removed table is not used again.
+// A Table is one kind of record. A Table is the first byte of the keys of its records. The numbers
+// are on disk and never change, and the number of a removed table is not used again.
 type Table byte
 
 // Tables, with the parts of their keys.
@@ -347,7 +347,7 @@ func (p *Parts) More() bool { return p.err == nil && len(p.rest) > 0 }
 // Err returns an error if the key ended before a part that was read.
 func (p *Parts) Err() error { return p.err }
 
-// end returns the first key after all keys with the prefix k; nil if there is none.
+// end returns the first key after all keys with the prefix k; nil if no key can be after them.
 func (k Key) end() Key {
 	for i := len(k) - 1; i >= 0; i-- {
 		if k[i] != 0xff {

@@ -2,7 +2,8 @@ package store
 
 import "sync"
 
-// A lifetime is the time in which a store accepts transactions. It ends once, with a reason.
+// A lifetime is the time in which a store accepts transactions. A lifetime ends once, with a
+// reason.
 type lifetime struct {
 	done chan struct{} // closed when the lifetime ends
 

@@ -12,7 +12,7 @@ import (
 	"addon-operator/store"
 )
 
-// A model maps the keys of a store to their values. It is compared with the store.
+// A model maps the keys of a store to their values. The model is compared with the store.
 type model map[string]string
 
 func (m model) list(prefix, from string, down bool) []string {

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Open opens the store in the file at path. It verifies the file and durably increments the epoch.
-// It compacts a file that consists mostly of free pages. It creates a missing file, but not a
-// missing directory. It returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error
+// Open opens the store in the file at path. Open verifies the file, compacts a file that consists
+// mostly of free pages, and durably increments the epoch. Open creates a missing file, but not a
+// missing directory. Open returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error
 // of the file system. After one of the first four errors, the records in the file are unchanged.
 func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
@@ -45,9 +45,9 @@ func Open(path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// OpenReadOnly opens the store in the file at path, or a snapshot of one, for View only. It writes
-// nothing, and several processes can read the file at the same time. It returns ErrLocked if an
-// operator uses the store.
+// OpenReadOnly opens the store in the file at path, or a snapshot of one, for View only.
+// OpenReadOnly writes nothing, and several processes can read the file at the same time.
+// OpenReadOnly returns ErrLocked if an operator uses the store.
 func OpenReadOnly(path string, o Options) (*DB, error) {
 	db, err := openReadOnly(path, o)
 	if err != nil {
@@ -79,7 +79,8 @@ func openToQuery(path string, o Options) (*DB, error) {
 	return newReadOnly(path, b, o)
 }
 
-// openReadOnly does the work of OpenReadOnly. Its errors contain neither the path nor advice.
+// openReadOnly does the work of OpenReadOnly. The errors of openReadOnly contain neither the path
+// nor advice.
 func openReadOnly(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDONLY, o.wait())
 	if err != nil {
@@ -122,9 +123,9 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	return db, nil
 }
 
-// begin starts a new epoch. It reads the identity of the store, upgrades the store, and increments
-// the epoch. It moves unreadable records about the whole store to the table of damaged records, and
-// creates the secret for redacted values if the store has none.
+// begin starts a new epoch: it reads the identity of the store, upgrades the store, and increments
+// the epoch. begin moves unreadable records about the whole store to the table of damaged records,
+// and creates the secret for redacted values if the store has none.
 func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err

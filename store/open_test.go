@@ -330,7 +330,7 @@ func TestACommitOfAnOldEpochIsStale(t *testing.T) {
 	}
 	defer db.Close()
 	// On a file system without locks, another process can open the store while this one uses it.
-	// Then a commit of this process must fail.
+	// After that, a commit of this process must fail.
 	raise := []Write{{Key: epochKey(), Value: number(db.Epoch() + 1)}}
 	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
 		t.Fatal(err)

@@ -2,8 +2,8 @@ package store
 
 import "slices"
 
-// pending holds the uncommitted writes of a group of transactions. It also records the changes of
-// the running transaction, so that rollback can revert them.
+// pending holds the uncommitted writes of a group of transactions. pending also records the changes
+// of the running transaction, so that rollback can revert them.
 type pending struct {
 	set   sorted
 	bytes int
@@ -60,8 +60,8 @@ func (p *pending) accept() {
 	p.run++
 }
 
-// emptied returns s with length 0 for reuse. It returns nil if s has a capacity of more than 1024,
-// so that the memory of a large commit is freed.
+// emptied returns s with length 0 for reuse. emptied returns nil if s has a capacity of more than
+// 1024, so that the memory of a large commit is freed.
 func emptied[T any](s []T) []T {
 	if cap(s) > 1024 {
 		return nil

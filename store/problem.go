@@ -33,8 +33,8 @@ const (
 	StaleWebhook     ProblemKind = "webhook configuration" // webhooks reject requests while no operator runs
 )
 
-// A Problem is a current problem that no failing task reports. Its record is deleted when the
-// problem is solved.
+// A Problem is a current problem that no failing task reports. The record of a problem is deleted
+// when the problem is solved.
 type Problem struct {
 	Kind    ProblemKind   `json:"kind"`
 	Subject graph.Subject `json:"subject,omitzero"`
@@ -83,8 +83,8 @@ func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 	return true, nil
 }
 
-// ReplaceProblems replaces the stored problems of kind by problems. It reports whether any record
-// changed. If there are too many problems, only the first are stored.
+// ReplaceProblems replaces the stored problems of kind by problems. ReplaceProblems reports whether
+// any record changed. If there are too many problems, only the first are stored.
 func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool, err error) {
 	stays := map[string]bool{}
 	size := 0

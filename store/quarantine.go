@@ -61,8 +61,8 @@ type QuarantinedItem struct {
 	// Paused is set if the item is a pause. The Node of a pause is empty. If a queue or all work is
 	// paused, Subject is empty too. If all work is paused, Queue is also empty.
 	Paused *Pause `json:"paused,omitempty"`
-	// First and Last are the oldest and the newest task of the item, if its tasks are held in a lane.
-	// That lane can also have other tasks of the module.
+	// First and Last are the oldest and the newest task of the item, if its tasks are held in a
+	// lane. The lane of the item can also have other tasks of the module.
 	First ID `json:"first,omitzero"`
 	Last  ID `json:"last,omitzero"`
 	// Rerun is set if runs have skipped items at a node because of this item. A new run starts at the
@@ -82,8 +82,8 @@ func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 	return records[QuarantinedItem](tx, At(Quarantine))
 }
 
-// QuarantineOf returns the first item, in quarantine or paused, that holds tasks about s at a node of
-// the graph. It returns nil if there is none.
+// QuarantineOf returns the first item, in quarantine or paused, that holds tasks about s at a node
+// of the graph. QuarantineOf returns nil if no item holds such tasks.
 func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {

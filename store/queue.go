@@ -12,7 +12,7 @@ import (
 func QueueKey(queue string) Key { return At(Queues).Str(queue) }
 
 // Head returns the header of the task that is processed next in queue: the top of the stack in its
-// first slot. It returns false for an empty queue.
+// first slot. Head returns false for an empty queue.
 func Head(tx *Tx, queue string) (*Task, bool, error) {
 	for t, err := range Tasks(tx, queue) {
 		return t, err == nil, err
@@ -38,9 +38,9 @@ func Slot(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(QueueKey(queue).Uint(slot)))
 }
 
-// TasksOfHook yields the headers of hook s's tasks in queue, starting at slot from, in the order in which
-// they are processed. It does not decode the other tasks, of which there can be many. The loop's body may
-// change the tasks.
+// TasksOfHook yields the headers of hook s's tasks in queue, starting at slot from, in the order in which they are
+// processed. TasksOfHook does not decode the other tasks, of which there can be many. The loop's body may change the
+// tasks.
 func TasksOfHook(tx *Tx, queue string, from uint64, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		name, err := json.Marshal(s.Hook)
@@ -127,7 +127,8 @@ func TailSlot(tx *Tx, queue string) (uint64, error) {
 	return FirstSlot, nil
 }
 
-// FrontSlot returns the slot before the first one of queue. It is always less than [FirstSlot].
+// FrontSlot returns the slot before the first one of queue. The slot before the first one is always
+// less than [FirstSlot].
 func FrontSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Range(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)

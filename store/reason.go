@@ -5,7 +5,7 @@ import "time"
 // A Reason is the reason why a task cannot start.
 type Reason struct {
 	Kind ReasonKind `json:"kind"`
-	// Detail is one line for people. It contains no time.
+	// Detail is one line for people. Detail contains no time.
 	Detail string `json:"detail"`
 	// By is the task that must end first, or the item that must first be released from quarantine or
 	// resumed.
@@ -43,10 +43,10 @@ const (
 )
 
 // Holds reports whether a task with this reason is held: it leaves its queue, and the tasks behind
-// it continue. It is false for a nil reason.
+// it continue. Holds returns false for a nil reason.
 func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) || r.Is(AwaitsResume) }
 
-// Is reports whether the reason is of that kind. It is false for a nil reason.
+// Is reports whether the reason is of that kind. Is returns false for a nil reason.
 func (r *Reason) Is(kind ReasonKind) bool { return r != nil && r.Kind == kind }
 
 // String returns the reason as one line for people. The line begins with "held" or "deferred" if

@@ -69,8 +69,8 @@ type Binding struct {
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
-// After reports whether the task id was created after b's baseline, in the same epoch. It returns
-// false for a task of an earlier epoch, which was pending before the restart.
+// After reports whether the task id was created after b's baseline, in the same epoch. After
+// returns false for a task of an earlier epoch, which was pending before the restart.
 func (b *Binding) After(id ID, epoch uint64) bool {
 	return id.Epoch == epoch && b.AttachedIn == epoch && b.Baseline != 0 && id.N > b.Baseline
 }
@@ -113,7 +113,7 @@ const (
 	Off ModuleState = "off"
 	// On: a module run has begun. The module is installed when the run succeeds.
 	On ModuleState = "on"
-	// Deleting: step 6 has begun to delete the module. Its bindings are detached.
+	// Deleting: step 6 has begun to delete the module. The bindings of the module are detached.
 	Deleting ModuleState = "retiring"
 	// Uninstalled: the release of the module is deleted, but its afterDeleteHelm hooks have not run
 	// yet.
@@ -364,7 +364,7 @@ type AllowedPurge struct {
 func AllowedPurgeKey() Key { return At(Meta).Str("allowed purge") }
 
 // SetBroken sets Broken to why, the reason for which m cannot be loaded, or "" if it can be loaded.
-// It sets BrokenSince to now if m could be loaded before, and clears it if why is empty.
+// SetBroken sets BrokenSince to now if m could be loaded before, and clears it if why is empty.
 func (m *Module) SetBroken(why string, now time.Time) {
 	switch {
 	case why == "":

@@ -36,8 +36,8 @@ type Restoration struct {
 	// Kept has the number of records of each table that is restored. Dropped has the number of records
 	// of each table with pending work, which is not restored.
 	Kept, Dropped []TableCount
-	// Present is the id of the present store. It is empty if there is none, or if Unreadable says
-	// why it cannot be read.
+	// Present is the id of the present store. Present is empty if there is no present store, or if
+	// Unreadable says why the store cannot be read.
 	Present    string
 	Unreadable error
 	// Aside is the new name of the present file; empty if there is none. A dry run does not choose
@@ -166,8 +166,8 @@ func (r *restore) count(tx *Tx, t Table) {
 	}
 }
 
-// lockPresent locks the present file, so that no operator starts with it, and describes the file in r.
-// It returns nil if there is no file.
+// lockPresent locks the present file, so that no operator starts with it, and describes the file in
+// r. lockPresent returns nil if there is no file.
 func (r *restore) lockPresent() (*os.File, error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
@@ -217,7 +217,7 @@ func (r *restore) isOther() error {
 }
 
 // compare returns ErrOtherStore if the snapshot was not made from db, the present store, unless the
-// option OtherStore is set. It sets Before if db has already been restored from the snapshot.
+// option OtherStore is set. compare sets Before if db has already been restored from the snapshot.
 func (r *restore) compare(db *DB) error {
 	r.Present = db.ID()
 	r.minEpoch = max(r.minEpoch, db.Epoch())
@@ -289,8 +289,8 @@ func (r *restore) make(from *DB, temp string) (*DB, error) {
 	return db, nil
 }
 
-// claim opens the file at temp, creates it if necessary, and locks it. It never returns a file that
-// also has the name of a store.
+// claim opens the file at temp, creates it if necessary, and locks it. claim never returns a file
+// that also has the name of a store.
 func claim(temp string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o600)
@@ -396,8 +396,8 @@ func (r *restore) name(temp string, present *os.File) (err error) {
 }
 
 // LinkAside gives the file at path a second name, which consists of path, suffix and a number, and
-// returns it. If the file already has such a name, LinkAside returns that one. It never replaces
-// another file.
+// returns it. If the file already has such a name, LinkAside returns that one. LinkAside never
+// replaces another file.
 func LinkAside(path, suffix string) (string, error) {
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s.%s.%d", path, suffix, n)

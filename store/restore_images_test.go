@@ -25,8 +25,8 @@ func restoreOnce(dir string) error {
 	return errors.Join(err, mark("restored"))
 }
 
-// recorded returns the operations of a child process on the files of dir. It skips the test if
-// programs cannot be traced.
+// recorded returns the operations of a child process on the files of dir. recorded skips the test
+// if programs cannot be traced.
 func recorded(t *testing.T, child, dir string) *crashimage.Recording {
 	t.Helper()
 	recording, err := crashimage.Record(t.Context(), dir, []string{childEnv + "=" + child + ":" + dir}, os.Args[0])

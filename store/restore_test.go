@@ -36,8 +36,8 @@ func fillTables(tx *Tx, value string) error {
 	)
 }
 
-// restorable creates a store with the records of two epochs. It returns the path of the store, and the
-// path of a snapshot from the first epoch.
+// restorable creates a store with the records of two epochs. restorable returns the path of the
+// store, and the path of a snapshot from the first epoch.
 func restorable(dir string) (path, snapshot string, err error) {
 	path, snapshot = filepath.Join(dir, "store.db"), filepath.Join(dir, "store.db.snapshot-1")
 	db, err := Open(path, Options{})
@@ -415,8 +415,8 @@ func TestEpochsOfCleanExitsAreNotUsedAgainAfterARestore(t *testing.T) {
 	}
 }
 
-// restoreOnFullDisk restores a snapshot on a full disk, which must change nothing. It then frees space
-// and restores the snapshot again.
+// restoreOnFullDisk restores a snapshot on a full disk, which must change nothing.
+// restoreOnFullDisk then frees space and restores the snapshot again.
 func restoreOnFullDisk(dir string) error {
 	path, snapshot, err := restorable(dir)
 	if err != nil {

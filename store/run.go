@@ -100,10 +100,10 @@ type Record struct {
 	Detail string `json:"detail,omitempty"`
 	// Warning is one line about a result that needs attention although the step succeeded.
 	Warning string `json:"warning,omitempty"`
-	// Output is the output of the step, such as stdout and stderr of a hook, up to a limit. It can
-	// contain secrets.
+	// Output is the output of the step, such as stdout and stderr of a hook, up to a limit. The
+	// output can contain secrets.
 	Output string `json:"output,omitempty"`
-	// Changes are the changed values; nil if there are none. They contain no secrets.
+	// Changes are the changed values; nil if there are none. The changes contain no secrets.
 	Changes *ValueChanges `json:"changes,omitempty"`
 	// Into names the run that continues the work of this run.
 	Into string `json:"into,omitempty"`
@@ -130,9 +130,9 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 }
 
 // TrimHistory deletes the oldest finished runs and their history: all runs that ended before the
-// given time, and further runs until excess bytes are freed. It deletes at most limit records of the
-// history in one call. It returns the number of freed bytes and whether it must be called again. It
-// never deletes the newest run.
+// given time, and further runs until excess bytes are freed. TrimHistory deletes at most limit
+// records of the history in one call. TrimHistory returns the number of freed bytes and whether it
+// must be called again. TrimHistory never deletes the newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

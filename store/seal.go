@@ -41,7 +41,7 @@ func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	return stored[sealSize:], true
 }
 
-// unchecked returns the value in stored. It does not compare the value with its checksum.
+// unchecked returns the value in stored. unchecked does not compare the value with its checksum.
 func unchecked(stored []byte) []byte {
 	if len(stored) < sealSize || stored[0] != sealMark {
 		return stored

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A sorted is a set of writes in the order of their keys. It has at most one write for each key. It
-// is optimized for a small set that fits in one leaf, such as the writes of a transition. It is
-// also fast for a hundred thousand writes, which a Memory can have. The zero value is empty.
+// A sorted is a set of writes in the order of their keys. A sorted has at most one write for each
+// key, is optimized for a small set that fits in one leaf, such as the writes of a transition, and
+// is also fast for the hundred thousand writes that a Memory can have. The zero value is empty.
 type sorted struct {
 	leaves []*leaf // in the order of their keys; a leaf can be empty only if it is the only one
 	len    int
@@ -90,8 +90,8 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	s.len++
 	if len(l.writes) > leafSize {
 		// New keys are often greater than all others. So if the new write is the last one of its
-		// leaf, the leaf stays full, and the new write begins the next leaf. Otherwise the leaf is
-		// split in the middle.
+		// leaf, the leaf stays full, and the new write begins the next leaf. If the new write is
+		// not the last one, the leaf is split in the middle.
 		at := leafSize / 2
 		if i == leafSize {
 			at = leafSize

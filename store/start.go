@@ -17,8 +17,8 @@ type Start struct {
 	Pod     string    `json:"pod,omitempty"`
 	// Crashed is the epoch of the process before this one if that process had no clean exit.
 	Crashed uint64 `json:"crashed,omitempty"`
-	// Ended is the time at which the process stopped processing tasks. It is zero while the process
-	// runs, and if the time could not be stored.
+	// Ended is the time at which the process stopped processing tasks. Ended is zero while the
+	// process runs, and if the time could not be stored.
 	Ended time.Time `json:"ended,omitzero"`
 }
 
@@ -60,7 +60,8 @@ func EndStart(tx *Tx) error {
 	return Save(tx, startKey(s.Epoch), s)
 }
 
-// StartsBackwards yields the starts, newest first. It skips records that cannot be read.
+// StartsBackwards yields the starts, newest first. StartsBackwards skips records that cannot be
+// read.
 func StartsBackwards(tx *Tx) iter.Seq2[Start, error] { return readableBackwards[Start](tx, Starts) }
 
 // readableBackwards yields the readable records of a table, newest first.
@@ -79,7 +80,7 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 }
 
 // deleteOldest keeps the newest records of a table, at most most of them, and deletes the others.
-// It stops early when the budget of tx is spent.
+// deleteOldest stops early when the budget of tx is spent.
 func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {

@@ -114,40 +114,41 @@ type Task struct {
 	NoBatch bool `json:"alone,omitempty"`
 	// OwnQueue marks an item of a node's fan-out that is processed in a queue of its own.
 	OwnQueue bool `json:"solo,omitempty"`
-	// Waits is set while a unique task waits for its first attempt. In that time, no equal task is
-	// added to the queue.
+	// Waits is set while a unique task waits for its first attempt. While Waits is set, no equal
+	// task is added to the queue.
 	Waits bool `json:"waits,omitempty"`
-	// Parent is the task that waits for this task and its successors. It is a fan-out task, or the
-	// last task of a run if Parent.Lags is set.
+	// Parent is the task that waits for this task and its successors. The parent is a fan-out task,
+	// or the last task of a run if Parent.Lags is set.
 	Parent *Ref `json:"of,omitempty"`
 	// FanOut is set if the task is a fan-out task.
 	FanOut *FanOut `json:"list,omitempty"`
 	// HomeQueue is the queue of the fan-out task if this task runs in a queue of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
-	// Past is a node to which edges rewind runs. It is set when the run begins that node.
+	// Past is a node to which edges rewind runs. Past is set when the run begins that node.
 	Past string `json:"past,omitempty"`
 	// Rewinds is the number of consecutive rewinds of the run to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
-	// Lagging is set on the last task of a run. It is the number of runs of failing modules, in
-	// retry queues, that must end before this task starts.
+	// Lagging is set on the last task of a run. Lagging is the number of runs of failing modules,
+	// in retry queues, that must end before this task starts.
 	Lagging int `json:"lagging,omitempty"`
 	// Loop counts how many consecutive times the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`
-	// Failed is the last failure. It is removed when the failed node succeeds.
+	// Failed is the last failure. Failed is removed when the failed node succeeds.
 	Failed *Failure `json:"failed,omitempty"`
 	// Due is the time at which a failed task is retried, or at which a deferred task returns to the
 	// tail of its queue; zero means now.
 	Due time.Time `json:"due,omitzero"`
-	// Every is set while a rate limit defers the task. It is the time between two runs of the hook.
+	// Every is set while a rate limit defers the task. Every is the time between two runs of the
+	// hook.
 	Every time.Duration `json:"every,omitempty"`
-	// Lane is the kind of the lane that holds the task. Such a task is in no queue.
+	// Lane is the kind of the lane that holds the task. A task in a lane is in no queue.
 	Lane string `json:"lane,omitempty"`
 	// Claim is set while a worker processes the task, and while the task waits to execute its
 	// journal. If the claim has an older epoch, the attempt was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
-	// CancelsPending is set until the waiting tasks of the module have been removed from the queues.
-	// This task starts afterwards.
+	// CancelsPending is set until the waiting tasks of the module have been removed from the
+	// queues. The task with CancelsPending starts afterwards.
 	CancelsPending bool `json:"clears,omitempty"`
 	// Prepared is set when the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
@@ -212,7 +213,8 @@ type Failure struct {
 	Count   int           `json:"count"`
 	Error   string        `json:"error"`
 	At      time.Time     `json:"at"`
-	// Since is the time of the first of Count failures. It is zero in a record of an older version.
+	// Since is the time of the first of Count failures. Since is zero in a record of an older
+	// version.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -232,20 +234,20 @@ type Claim struct {
 	Exclusive bool `json:"alone,omitempty"`
 	// Excused is set if crashes of the process are not counted for this claim.
 	Excused bool `json:"excused,omitempty"`
-	// Tasks is the number of tasks that the claim covers. It replaces End when the tasks leave their
-	// slots for a lane.
+	// Tasks is the number of tasks that the claim covers. Tasks replaces End when the tasks leave
+	// their slots for a lane.
 	Tasks int `json:"tasks,omitempty"`
 }
 
 // InlinePayload is the maximum size in bytes of a payload inside the header.
 const InlinePayload = 2 << 10
 
-// PayloadChunk is the maximum size in bytes of a piece of a larger payload. It is well below the
-// maximum size of a value in any backend.
+// PayloadChunk is the maximum size in bytes of a piece of a larger payload. PayloadChunk is well
+// below the maximum size of a value in any backend.
 const PayloadChunk = 256 << 10
 
-// SaveTask writes t's header at its position, and a large payload separately. It does not write a
-// payload again that LoadPayload has read.
+// SaveTask writes t's header at its position, and a large payload separately. SaveTask does not
+// write a payload again that LoadPayload has read.
 func SaveTask(tx *Tx, t *Task) error {
 	indexEvent(tx, t, t.Pos.Key())
 	return saveHeader(tx, t.Pos.Key(), t, header(tx, t))

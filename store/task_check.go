@@ -93,8 +93,8 @@ func (c *taskCheck) claims(t *Task) {
 	}
 }
 
-// lists compares the counts in each parent task with the number of tasks that refer to it. It also
-// checks that each referring task has the right position of its parent.
+// lists compares the counts in each parent task with the number of tasks that refer to it. lists
+// also checks that each referring task has the right position of its parent.
 func (c *taskCheck) lists() {
 	for _, t := range c.byID {
 		if t.FanOut != nil && t.FanOut.Open != c.children[t.ID] {

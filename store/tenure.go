@@ -85,14 +85,15 @@ func (l LostSpan) String() string {
 	return fmt.Sprintf("%s; it is unknown what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
 }
 
-// DropWork deletes the pending work in the store and keeps all other records. It stores lost as the
-// reason, and ensures that the next start begins a new start run. It uses transactions of bounded
-// size. If the disk is full, it waits for free space. If it is interrupted, it must be called again.
+// DropWork deletes the pending work in the store and keeps all other records. DropWork stores lost
+// as the reason, and ensures that the next start begins a new start run. DropWork uses transactions
+// of bounded size. If the disk is full, it waits for free space. If it is interrupted, it must be
+// called again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
 
-// dropPending implements [DB.DropWork]. It runs each of its transactions with update.
+// dropPending implements [DB.DropWork]. dropPending runs each of its transactions with update.
 func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 	for more := true; more; {
 		if err := update(func(tx *Tx) (err error) {
@@ -114,9 +115,9 @@ func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 }
 
 // dropWork deletes pending work: queued, deferred and held tasks, journals, quarantined items, and
-// addons configurations with their addons. It keeps the records of the cluster, modules and hooks,
-// the history and the pauses. It ends all runs. It stops when the budget of tx is spent, and reports
-// whether it must be called again.
+// addons configurations with their addons. dropWork keeps the records of the cluster, modules and
+// hooks, the history and the pauses, and ends all runs. dropWork stops when the budget of tx is
+// spent, and reports whether it must be called again.
 func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
@@ -149,8 +150,8 @@ func dropWork(tx *Tx) (more bool, err error) {
 	return false, nil
 }
 
-// dropQuarantined deletes the quarantined tasks, and keeps the pauses. It stops when the budget of
-// tx is spent, and reports whether tasks are left.
+// dropQuarantined deletes the quarantined tasks, and keeps the pauses. dropQuarantined stops when
+// the budget of tx is spent, and reports whether tasks are left.
 func dropQuarantined(tx *Tx) (more bool, err error) {
 	for k := range tx.Range(At(Quarantine)) {
 		if q, _, err := Load[QuarantinedItem](tx, k); err == nil && q.Paused != nil {

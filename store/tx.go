@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Tx is one transaction, which Update or View passes to a function. It sees the commits before
+// A Tx is one transaction, which Update or View passes to a function. A Tx sees the commits before
 // it, the earlier transactions of the same commit, and its own writes. One goroutine may use it,
 // until the function returns.
 //
@@ -28,8 +28,8 @@ type Tx struct {
 // store is open, Views with the same number read the same records.
 func (tx *Tx) Version() uint64 { return tx.reader.Version() }
 
-// Now returns the time of the transaction, which is the same at every call. It is in UTC and has no
-// monotonic clock reading, like a time that was read from a record.
+// Now returns the time of the transaction, which is the same at every call. The time is in UTC and
+// has no monotonic clock reading, like a time that was read from a record.
 func (tx *Tx) Now() time.Time {
 	if tx.now.IsZero() {
 		tx.now = tx.db.clock().Round(0).UTC()
@@ -46,7 +46,7 @@ func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
 // Budget returns the maximum number and size of the writes of a transaction whose work another
 // transaction can continue. The budget is half of the backend's limits. The other half is for the
-// writes at the end of such a transaction.
+// writes at the end of the transaction.
 func (tx *Tx) Budget() Limits {
 	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
@@ -90,7 +90,7 @@ func (tx *Tx) Get(k Key) []byte {
 	return v
 }
 
-// Put writes v under k. It keeps copies of both.
+// Put writes v under k. Put keeps copies of k and v.
 func (tx *Tx) Put(k Key, v []byte) {
 	b := make([]byte, len(k)+len(v))
 	copy(b, k)
@@ -98,7 +98,7 @@ func (tx *Tx) Put(k Key, v []byte) {
 	tx.write(Write{Key: b[:len(k):len(k)], Value: b[len(k):]})
 }
 
-// Delete deletes k. It counts as a write even if k does not exist.
+// Delete deletes k, which is a write even if k does not exist.
 func (tx *Tx) Delete(k Key) { tx.write(Write{Key: append(Key(nil), k...)}) }
 
 // Written returns the number of keys that the transaction has written so far, each counted once,
@@ -111,8 +111,8 @@ func (tx *Tx) Written() Limits {
 	return tx.pending.own
 }
 
-// maxKey and maxValue are the maximum sizes in bytes of a key and of a value in bbolt. They apply
-// to every backend.
+// maxKey and maxValue are the maximum sizes in bytes of a key and of a value in bbolt. These
+// maximum sizes apply to every backend.
 const (
 	maxKey   = 32768
 	maxValue = 1<<31 - 2
@@ -126,8 +126,8 @@ func (tx *Tx) write(w Write) {
 	case len(w.Key) == 0 || len(w.Key) > maxKey || len(w.Value) > maxValue:
 		tx.fail(fmt.Errorf("store: write a key of %d bytes and a value of %d: %w", len(w.Key), len(w.Value), ErrTooLarge))
 	default:
-		// Even after a failure, the write is added to the pending ones. Otherwise a loop that
-		// deletes keys until there are none would never end.
+		// Even after a failure, the write is added to the pending ones. Without this, a loop that
+		// deletes keys until no key is left would never end.
 		tx.pending.put(w)
 	}
 }
@@ -153,7 +153,7 @@ func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
 }
 
-// Skim is like Range, but faster, for a View that decodes few of the records. It does not compare
+// Skim is like Range, but faster, for a View that decodes few of the records. Skim does not compare
 // the values with their checksums. So the caller must read a record with Load before decoding it.
 // Keys and values are valid until the View ends.
 func (tx *Tx) Skim(prefix Key) iter.Seq2[Key, []byte] { return tx.skim(prefix, false) }

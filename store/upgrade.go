@@ -25,8 +25,8 @@ func upgrade(db *DB) error {
 	return nil
 }
 
-// eachInParts calls fn for each record of table. It begins a new transaction whenever the budget of
-// the current one is spent.
+// eachInParts calls fn for each record of table. eachInParts begins a new transaction whenever the
+// budget of the current one is spent.
 func eachInParts(db *DB, table Table, fn func(tx *Tx, k Key, v []byte)) error {
 	for from := At(table); from != nil; {
 		if err := db.Update(func(tx *Tx) error {

@@ -3,7 +3,7 @@ package store
 // A ValueChange is a change of a value of a module, or of a global value. Secrets are replaced with
 // hashes.
 type ValueChange struct {
-	// Path is the JSON pointer of the value. It begins with the key of the section.
+	// Path is the JSON pointer of the value. Path begins with the key of the section.
 	Path string `json:"path"`
 	// Old and New are the values as JSON, cut to a maximum length. Old is empty if the value was
 	// added, and New is empty if the value was removed.
@@ -25,7 +25,7 @@ const (
 	mostChangedText  = 200 // bytes of each value
 )
 
-// Add adds a change to List or, if List is full, increments More. It truncates long values.
+// Add adds a change to List or, if List is full, increments More. Add truncates long values.
 func (c *ValueChanges) Add(change ValueChange) {
 	if len(c.List) == mostValueChanges {
 		c.More++

@@ -28,8 +28,8 @@ const (
 // The first event is raised at once. For an object that disappears again and again, the time
 // between events grows.
 type Absent struct {
-	// Delivered is called after the commit for each raised event, with the absent objects. It must
-	// be set before Run, and can be nil.
+	// Delivered is called after the commit for each raised event, with the absent objects.
+	// Delivered must be set before Run, and can be nil.
 	Delivered func(release string, absent []kube.Ref)
 
 	db       *store.DB
@@ -60,7 +60,7 @@ func NewAbsent(db *store.DB, engine Raiser, kinds *kube.Kinds, labels string, ob
 	return a
 }
 
-// Changed makes the trigger read the release again. It does not block.
+// Changed makes the trigger read the release again. Changed does not block.
 func (a *Absent) Changed(release string) {
 	a.mu.Lock()
 	a.stale[release] = true

@@ -20,11 +20,11 @@ type ConfigMap struct {
 	engine Raiser
 	source *kube.ConfigMap
 	retry  func(store.ID) error // retries a failed task at once
-	// Seen is called with each content that the watch delivers. It must be set before Run, and can
-	// be nil.
+	// Seen is called with each content that the watch delivers. Seen must be set before Run, and
+	// can be nil.
 	Seen func(kube.Content)
 	// Raised is called with each content that the watch delivers; if the content is new, after its
-	// event was raised. It must be set before Run, and can be nil.
+	// event was raised. Raised must be set before Run, and can be nil.
 	Raised func(kube.Content)
 
 	changed chan struct{}
@@ -39,7 +39,7 @@ func NewConfigMap(db *store.DB, engine Raiser, source *kube.ConfigMap, retry fun
 }
 
 // Changed makes the trigger compare the last content from the watch with the content in force
-// again, because the content in force may have changed since. It does not block.
+// again, because the content in force may have changed since. Changed does not block.
 func (c *ConfigMap) Changed() {
 	select {
 	case c.changed <- struct{}{}:
@@ -116,7 +116,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 }
 
 // wake retries step 16 at once if its last attempt failed, for example because the ConfigMap was
-// invalid or unreachable. It is called after the watch has delivered new content.
+// invalid or unreachable. wake is called after the watch has delivered new content.
 func (c *ConfigMap) wake() error {
 	var failed *store.Task
 	if err := c.db.View(func(tx *store.Tx) (err error) {

@@ -35,8 +35,8 @@ type position struct {
 	owner  int // index of the owner of the object
 }
 
-// A fillPiece adds deliveries to p, beginning at the position from. It returns the position that it
-// has reached, and whether all is done.
+// A fillPiece adds deliveries to p, beginning at the position from. A fillPiece returns the
+// position that it has reached, and whether all is done.
 type fillPiece func(p *piece, from position) (to position, done bool, err error)
 
 // inPieces calls fill in successive transactions until fill reports that all is done. Each call
@@ -215,8 +215,8 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 }
 
 // withAbsent returns c with the absent owners added. The absent owners in missing do not get c, because c lacks the
-// whole object, or because the namespace may not match their labels any more. They are behind until they join the
-// watch.
+// whole object, or because the namespace may not match their labels any more. Owners in missing are behind until they
+// join the watch.
 func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, err error) {
 	absent, err := p.absentOf(c)
 	if err != nil {
@@ -385,8 +385,8 @@ func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Ch
 	return nil, nil
 }
 
-// addFor adds an Added event of o for the named binding to the piece. It reports whether there was
-// room for the event, or no event is needed.
+// addFor adds an Added event of o for the named binding to the piece. addFor returns true if the
+// event was added or no event is needed, and false if there was no room for the event.
 func (p *piece) addFor(name string, o *kube.Object) (added bool, err error) {
 	t, err := p.target(name)
 	if err != nil || t == nil {

@@ -1,8 +1,8 @@
 // Package triggers raises events. The package watches everything outside of the engine that can
-// begin a run. It writes each event to the store together with the observed state, so that no event
-// is lost or delivered twice.
+// begin a run. Each event is written to the store together with the observed state, so that no
+// event is lost or delivered twice.
 //
-// Its types are the triggers: the start of the operator, schedules, kubernetes bindings, the
-// ConfigMap, and absent release resources. The attached bindings are in the store, and the triggers
-// read them from there. Package addons has the trigger for addons configurations.
+// The types of the package are the triggers: the start of the operator, schedules, kubernetes
+// bindings, the ConfigMap, and absent release resources. The attached bindings are in the store,
+// and the triggers read them from there. Package addons has the trigger for addons configurations.
 package triggers

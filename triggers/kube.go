@@ -47,7 +47,7 @@ type followed struct {
 	err     error // the reason why there is no monitor
 }
 
-// NewKube returns a Kube for the cluster of client. It raises events once Run is called.
+// NewKube returns a Kube for the cluster of client. The Kube raises events once Run is called.
 func NewKube(db *store.DB, engine Raiser, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, engine: engine, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
 	k.receiver = &receiver{db: db, engine: engine, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
@@ -61,7 +61,7 @@ func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
 }
 
-// Changed makes the trigger read the bindings again. It does not block.
+// Changed makes the trigger read the bindings again. Changed does not block.
 func (k *Kube) Changed() {
 	k.asked.Add(1)
 	select {
@@ -92,7 +92,7 @@ func (k *Kube) Run(ctx context.Context) error {
 }
 
 // sweep deletes the cursors of earlier epochs that no binding uses any more, and removes bindings
-// from cursors that they do not use. It first waits until the snapshots of all bindings are
+// from cursors that they do not use. sweep first waits until the snapshots of all bindings are
 // complete.
 func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
@@ -155,8 +155,8 @@ func (k *Kube) follow(ctx context.Context) error {
 	return nil
 }
 
-// readBindings starts and stops monitors, so that they match the bindings in the store. It returns
-// the views of the stopped monitors.
+// readBindings starts and stops monitors, so that they match the bindings in the store.
+// readBindings returns the views of the stopped monitors.
 func (k *Kube) readBindings() (closed []kube.View, err error) {
 	asked := k.asked.Load()
 	k.mu.Lock()

@@ -20,7 +20,7 @@ type receiver struct {
 	// attached returns the attached kubernetes binding whose text, as in [mark.Owners], is text.
 	attached func(text string) (graph.Subject, bool)
 	// reduced is called for an event that was delivered without its object, because the object was
-	// too large. It can be nil.
+	// too large. reduced can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
 	// forgetting is locked while unused cursors are deleted. Stored locks it as well, so that it
 	// never reads a cursor of which a part has been deleted.
@@ -115,9 +115,9 @@ func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 }
 
 // appear delivers all existing objects to the owners of list, which have received none. If known is
-// true, the view has a cursor for other owners already. Otherwise appear writes the cursor. An
-// earlier call may have delivered some objects before it was interrupted, so appear delivers the
-// deletions of those that no longer exist, and then all objects again.
+// true, the view has a cursor for other owners already. If known is false, appear writes the
+// cursor. An earlier call may have delivered some objects before it was interrupted, so appear
+// delivers the deletions of those that no longer exist, and then all objects again.
 func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
 	if !known {
 		gone, err := r.gone(list)

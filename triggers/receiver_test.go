@@ -20,7 +20,8 @@ var (
 	label = kube.View{Source: pods, Filter: ".metadata.labels"}
 )
 
-// A testReceiver is a receiver with one attached binding. It collects the raised events.
+// A testReceiver is a receiver with one attached binding. The testReceiver collects the raised
+// events.
 type testReceiver struct {
 	*receiver
 	t         *testing.T
@@ -80,8 +81,8 @@ func attachedAs(owners []string, text string) (graph.Subject, bool) {
 	return graph.Subject{}, false
 }
 
-// late is an owner that joins the watch later than the owner in us. It is attached with
-// [testReceiver.attachLate].
+// late is an owner that joins the watch later than the owner in us. The binding of late is attached
+// with [testReceiver.attachLate].
 var late = owner(graph.Subject{Module: "m", Hook: "hooks/late", Binding: "pods"})
 
 // attachLate attaches late, with settings added to its configuration, and delivers a first list of the pods a and b to

@@ -41,12 +41,12 @@ type Schedule struct {
 	changed chan struct{}
 }
 
-// NewSchedule returns a Schedule. It raises ticks once Run is called.
+// NewSchedule returns a Schedule. The Schedule raises ticks once Run is called.
 func NewSchedule(db *store.DB, engine Raiser, missed Missed, log zerolog.Logger) *Schedule {
 	return &Schedule{DB: db, Engine: engine, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
 }
 
-// Changed makes the trigger read the bindings again. It does not block.
+// Changed makes the trigger read the bindings again. Changed does not block.
 func (s *Schedule) Changed() {
 	select {
 	case s.changed <- struct{}{}:
@@ -151,7 +151,7 @@ func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 	})
 }
 
-// begin returns the ticker of a binding. Its last tick can be from an earlier epoch.
+// begin returns the ticker of a binding. The last tick of the binding can be from an earlier epoch.
 func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (*ticker, error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(b.Config, &c); err != nil {

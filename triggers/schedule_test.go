@@ -39,7 +39,7 @@ func attachSchedule(t *testing.T, db *store.DB, crontab string, detached bool) {
 }
 
 // ticks runs a schedule for the duration while, and returns the times of its ticks since the
-// beginning. It calls meanwhile while the schedule runs.
+// beginning. ticks calls meanwhile while the schedule runs.
 func ticks(t *testing.T, db *store.DB, missed Missed, while time.Duration, meanwhile func(*Schedule)) []time.Duration {
 	t.Helper()
 	begin := time.Now()

@@ -26,8 +26,8 @@ const (
 	Clean StartMode = "clean"
 )
 
-// Forget deletes the records that a clean start must not use. It is called before Begin. If Forget
-// is interrupted, the next clean start deletes the remaining records.
+// Forget deletes the records that a clean start must not use. Forget is called before Begin. If
+// Forget is interrupted, the next clean start deletes the remaining records.
 func Forget(ctx context.Context, db *store.DB) error {
 	err := db.Erase(ctx, store.EnabledOverridesKey(), store.At(store.Values), store.At(store.Metrics), store.HooksOf(""))
 	if err != nil {

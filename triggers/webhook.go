@@ -11,8 +11,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Webhook makes the API server call the hooks of attached admission and conversion bindings. It
-// raises no events: the requests of the API server are answered in parallel with the queues.
+// A Webhook makes the API server call the hooks of attached admission and conversion bindings. A
+// Webhook raises no events: the requests of the API server are answered in parallel with the
+// queues.
 type Webhook struct {
 	db    *store.DB
 	serve func(webhook.Table)
@@ -26,7 +27,7 @@ func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
 	return &Webhook{db: db, serve: serve, changed: make(chan struct{}, 1)}
 }
 
-// Changed makes the trigger read the bindings again. It does not block.
+// Changed makes the trigger read the bindings again. Changed does not block.
 func (w *Webhook) Changed() {
 	select {
 	case w.changed <- struct{}{}:

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// longestSleep is the maximum time that an alarm sleeps before it reads the clock again. Its timer
-// and the clock can differ: a timer counts elapsed time, but a person can set the clock, and the
-// clock jumps when a machine wakes from sleep.
+// longestSleep is the maximum time that an alarm sleeps before it reads the clock again. The timer
+// of an alarm and the clock can differ: a timer counts elapsed time, but a person can set the
+// clock, and the clock jumps when a machine wakes from sleep.
 const longestSleep = time.Minute
 
 // alarms start work when the head of a queue or the first deferred task is due. There is at most
@@ -48,8 +48,8 @@ func (s *alarms) close() {
 	s.byQueue = nil
 }
 
-// arm sets an alarm for the work f. It replaces the alarm for the same queue. Before open and after
-// close, it does nothing.
+// arm sets an alarm for the work f. arm replaces the alarm for the same queue. Before open and
+// after close, it does nothing.
 func (s *alarms) arm(now time.Time, f followUp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,9 +68,9 @@ func (s *alarms) arm(now time.Time, f followUp) {
 	})
 }
 
-// rings reports whether the work of a is due. It is due at its time by the clock, or when the timer
-// has counted the whole delay, because the clock can be set back. If the work is not due yet, rings
-// starts the timer again. If a was replaced or stopped, rings returns false.
+// rings reports whether the work of a is due. The work is due at its time by the clock, or when the
+// timer has counted the whole delay, because the clock can be set back. If the work is not due yet,
+// rings starts the timer again. If a was replaced or stopped, rings returns false.
 func (s *alarms) rings(a *alarm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,8 @@ type failure struct {
 }
 
 // text returns the error, shortened to about longestError bytes. Of a long error it keeps the
-// beginning, which says what failed, and the end, which has the cause. It cuts between characters.
+// beginning, which says what failed, and the end, which has the cause. text cuts between
+// characters.
 func (f failure) text() string {
 	s := f.err.Error()
 	if len(s) <= longestError {
@@ -76,7 +77,7 @@ type attempts struct {
 	running map[*claim]struct{} // guarded by mu
 }
 
-// start allows attempts to begin. Their contexts end with ctx.
+// start allows attempts to begin. The contexts of attempts end with ctx.
 func (a *attempts) start(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

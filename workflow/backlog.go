@@ -75,8 +75,8 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 }
 
 // backlog returns the number of events that wait for the binding of t, and whether they are
-// counted. They are counted from the time when the queue becomes long until no event of the binding
-// waits.
+// counted. The events are counted from the time when the queue becomes long until no event of the
+// binding waits.
 func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	n, counted, err = store.Load[int](l.tx, store.BacklogKey(t, nil))
 	if err != nil || counted {
@@ -114,7 +114,8 @@ func (l *backlogs) countBacklog(t *store.Task) error {
 }
 
 // coveredBy returns the slots of t's queue that an attempt of t's hook covers: from is the first
-// slot, and to is the slot behind the last one. Both are 0 if no attempt of the hook has begun.
+// slot, and to is the slot behind the last one. Both slots are 0 if no attempt of the hook has
+// begun.
 func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	for head, err := range heads(tx, t.Queue) {
 		if err != nil {
@@ -174,8 +175,8 @@ func (l *backlogs) leaveBacklog(t *store.Task) error {
 	return nil
 }
 
-// follows updates the key in the record of the newest event of t's object, if t is this event. It
-// is called after the key of t has changed.
+// follows updates the key in the record of the newest event of t's object, if t is this event.
+// follows is called after the key of t has changed.
 func (l *backlogs) follows(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil

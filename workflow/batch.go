@@ -106,9 +106,9 @@ func (k *batches) endBatch(c *claim, t *store.Task) error {
 	return nil
 }
 
-// endAllowedFailures ends the tasks of c's batch whose bindings allow failures. It returns the
-// first remaining task, which takes over the claim and the failures of t, the first task of the
-// batch.
+// endAllowedFailures ends the tasks of c's batch whose bindings allow failures. endAllowedFailures
+// returns the first remaining task, which takes over the claim and the failures of t, the first
+// task of the batch.
 func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store.Task, error) {
 	var first *store.Task
 	for i, other := range c.task.Batch {

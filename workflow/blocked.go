@@ -10,8 +10,8 @@ import (
 )
 
 // BlockedBy returns the reason why t cannot start; nil if there is none. BlockedBy ignores the
-// tasks before t in the queue of t. It only reads records, so every reader of a store finds the
-// reason that the engine acts on, even if no engine runs.
+// tasks before t in the queue of t. BlockedBy only reads records, so every reader of a store finds
+// the reason that the engine acts on, even if no engine runs.
 //
 // Two kinds of reasons need the implementation of a step: the answer of a [Gater], and the rate
 // limit of a [RateLimiter]. The engine asks the step when the task reaches the head of its queue.
@@ -145,7 +145,7 @@ func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 }
 
 // modulesReason returns the reason why t, the last task of its run, does not start: it waits for
-// runs of failing modules, which are retried. It returns nil if t waits for no such run.
+// runs of failing modules, which are retried. modulesReason returns nil if t waits for no such run.
 func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Lagging == 0 {
 		return nil, nil
@@ -169,7 +169,8 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 }
 
 // itemsReason returns the reason why the fan-out task t waits: some of its items run, and either no
-// item is left to start, or the running ones are in a parallel group. Otherwise it returns nil.
+// item is left to start, or the running ones are in a parallel group. If t does not wait for items,
+// itemsReason returns nil.
 func itemsReason(t *store.Task) *store.Reason {
 	l := t.FanOut
 	if l == nil || l.Open == 0 || l.Next < l.Len && l.Group == "" {
@@ -183,7 +184,7 @@ func itemsReason(t *store.Task) *store.Reason {
 }
 
 // pauseReason returns the reason why no task of queue starts: a person paused the queue or all
-// work. It returns nil if neither is paused.
+// work. pauseReason returns nil if neither the queue nor all work is paused.
 func pauseReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	q, err := store.PauseOfQueue(tx, queue)
 	if q == nil || err != nil {

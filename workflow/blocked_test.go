@@ -17,7 +17,8 @@ import (
 )
 
 // expectBlocked checks the reasons why the first tasks of all queues, the deferred tasks and the
-// held tasks do not start. It reads the reasons from a copy of the store without an engine.
+// held tasks do not start. expectBlocked reads the reasons from a copy of the store without an
+// engine.
 func (w *fixture) expectBlocked(want ...string) {
 	w.t.Helper()
 	db, err := store.OpenMemory(w.mem.Clone(), store.Options{Clock: w.clock})

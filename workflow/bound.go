@@ -20,8 +20,8 @@ type graphs struct {
 	triggers map[graph.Trigger]*bound
 }
 
-// boundTo returns the graph and the node of t. It fails if this version does not have them, or if
-// the node is a junction.
+// boundTo returns the graph and the node of t. boundTo fails if this version does not have the
+// graph or the node, or if the node is a junction.
 func (g *graphs) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 	b := g.named[t.Graph]
 	if b == nil {
@@ -84,7 +84,8 @@ func (b *bound) entry(n *graph.Node) graph.NodeID {
 }
 
 // byItself reports whether s is a global hook that can run again at n without the other items of
-// the fan-out. This is true for the fan-outs of a start run, because a start run is not repeated.
+// the fan-out. A global hook can do so in the fan-outs of a start run, because a start run is not
+// repeated.
 func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Cancel cancels the context of the attempt that processes the task id. A hook gets SIGTERM. Cancel
-// does not wait for the end of the step. It records who canceled the task and why. The errors are
-// ErrNoTask, ErrNotRunning and those of the store.
+// does not wait for the end of the step. Cancel records who canceled the task and why. The errors
+// are ErrNoTask, ErrNotRunning and those of the store.
 func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	var task store.Task
 	if e.attempts.cancel(func(c *claim) bool {
@@ -41,8 +41,8 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	return fmt.Errorf("task %s: %w", id, ErrNotRunning)
 }
 
-// CancelWhere cancels all running attempts for whose task match returns true. It returns their
-// number.
+// CancelWhere cancels all running attempts for whose task match returns true. CancelWhere returns
+// the number of canceled attempts.
 func (e *Engine) CancelWhere(match func(Task) bool, why Cancellation) int {
 	return e.attempts.cancel(func(c *claim) bool { return match(c.task) }, why)
 }

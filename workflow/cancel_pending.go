@@ -89,7 +89,8 @@ func cancels(t, other *store.Task) bool {
 		(other.Queue != t.Queue || other.Slot != t.Slot)
 }
 
-// markAbandoned sets t.Abandoned if the mark of t's module cancels t. It does not save t.
+// markAbandoned sets t.Abandoned if the mark of t's module cancels t. markAbandoned does not save
+// t.
 func (c *pendingCancels) markAbandoned(t *store.Task) error {
 	if t.Abandoned || t.Subject.Module == "" {
 		return nil

@@ -84,7 +84,7 @@ func newChaos(t testing.TB) *chaos {
 	return c
 }
 
-// step is the Do of all steps. It runs until a chaosAction ends it, and then returns an outcome
+// step is the Do of all steps. step runs until a chaosAction ends it, and then returns an outcome
 // that its node can have.
 func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	ends := make(chan ending)

@@ -40,7 +40,7 @@ func (c *claim) covers(id store.ID) bool {
 	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
 }
 
-// find returns the header of c's task, and whether the task still exists. It searches the whole
+// find returns the header of c's task, and whether the task still exists. find searches the whole
 // slot, because a rewind that is committed while the task runs can increase the depth of the task.
 func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
 	for t, err := range store.Slot(tx, c.task.Queue, c.task.Slot) {

@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// claims gives tasks to workers. A claim is written before its attempt begins. It records the
+// claims gives tasks to workers. A claim is written before its attempt begins. A claim records the
 // epoch, the covered tasks, and the number of epochs that crashed while they processed the task.
 type claims struct {
 	*txn

@@ -23,8 +23,8 @@ func seen(kind, object string, version int) workflow.Event {
 	return ev
 }
 
-// heard returns the events delivered since the last call, as "kind object version". It leaves out
-// the events that the method backlog has added.
+// heard returns the events delivered since the last call, as "kind object version". heard leaves
+// out the events that the method backlog has added.
 func (w *fixture) heard() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {

@@ -8,10 +8,10 @@ import (
 	"addon-operator/store"
 )
 
-// repairable returns the unreadable record that caused err. It returns nil if there is none, or if
-// the engine cannot continue without the record. The engine can continue without the records that
-// it alone writes, without those that the operator can replace, and without the record of a module:
-// the next discovery treats this module as a new one.
+// repairable returns the unreadable record that caused err. repairable returns nil if err has
+// another cause, or if the engine cannot continue without the record. The engine can continue
+// without the records that it alone writes, without those that the operator can replace, and
+// without the record of a module: the next discovery treats this module as a new one.
 func repairable(err error) *store.RecordError {
 	damaged := (*store.RecordError)(nil)
 	if !errors.As(err, &damaged) {
@@ -97,7 +97,7 @@ func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *stor
 	return rp.queues.save(t)
 }
 
-// eachTask calls fn for the headers of all tasks. It moves unreadable headers to the table of
+// eachTask calls fn for the headers of all tasks. eachTask moves unreadable headers to the table of
 // damaged records.
 func (rp *repair) eachTask(fn func(*store.Task) error) error {
 	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allDeferred, allHeld} {
@@ -141,8 +141,8 @@ func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 	return found, err
 }
 
-// recount corrects the counts of the tasks of runs, fan-out tasks, lanes and backlogs. It deletes
-// the marks of tasks that no longer exist.
+// recount corrects the counts of the tasks of runs, fan-out tasks, lanes and backlogs. recount
+// deletes the marks of tasks that no longer exist.
 func (rp *repair) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},

@@ -8,7 +8,7 @@ import (
 )
 
 // deferral returns deferred tasks to their queues. A deferred task is in no queue until it is due.
-// Then deferral puts the task at the tail of its queue.
+// When the task is due, deferral puts it at the tail of its queue.
 type deferral struct {
 	*txn
 	history  *history

@@ -210,7 +210,7 @@ func TestDeferredTaskIsRetriedByAPerson(t *testing.T) {
 }
 
 // deferMany returns a fixture in which n events of hook h are deferred until the end of the first
-// day. Afterwards the rate limit has the given burst.
+// day. After the first day, the rate limit has the given burst.
 func deferMany(t *testing.T, n, burst int) *fixture {
 	t.Helper()
 	limit := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}

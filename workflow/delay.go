@@ -37,8 +37,8 @@ func retryDelay(node *graph.Node, n int) time.Duration {
 	return delay(n)
 }
 
-// delay returns the delay after the n-th consecutive failure: 5 s, doubled each time up to 30 s. It
-// has no jitter, so that people see exact times.
+// delay returns the delay after the n-th consecutive failure: 5 s, doubled each time up to 30 s.
+// The delay has no jitter, so that people see exact times.
 func delay(n int) time.Duration {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstDelay),

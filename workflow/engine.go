@@ -1,4 +1,4 @@
-// Package workflow is the engine. It runs graphs, and stores their tasks in durable queues.
+// Package workflow is the engine, which runs graphs and stores their tasks in durable queues.
 //
 // A trigger raises events, and each event adds a task to a queue. A transaction claims the first
 // task of the queue and gives it to a worker. The worker executes the task's step, and ends the task
@@ -34,18 +34,18 @@ type Engine struct {
 	graphs   graphs
 
 	// ContinueOnFailure moves the run of a failing module to a retry queue, so that the tasks
-	// behind the run continue. The last step of a converge waits for the run. It must be set before
-	// Start.
+	// behind the run continue. The last step of a converge waits for the run. ContinueOnFailure
+	// must be set before Start.
 	ContinueOnFailure bool
 
 	// NewContainer is set if this process runs in another container than the previous one. Files
 	// that earlier steps left in the previous container are gone, so runs of modules that were in
-	// progress start over at their first node. It must be set before Start.
+	// progress start over at their first node. NewContainer must be set before Start.
 	NewContainer bool
 
 	// Checkpoint is called at each moment of each attempt. The worker waits until Checkpoint
-	// returns. Checkpoint is nil except in crash tests, in which it kills the process. It must be
-	// set before Start.
+	// returns. Checkpoint is nil except in crash tests, in which it kills the process. Checkpoint
+	// must be set before Start.
 	Checkpoint func(t Task, at Moment)
 
 	workers  workers
@@ -53,7 +53,7 @@ type Engine struct {
 	attempts attempts
 }
 
-// New returns an engine that runs the graphs of implementations through the queues of db. It fails
+// New returns an engine that runs the graphs of implementations through the queues of db. New fails
 // if a graph is invalid, a node has no step, or two graphs share a name or a trigger.
 func New(db *store.DB, observer Observer, implementations ...Implementation) (*Engine, error) {
 	e := &Engine{

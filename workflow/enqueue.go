@@ -7,8 +7,8 @@ import (
 )
 
 // arrivals puts new tasks into queues and lanes. A new task is placed behind all older tasks of its
-// hook, whether they are queued, held or deferred. It joins an equal task that waits, if there is
-// one.
+// hook, whether they are queued, held or deferred. A new task joins an equal task that waits, if
+// there is one.
 type arrivals struct {
 	*txn
 	history  *history
@@ -65,8 +65,8 @@ func (a *arrivals) enqueue(t *store.Task) error {
 	return a.queues.save(t)
 }
 
-// enter is enqueue without the write of t. If stays is true, the caller must save t. Otherwise an
-// equal task replaces t.
+// enter is enqueue without the write of t. If stays is true, the caller must save t. If stays is
+// false, an equal task replaces t.
 func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	if a.unique.isUnique(t) {
 		dropped, err := a.joinEqual(t)
@@ -81,7 +81,7 @@ func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	return true, nil
 }
 
-// joinEqual merges t with an equal task that waits, if there is one. It reports whether t is
+// joinEqual merges t with an equal task that waits, if there is one. joinEqual reports whether t is
 // dropped because the equal task stays.
 func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 	old, ok, err := equalWaiting(a.tx, t)

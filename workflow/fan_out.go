@@ -244,8 +244,9 @@ func runningOf(tx *store.Tx, t *store.Task) (items []graph.Item, err error) {
 	return items, err
 }
 
-// A fanOutRef names a fan-out task at the head of its queue. It does not use the ID, because a task
-// that a transition creates has another ID each time the transition is repeated.
+// A fanOutRef names a fan-out task at the head of its queue. A fanOutRef does not use the ID of the
+// task, because a task that a transition creates has another ID each time the transition is
+// repeated.
 type fanOutRef struct {
 	queue, graph, node string
 	subject            graph.Subject

@@ -7,9 +7,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A followUp is work that a transition leaves to a later transition. It begins after the commit of
-// the earlier transition, or at its due time. A crash before its begin loses the follow-up, so the
-// engine must do the same work at startup.
+// A followUp is work that a transition leaves to a later transition. A followUp begins after the
+// commit of the earlier transition, or at its due time. A crash before a followUp begins loses it,
+// so the engine must do the same work at startup.
 type followUp struct {
 	work  work
 	queue string    // queue of the work; deferredTasks for work about tasks in no queue

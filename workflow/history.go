@@ -93,7 +93,8 @@ func (h *history) beginRun(run store.Run) (uint64, error) {
 }
 
 // saveRuns updates the records of the runs that are new, or have a new warning or another number of
-// tasks. It reads the records again, because a step may have raised events in the same transaction.
+// tasks. saveRuns reads the records again, because a step may have raised events in the same
+// transaction.
 func (h *history) saveRuns() error {
 	for _, id := range slices.Sorted(maps.Keys(h.runs)) {
 		begun := slices.Contains(h.begun, id)

@@ -170,7 +170,7 @@ func (q *plainQueue) remove(t *plainTask) {
 	t.place.tasks = slices.DeleteFunc(t.place.tasks, func(other *plainTask) bool { return other == t })
 }
 
-// do processes the first task of the queue, or one item of this task. It reports whether there was
+// do processes the first task of the queue, or one item of this task. do reports whether there was
 // a task.
 func (q *plainQueue) do() bool {
 	q.places = slices.DeleteFunc(q.places, func(p *plainPlace) bool { return len(p.tasks) == 0 })
@@ -209,8 +209,8 @@ func (q *plainQueue) runs(node int, subject string) bool {
 	return q.tries[what] > q.s.Nodes[node].Fails
 }
 
-// follow adds the tasks that follow t. Those for the slot of t are stacked there, the first one on
-// top. The others are added in the order of their edges.
+// follow adds the tasks that follow t. Tasks for the slot of t are stacked in that slot, the first
+// one on top. All other tasks are added in the order of their edges.
 func (q *plainQueue) follow(t *plainTask) {
 	var here []*plainTask
 	for _, e := range q.s.Edges {

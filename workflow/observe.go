@@ -8,8 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of events after their commit. Its functions can be nil. The workers call
-// these functions, so a function must not block.
+// An Observer is notified of events after their commit. The functions of an Observer can be nil.
+// The workers call these functions, so a function must not block.
 type Observer struct {
 	// Began is called when a task's step begins.
 	Began func(t Task)
@@ -32,7 +32,7 @@ type Observer struct {
 	// Damaged is called when an unreadable record was moved to the table of damaged records.
 	Damaged func(d store.Damaged)
 	// Broken is called when the engine itself cannot process a queue; queue is empty for deferred
-	// tasks. It is not called if the disk is full: see [store.DB.Shortage].
+	// tasks. Broken is not called if the disk is full: see [store.DB.Shortage].
 	Broken func(queue string, err error)
 	// Acted is called after each action on a queue, with the duration of the action. Clock returns
 	// the current time, and must be set if Acted is set.
@@ -69,8 +69,8 @@ func (o Observer) time(action Action) func(queue string) {
 	return func(queue string) { o.Acted(queue, action, o.Clock().Sub(began)) }
 }
 
-// broken reports that the engine cannot process queue. It ignores a closed store. It ignores a full
-// disk too, because the store reports it, and the engine retries.
+// broken reports that the engine cannot process queue. broken ignores a closed store. broken
+// ignores a full disk too, because the store reports it, and the engine retries.
 func (o Observer) broken(queue string, err error) {
 	if o.Broken != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrFull) {
 		o.Broken(queue, err)

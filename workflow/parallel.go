@@ -60,8 +60,8 @@ func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	return next.Group == item.Group, err
 }
 
-// freeQueue returns the first of width parallel queues without an item of t. It prefers an empty
-// queue.
+// freeQueue returns the first of width parallel queues without an item of t. freeQueue prefers an
+// empty queue.
 func freeQueue(tx *store.Tx, t *store.Task, width int) (free string, err error) {
 	for i := range width {
 		queue := fmt.Sprint(parallelPrefix, i)
@@ -115,8 +115,8 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 }
 
 // queuesOf yields the queues that can have a parallel run of module: the parallel queues, and the
-// retry queue of the module. It does not visit the retry queues of other modules, because many
-// modules can fail.
+// retry queue of the module. queuesOf does not visit the retry queues of other modules, because
+// many modules can fail.
 func (g *groups) queuesOf(module string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for queue, err := range store.QueuesFrom(g.tx, parallelPrefix) {

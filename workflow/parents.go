@@ -55,8 +55,9 @@ func (p *parents) laggingDone(ref *store.Ref) error {
 	return p.relocate(t, store.Pos{Queue: Main, Slot: slot}, "")
 }
 
-// oneOf returns the parent that keeps waiting for a task with two possible parents. It is first if
-// first still exists; in this case, oneOf decrements the count of second. Otherwise it is second.
+// oneOf returns the parent that keeps waiting for a task with two possible parents. If first still
+// exists, oneOf returns first and decrements the count of second. If first does not exist any more,
+// oneOf returns second.
 func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	if first != nil && second != nil && first.Lags {
 		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {

@@ -10,7 +10,7 @@ import (
 )
 
 // A preparation is work that must be complete before any task of the main queue or of a parallel
-// queue is claimed. Its record exists until the work is complete.
+// queue is claimed. The record of a preparation exists until the work is complete.
 type preparation struct {
 	// Start is set for the preparation of a start run, which does the work of interrupted runs
 	// itself.
@@ -90,7 +90,8 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 }
 
 // restartRuns moves idle runs of modules that are past their first node back to it. A moved run
-// joins an equal pending run, if there is one. It returns errEnough if the budget is spent.
+// joins an equal pending run, if there is one. restartRuns returns errEnough if the budget is
+// spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		b, first := ps.runStart(t)
@@ -104,8 +105,8 @@ func (ps *preparations) restartRuns() error {
 	})
 }
 
-// runStart returns the first node of the module's run that t belongs to. It returns an empty node
-// if t is at the first node already, is not part of such a run, or is running.
+// runStart returns the first node of the module's run that t belongs to. runStart returns an empty
+// node if t is at the first node already, is not part of such a run, or is running.
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
 	if err != nil || t.OwnQueue || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
@@ -152,7 +153,7 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 
 // leaveRetryQueues moves the runs of failing modules from their retry queues to the tail of the
 // main queue. The start run reaches these modules itself, and no other run may reach them before
-// the start run. It returns errEnough if the budget is spent.
+// the start run. leaveRetryQueues returns errEnough if the budget is spent.
 func (ps *preparations) leaveRetryQueues() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		_, n, err := ps.graphs.boundTo(t)
@@ -173,8 +174,8 @@ func (ps *preparations) leaveRetryQueues() error {
 }
 
 // finishFirst moves the abandoned tasks of the main queue that have a journal to its front, because
-// their remaining effects must not undo effects of the start run. It returns errEnough if the
-// budget is spent.
+// their remaining effects must not undo effects of the start run. finishFirst returns errEnough if
+// the budget is spent.
 func (ps *preparations) finishFirst() error {
 	var abandoned []*store.Task
 	front := true // whether all tasks before t are abandoned and have a journal

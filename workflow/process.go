@@ -32,9 +32,9 @@ func (w worker) work(c *claim) {
 	}
 }
 
-// process runs an attempt of the task of c and ends it in a transition. It returns the claim on the
-// next task of the queue. If ctx has ended and the step has returned an error, process writes
-// nothing. The claim in the store then shows that the task was interrupted.
+// process runs an attempt of the task of c and ends it in a transition. process returns the claim
+// on the next task of the queue. If ctx has ended and the step has returned an error, process
+// writes nothing. The claim in the store then shows that the task was interrupted.
 func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
 	if w.e.observer.Began != nil {
 		w.e.observer.Began(c.task)
@@ -132,8 +132,8 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 	return out, nil
 }
 
-// isAbandoned reports whether c's task was abandoned since it was claimed. If so, its remaining
-// effects are not executed.
+// isAbandoned reports whether c's task was abandoned since it was claimed. The remaining effects of
+// an abandoned task are not executed.
 func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)
@@ -197,8 +197,8 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 	return t, nil
 }
 
-// finish ends the attempt c with out: it ends the task, or the current item of a fan-out task. Then it
-// claims the next task of the queue.
+// finish ends the attempt c with out: it ends the task, or the current item of a fan-out task. Then
+// finish claims the next task of the queue.
 func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {

@@ -146,8 +146,8 @@ func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store
 	return store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}, nil
 }
 
-// deferTask defers t, the head of its queue, because of the rate limit of its hook. It also defers
-// the tasks behind it that the same attempt would process.
+// deferTask defers t, the head of its queue, because of the rate limit of its hook. deferTask also
+// defers the tasks behind t that the same attempt would process.
 func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
 	put, err := l.deferralFor(b, n, t)
 	if err != nil {
@@ -265,7 +265,7 @@ func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 }
 
 // newerTasks defers the newer tasks of a hook in a queue, before a deferred task of the hook
-// returns to this queue. It reads each queue once for each hook.
+// returns to this queue. newerTasks reads each queue once for each hook.
 type newerTasks struct {
 	limits *limits
 	done   []*returning // one for each hook and queue
@@ -341,8 +341,8 @@ func (n *newerTasks) save() error {
 	return nil
 }
 
-// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until first is due. It returns
-// errEnough if it has deferred any.
+// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until first is due. deferNewer
+// returns errEnough if it has deferred any.
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {

@@ -34,7 +34,7 @@ func (rm *remover) drop(t *store.Task, state store.State, into *store.Task) erro
 	return rm.remove(t)
 }
 
-// remove removes t with all its data. It does not update the parent of t, because another task
+// remove removes t with all its data. remove does not update the parent of t, because another task
 // takes the place of t.
 func (rm *remover) remove(t *store.Task) error {
 	rm.queues.clearTop(t)

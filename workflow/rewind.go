@@ -61,8 +61,8 @@ func (w *rewinds) rewind(b *bound, t *store.Task) error {
 }
 
 // stacks returns the stacks of the main queue and of the queue Parked whose runs have begun node,
-// and those whose runs have yet to reach node. It leaves out abandoned stacks, because their runs
-// do not continue.
+// and those whose runs have yet to reach node. stacks leaves out abandoned stacks, because their
+// runs do not continue.
 func stacks(tx *store.Tx, b *bound, node graph.NodeID) (past, before []stack, err error) {
 	var s stack
 	sort := func() {
@@ -93,8 +93,9 @@ func stacks(tx *store.Tx, b *bound, node graph.NodeID) (past, before []stack, er
 	return past, before, nil
 }
 
-// replaceStack removes s, except for a task that must end by itself. It puts a copy of t in the
-// slot of s or, if s was parked, at the tail of the main queue. The copy belongs to the run of s.
+// replaceStack removes s, except for a task that must end by itself. replaceStack puts a copy of t
+// in the slot of s or, if s was parked, at the tail of the main queue. The copy belongs to the run
+// of s.
 func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 	bottom := *s.bottom()
 	next := *t
@@ -119,8 +120,8 @@ func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 }
 
 // cancelStack removes the tasks of s, and the items of their fan-outs that wait in other queues.
-// The records name into as the replacement. It returns the top task if that task must end by
-// itself: an uninterruptible task, or one that runs or has begun its effects.
+// The records name into as the replacement. cancelStack returns the top task if that task must end
+// by itself: an uninterruptible task, or one that runs or has begun its effects.
 func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error) {
 	for i, old := range s {
 		if i == 0 {
@@ -244,9 +245,9 @@ func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	})
 }
 
-// cancelWaitingItems removes the waiting tasks of t's items. It reports whether any item still
-// runs. If an item still runs, t stays until the running items have ended, and starts no other
-// item.
+// cancelWaitingItems removes the waiting tasks of t's items. cancelWaitingItems reports whether any
+// item still runs. If an item still runs, t stays until the running items have ended, and starts no
+// other item.
 func (w *rewinds) cancelWaitingItems(t *store.Task) (bool, error) {
 	dropped, err := w.cancelItems(t)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// routes follows the edges of a graph. It replaces a finished task by the tasks of exactly those
-// edges whose conditions are true.
+// routes follows the edges of a graph. routes replaces a finished task by the tasks of exactly
+// those edges whose conditions are true.
 type routes struct {
 	*txn
 	queues         *queues
@@ -22,15 +22,15 @@ type routes struct {
 
 // complete replaces the finished task t by the tasks of all edges whose conditions are true. The
 // tasks with the place Stack get the slot of t, with the task of the first edge on top. The bottom
-// task takes over the parent of t. It also takes over the id of t, unless it is a fan-out task or
-// its edge closes a loop.
+// task takes over the parent of t. The bottom task also takes over the id of t, unless it is a
+// fan-out task or its edge closes a loop.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.OwnQueue {
 		return r.remover.removeLast(t, facts)
 	}
 	var here []*store.Task
-	// t keeps its slot until its successors are known. Otherwise, in a queue without other tasks, a
-	// successor that is added to the tail would get the slot of t.
+	// t keeps its slot until its successors are known. If t left its slot before, a successor that
+	// is added to the tail of a queue without other tasks would get the slot of t.
 	if err := r.queues.saveTop(); err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (r *routes) stack(t *store.Task, top bool) error {
 	return r.queues.save(t)
 }
 
-// takeEdge follows edge from the finished task t. It returns the task that takes the slot of t; nil if
-// there is none. It adds tasks with other places to their queues.
+// takeEdge follows edge from the finished task t. takeEdge returns the task that takes the slot of
+// t; nil if there is none. takeEdge adds tasks with other places to their queues.
 func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
 	if edge.ForEach != "" && edge.Place != graph.Stack {
 		for _, item := range items {
@@ -128,8 +128,8 @@ func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []grap
 	return next, saveItems(r.tx, next, items)
 }
 
-// loop returns the loop that an edge from t's node closes. Its count is one more than in the loop
-// of t, or 1 if t is in no pass of this loop.
+// loop returns the loop that an edge from t's node closes. The count of the loop is one more than
+// in the loop of t, or 1 if t is in no pass of this loop.
 func loop(t *store.Task) *store.Loop {
 	l := &store.Loop{From: t.Node, N: 1}
 	if t.Loop != nil && t.Loop.From == t.Node {

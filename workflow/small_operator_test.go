@@ -17,9 +17,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A smallOperator is a small model of the operator. It runs the lifecycle graph, and its steps read
-// and change state in the store and outside of it, as the real steps do. It can be killed at any
-// commit, and then continues. It records every attempt.
+// A smallOperator is a small model of the operator. A smallOperator runs the lifecycle graph, and
+// its steps read and change state in the store and outside of the store, as the real steps do. A
+// smallOperator can be killed at any commit, and then continues. All attempts are recorded.
 type smallOperator struct {
 	t      testing.TB
 	mem    *store.Memory
@@ -47,7 +47,7 @@ type smallOperator struct {
 	dead     bool             // whether the process has been killed
 	crashes  int
 
-	// mark is called for each event, with a text that resume can read. It can be nil.
+	// mark is called for each event, with a text that resume can read. mark can be nil.
 	mark func(format string, args ...any)
 }
 
@@ -59,8 +59,9 @@ type moment struct {
 	config bool
 }
 
-// An attempt identifies an attempt of a step. It may begin again only if a crash interrupted it, or
-// if its run has returned to the node; then history has one line for each time that it ended.
+// An attempt identifies an attempt of a step. An attempt may begin again only if a crash
+// interrupted it, or if its run has returned to the node; the history then has one line for each
+// time that the attempt ended.
 type attempt struct {
 	task    store.ID
 	node    string
@@ -161,7 +162,7 @@ func (p *smallOperator) recorded(r store.Record) {
 	p.happened("recorded %v", attempt{r.Task, r.Node, r.Subject, r.Try})
 }
 
-// kill counts a commit. It kills the process if the crash must come at this commit.
+// kill counts a commit. kill kills the process if the crash must come at this commit.
 func (p *smallOperator) kill(behind bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +231,7 @@ func (p *smallOperator) begin(tx *store.Tx) ([]workflow.Event, error) {
 }
 
 // raise raises the moments of the script whose time has come, unless the store says that they were
-// raised before. It sets raised for the moments that the store has.
+// raised before. raise sets raised for the moments that the store has.
 func (p *smallOperator) raise(e *workflow.Engine, now time.Duration, raised []bool) {
 	for i, m := range p.script {
 		if raised[i] || m.at > now {
@@ -371,8 +372,8 @@ type smallOperatorStep struct {
 	node graph.NodeID
 }
 
-// took returns the duration of the step. It differs from node to node, so that no two steps end at
-// the same time.
+// took returns the duration of the step. The duration differs from node to node, so that no two
+// steps end at the same time.
 func (s smallOperatorStep) took(t workflow.Task) time.Duration {
 	d := 300 * time.Millisecond
 	for _, c := range string(s.node) + t.Subject.Module + t.Subject.Hook {

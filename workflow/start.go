@@ -98,7 +98,7 @@ func (e *Engine) endEpoch() {
 }
 
 // RateLimitsChanged returns deferred tasks to their queues if the rate limits of their hooks have
-// changed. It does not block.
+// changed. RateLimitsChanged does not block.
 func (e *Engine) RateLimitsChanged() {
 	e.workers.run(func() { e.doFollowUp(followUp{work: recheckDeferred, queue: deferredTasks}) })
 }

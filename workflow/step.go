@@ -45,8 +45,8 @@ const (
 	Interrupted Previous = "interrupted"
 )
 
-// An Outcome is the result of a step. It is only data, so it can be stored, and another process can
-// execute its effects. It does not say which node comes next.
+// An Outcome is the result of a step. An Outcome is only data, so it can be stored, and another
+// process can execute its effects. An Outcome does not say which node comes next.
 type Outcome struct {
 	Facts   []graph.Fact                  `json:"facts,omitempty"`
 	Items   map[graph.FanOut][]graph.Item `json:"lists,omitempty"`
@@ -73,7 +73,7 @@ type Effect struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// A Step is the implementation of a node. Do runs outside of any transaction. It may be called
+// A Step is the implementation of a node. Do runs outside of any transaction. Do may be called
 // again for the same task after a failure or an interruption. Do returns its changes outside of the
 // store as effects.
 //
@@ -135,7 +135,7 @@ type refusal struct{ err error }
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// guard calls a method of n's step. It returns a panic as an error.
+// guard calls a method of n's step. guard returns a panic as an error.
 func guard(n *graph.Node, part string, call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

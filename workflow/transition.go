@@ -16,8 +16,8 @@ type dispatcher interface {
 	dispatch(now time.Time, f followUp)
 }
 
-// A transition is one transaction of the engine. It changes tasks with its components, and then
-// claims the next tasks of the affected queues.
+// A transition is one transaction of the engine. A transition changes tasks with its components,
+// and then claims the next tasks of the affected queues.
 type transition struct {
 	txn
 	components
@@ -128,7 +128,7 @@ func (c *claimError) Error() string { return c.err.Error() }
 func (c *claimError) Unwrap() error { return c.err }
 
 // advance claims the first task of queue and returns it. If no task can start now, it returns nil.
-// If the first task waits for a time, an alarm is set for this time. It also processes fan-out
+// If the first task waits for a time, an alarm is set for this time. advance also processes fan-out
 // tasks that are empty, that only start items, or that have ended. If advance failed for queue in
 // an earlier attempt of the transition, it claims nothing, and the queue is retried after a delay.
 func (m *transition) advance(queue string) (*claim, error) {
@@ -180,8 +180,8 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 // without a claim, such as fan-outs that start an item. The next transition continues.
 const mostStarts = 256
 
-// tryStart starts the task t at the head of its queue, if nothing blocks it. It returns the claim
-// on t if it has claimed t. Otherwise wait reports whether t must wait; if not, tryStart has
+// tryStart starts the task t at the head of its queue, if nothing blocks it. tryStart returns the
+// claim on t if it has claimed t. Otherwise wait reports whether t must wait; if not, tryStart has
 // changed the head of the queue, and the caller tries the new head. The comments in tryStart give
 // the reasons for the order of the checks.
 func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {

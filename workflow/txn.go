@@ -44,7 +44,7 @@ func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subjec
 	}
 }
 
-// fits reports whether the budget of the transaction has room for work of cost c. It is called
+// fits reports whether the budget of the transaction has room for work of cost c. fits is called
 // before work that a later transition can do as well, such as the claims of other queues or the
 // removal of canceled tasks. The first such work of a transition fits if any budget is left, so
 // that a transition with nothing else to do always makes progress.

@@ -123,7 +123,8 @@ func (e *Engine) doFollowUp(f followUp) {
 	}
 }
 
-// dispatch does f in a transition of its own, at once or at the due time of f. It does not block.
+// dispatch does f in a transition of its own, at once or at the due time of f. dispatch does not
+// block.
 func (e *Engine) dispatch(now time.Time, f followUp) {
 	if f.due.IsZero() {
 		e.workers.run(func() { e.doFollowUp(f) })

@@ -17,7 +17,7 @@ type workers struct {
 	working int       // number of goroutines; guarded by mu
 }
 
-// start allows goroutines to begin. It returns the context of their work.
+// start allows goroutines to begin. start returns the context of their work.
 func (w *workers) start() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -27,7 +27,7 @@ func (w *workers) start() context.Context {
 	return w.ctx
 }
 
-// close keeps new goroutines from starting. It reports whether the workers were open before.
+// close keeps new goroutines from starting. close reports whether the workers were open before.
 func (w *workers) close() (was bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

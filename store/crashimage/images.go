@@ -55,7 +55,7 @@ func (i Image) Write(dir string) error {
 	return err
 }
 
-// Images yields the contents of the directory that a crash during the recording can leave. It
+// Images yields the contents of the directory that a crash during the recording can leave. Images
 // yields images for a power loss just before each sync, and for a power loss at the end of the
 // recording. Each image of such a power loss contains one of these sets of pending changes: the
 // first N, for each N; all except one; only one; a set in which one write is cut at a sector; or a

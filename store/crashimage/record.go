@@ -53,11 +53,11 @@ type Recording struct {
 	ops    []operation       // in the order in which they began
 }
 
-// Record runs the program name with args and the additional environment env. It returns the
-// operations of the program on the files of the directory dir. dir must be an absolute path and must
-// not contain directories. The initial content of dir is treated as durable. The error is
-// ErrUnavailable, the error of the program with its output, or an error about a system call that the
-// model does not support.
+// Record runs the program name with args and the additional environment env. Record returns the
+// operations of the program on the files of the directory dir. dir must be an absolute path and
+// must not contain directories. The initial content of dir is treated as durable. The error is
+// ErrUnavailable, the error of the program with its output, or an error about a system call that
+// the model does not support.
 func Record(ctx context.Context, dir string, env []string, name string, args ...string) (*Recording, error) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -50,8 +50,8 @@ type Trigger struct {
 	// modules.
 	Image func(id api.Identity, marked bool) (string, error)
 	// Interrupt is called with the state of a configuration before its event is raised, so that a
-	// running fetch for an older state is canceled. Interrupt must not block. It must be set before
-	// Run, and can be nil.
+	// running fetch for an older state is canceled. Interrupt must not block. Interrupt must be set
+	// before Run, and can be nil.
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
@@ -101,7 +101,7 @@ func (c *configuration) isReady() bool {
 }
 
 // planOf returns the time at which the next attempt of a failed configuration with the record c is
-// due; zero means never. It applies the delays of this process, and corrects a time that was
+// due; zero means never. planOf applies the delays of this process, and corrects a time that was
 // computed with a wrong clock.
 func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 	if c.Phase != store.PhaseFailed {
@@ -122,7 +122,7 @@ func New(db *store.DB, engine triggers.Raiser, client *kube.Client, kinds *kube.
 }
 
 // Settled records that a round of a configuration has ended, and when the next attempt is due; zero
-// means never. It does not block.
+// means never. Settled does not block.
 func (a *Trigger) Settled(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	if delete(a.due, id); !due.IsZero() {
@@ -134,7 +134,7 @@ func (a *Trigger) Settled(id api.Identity, due time.Time) {
 }
 
 // ModulesChanged makes the trigger compare the modules of the image again, because the directories
-// of modules may have changed. It does not block.
+// of modules may have changed. ModulesChanged does not block.
 func (a *Trigger) ModulesChanged() { a.signal() }
 
 func (a *Trigger) signal() {

@@ -18,12 +18,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A raiserFunc is a Raiser that calls itself.
+// A raiserFunc is a function that is a Raiser.
 type raiserFunc func(tx *store.Tx, events ...workflow.Event) error
 
 func (f raiserFunc) Raise(tx *store.Tx, events ...workflow.Event) error { return f(tx, events...) }
 
-// A fixture is a Trigger with a store in memory. It collects the raised events.
+// A fixture is a Trigger with a store in memory. The fixture collects the raised events.
 type fixture struct {
 	*Trigger
 	t      *testing.T

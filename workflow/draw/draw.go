@@ -1,5 +1,5 @@
 // Package draw draws graphs: as mermaid for pages, as DOT for Graphviz, as an outline for a
-// terminal, and as the reference page of the docs. It depends on package graph, but on no
+// terminal, and as the reference page of the docs. Package draw depends on package graph, but on no
 // particular graph. The input of a drawing is a [graph.Graph] and, for a run in progress, the
 // [States] of its nodes. The same input always gives the same bytes.
 package draw

@@ -13,10 +13,10 @@ import (
 const Width = 80
 
 // Text returns g as an outline for a terminal, at most [Width] columns wide. The outline begins
-// with the triggers. Then it has the nodes of each group with their descriptions, their edges (->)
-// and the nodes at which a failed run starts over (<-). It ends with the meanings of the words on
-// the edges. The line of a node with a state begins with the icon of the state and shows the state
-// after the name. Text removes all control characters from g and states.
+// with the triggers. Then the outline has the nodes of each group with their descriptions, their
+// edges (->) and the nodes at which a failed run starts over (<-). The outline ends with the
+// meanings of the words on the edges. The line of a node with a state begins with the icon of the
+// state and shows the state after the name. Text removes all control characters from g and states.
 func Text(g *graph.Graph, states States) string {
 	o := outline{g: g}
 	for _, n := range g.Nodes {
@@ -120,8 +120,8 @@ func (o *outline) line(lead, text string) {
 	}
 }
 
-// wrap breaks text between words into lines of at most width characters. It also breaks words that
-// are longer than width. It returns at least one line.
+// wrap breaks text between words into lines of at most width characters. wrap also breaks words
+// that are longer than width. wrap returns at least one line.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""

@@ -1,6 +1,6 @@
-// Package forecast computes what a run would do. It executes the steps of a graph in the order of its
-// edges, on a copy of a store. It does not run the items of a fan-out that a node declares. In the
-// lifecycle, these items are hooks.
+// Package forecast computes what a run would do. A forecast executes the steps of a graph in the
+// order of its edges, on a copy of a store. A forecast does not run the items of a fan-out that a
+// node declares. In the lifecycle, these items are hooks.
 package forecast
 
 import (
@@ -28,7 +28,7 @@ type Forecast struct {
 	// Run is the number of the run.
 	Run uint64
 	// Skip is called before each item of an edge's fan-out, and returns true if the item must be
-	// skipped. It can be nil.
+	// skipped. Skip can be nil.
 	Skip func(to graph.NodeID, s graph.Subject) bool
 	// Done is called after each node, with the result of the node. If a node of a module has failed,
 	// the forecast does not follow its edges.
@@ -168,8 +168,8 @@ func (f *Forecast) apply(step workflow.Step, t workflow.Task, o workflow.Outcome
 	return facts, err
 }
 
-// list selects the items of a node's fan-out, but does not run them. It ends the fan-out as if no item
-// had changed anything.
+// list selects the items of a node's fan-out, but does not run them. list ends the fan-out as if no
+// item had changed anything.
 func (f *Forecast) list(ctx context.Context, step workflow.Step, t workflow.Task) (items []graph.Item, facts []graph.Fact, err error) {
 	if preparer, ok := step.(workflow.Preparer); ok {
 		o, err := preparer.Prepare(ctx, t)

@@ -106,7 +106,7 @@ func steps() map[graph.NodeID]workflow.Step {
 	}
 }
 
-// run calls from with a forecast of the graph and these steps. It returns each result in words.
+// run calls from with a forecast of the graph and these steps. run returns each result in words.
 func run(t *testing.T, steps map[graph.NodeID]workflow.Step, from func(*forecast.Forecast) error) (did []string, err error) {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: time.Now})

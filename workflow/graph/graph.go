@@ -6,8 +6,8 @@ package graph
 
 import "slices"
 
-// A NodeID names one node of a graph. It is stored with the tasks of the node. Never change the
-// NodeID of a node: the engine drops stored tasks whose NodeID the graph does not have.
+// A NodeID names one node of a graph. A NodeID is stored with the tasks of the node. Never change
+// the NodeID of a node: the engine drops stored tasks whose NodeID the graph does not have.
 type NodeID string
 
 // A Trigger names an event outside a graph that begins a run of the graph.
@@ -90,7 +90,8 @@ func (s Subject) Trim(scope Scope) Subject {
 	}
 }
 
-// OfHook returns the hook of s, without its binding. It is empty if s has neither a module nor a hook.
+// OfHook returns the hook of s, without its binding. The result is empty if s has neither a module
+// nor a hook.
 func (s Subject) OfHook() Subject { return Subject{Module: s.Module, Hook: s.Hook} }
 
 // String returns the subject as people write it: "module/hook binding", or the
@@ -184,7 +185,7 @@ type Node struct {
 	// RetryQueue makes the engine retry a failing run that begins at the node in a queue of its own,
 	// if ContinueOnFailure is set.
 	RetryQueue bool
-	// Junction marks a named node in which edges meet. It has no step and makes no task.
+	// Junction marks a named node in which edges meet. A junction has no step and makes no task.
 	Junction bool
 }
 

@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// generate creates a store file with the given numbers of runs, records of history and pending tasks. It
-// returns the open store.
+// generate creates a store file with the given numbers of runs, records of history and pending tasks. generate returns
+// the open store.
 func generate(tb testing.TB, runs, records, pending int) *store.DB {
 	tb.Helper()
 	db, err := store.Open(filepath.Join(tb.TempDir(), "store.db"), store.Options{})

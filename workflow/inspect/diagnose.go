@@ -63,8 +63,8 @@ func (d *diagnostician) kubectl(args string) string {
 	return "kubectl " + args
 }
 
-// standby finds another operator in the namespace for which this one waits. It also finds a store of another cluster that was
-// on the volume.
+// standby finds another operator in the namespace for which this one waits. standby also finds a store of another
+// cluster that was on the volume.
 func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
@@ -109,8 +109,8 @@ func (d *diagnostician) otherCluster() (out []Finding, _ error) {
 // small store would fit on it.
 const littleRoom = 64 << 20
 
-// disk finds a disk with too little free space to compact the store. It finds nothing if the disk is
-// full, because that is another problem.
+// disk finds a disk with too little free space to compact the store. disk finds nothing if the disk
+// is full, because that is another problem.
 func (d *diagnostician) disk() ([]Finding, error) {
 	o := &d.operator
 	needed := max(uint64(max(o.StoreBytes, 0)), littleRoom)
@@ -205,8 +205,8 @@ func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 	return evidence, err
 }
 
-// latestTick returns the schedule binding with the latest tick, and the time of the tick. Both are zero if the store has no
-// tick.
+// latestTick returns the schedule binding with the latest tick, and the time of the tick. Both results are zero if the
+// store has no tick.
 func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ error) {
 	for k := range d.scan.tx.Range(store.At(store.Ticks)) {
 		tick, _, err := load[time.Time](d.scan.unreadable, k)
@@ -224,8 +224,8 @@ func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ erro
 	return of, latest, nil
 }
 
-// olderStart returns the newest start whose time is before the time of the previous start. It searches the starts
-// within the last lostShown, and the newest start before them.
+// olderStart returns the newest start whose time is before the time of the previous start. olderStart searches the
+// starts within the last lostShown, and the newest start before them.
 func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {
@@ -297,8 +297,8 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	return []Finding{f}, nil
 }
 
-// resumed returns the beginning of a fix: it names the modules whose deletion goes on when an operator starts. It is empty if
-// an operator runs.
+// resumed returns the beginning of a fix: it names the modules whose deletion goes on when an operator starts. The
+// result is empty if an operator runs.
 func (d *diagnostician) resumed() (text string) {
 	if d.reader.Live {
 		return ""
@@ -311,9 +311,9 @@ func (d *diagnostician) resumed() (text string) {
 	return text
 }
 
-// quarantineEnds reports whether an item in quarantine caused the last n crashes, so that the crashes
-// and the quarantine are one problem. It requires that the quarantine began at or after last, which is
-// the newest start after a crash.
+// quarantineEnds reports whether an item in quarantine caused the last n crashes, so that the
+// crashes and the quarantine are one problem. quarantineEnds requires that the quarantine began at
+// or after last, which is the newest start after a crash.
 func (d *diagnostician) quarantineEnds(n int, last time.Time) bool {
 	return d.problem(func(p *Problem) bool { return p.Kind == KindQuarantined && p.Try >= n && !last.After(p.At) }) != nil
 }
@@ -362,7 +362,7 @@ func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	}
 }
 
-// finding returns a finding about the problem p only. It searches for no causes.
+// finding returns a finding about the problem p only. finding searches for no causes.
 func (d *diagnostician) finding(p *Problem) Finding {
 	f := Finding{Pattern: Pattern(p.Kind), Text: p.headline()}
 	at := CauseStep{At: p.At, Run: p.Run, Task: p.Task}

@@ -30,7 +30,7 @@ func (a *Advice) ChangesNothing() bool {
 	return slices.ContainsFunc(readers, func(reader string) bool { return strings.HasPrefix(command+" ", reader+" ") })
 }
 
-// finding writes a finding. It does not cut commands, so that people can copy them.
+// finding writes a finding. finding does not cut commands, so that people can copy them.
 func (p *page) finding(f *Finding) {
 	l := p.layout
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
@@ -59,8 +59,8 @@ func (p *page) remedy(fix string, advice []Advice) {
 	p.advise(advice, act)
 }
 
-// advise writes commands with their purposes. It does not cut commands, so that people can copy them. act is the label
-// of commands that change something.
+// advise writes commands with their purposes. advise does not cut commands, so that people can copy them. act is the
+// label of commands that change something.
 func (p *page) advise(all []Advice, act string) {
 	l := p.layout
 	for i := range all {

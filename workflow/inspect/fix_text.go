@@ -15,9 +15,9 @@ var (
 // tie replaces the blanks in a command while a text is wrapped. No fix contains this character.
 const tie = "␣"
 
-// wrapFix breaks the text of a fix into lines of at most width columns. It does not break commands, so that they can be
-// copied. A command longer than width has a line of its own, which the terminal breaks. If a command ends a sentence, wrapFix
-// removes the full stop and starts a new line.
+// wrapFix breaks the text of a fix into lines of at most width columns. wrapFix does not break commands, so that they
+// can be copied. A command longer than width has a line of its own, which the terminal breaks. If a command ends a
+// sentence, wrapFix removes the full stop and starts a new line.
 func wrapFix(text string, width int) (lines []string) {
 	text = tieCommands(flat(text))
 	at := ""

@@ -99,7 +99,7 @@ func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 	return &r
 }
 
-// processed records that the run was processed in epoch. It ignores epoch 0.
+// processed records that the run was processed in epoch. processed ignores epoch 0.
 func (r *Restarts) processed(epoch uint64) {
 	if epoch == 0 {
 		return
@@ -110,8 +110,8 @@ func (r *Restarts) processed(epoch uint64) {
 	r.Last = max(r.Last, epoch)
 }
 
-// resumed returns the start of the run's first attempt in epoch, which must be the last epoch of the
-// run. It is zero if no attempt has started in this epoch.
+// resumed returns the start of the run's first attempt in epoch, which must be the last epoch of
+// the run. The result is zero if no attempt has started in this epoch.
 func resumed(epoch uint64, lines []line, pending []*pendingTask) (began time.Time) {
 	for _, l := range lines {
 		if l.epoch == epoch && !l.Began.IsZero() {

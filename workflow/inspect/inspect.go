@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Schema is the version of the JSON of a [Run] and of the other snapshots. It stays the same when a
-// field is added, and changes when a field gets another meaning.
+// Schema is the version of the JSON of a [Run] and of the other snapshots. Schema stays the same
+// when a field is added, and changes when a field gets another meaning.
 const Schema = 1
 
 // ErrNoRun is the error for a run that is not in the store.
@@ -89,8 +89,8 @@ type Run struct {
 	Steps []Step    `json:"steps,omitempty"`
 	// Ahead are the nodes to which the graph may lead after the pending tasks.
 	Ahead []Ahead `json:"ahead,omitempty"`
-	// Unread is the number of lines of history that are not shown, at most 20,000. These lines are too
-	// old, or were deleted.
+	// Unread is the number of lines of history that are not shown, at most 20,000. The lines in
+	// Unread are too old, or were deleted.
 	Unread int `json:"unread,omitempty"`
 	// Unfound is the number of pending tasks that were not read, because they are too far back in long
 	// queues.

@@ -174,8 +174,7 @@ func wide(r rune) int {
 	}
 }
 
-// clip returns text if it has at most width columns. Otherwise it cuts the text and appends an
-// ellipsis.
+// clip returns text if it has at most width columns. clip cuts longer text and appends an ellipsis.
 func (l Layout) clip(text string, width int) string {
 	if columns(text) <= width {
 		return text
@@ -206,8 +205,8 @@ func flat(text string) string {
 // a code, and the rest of the code would be shown as text.
 var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
 
-// wrap breaks text between words into lines of at most width columns. It breaks a word longer than a line after a slash, if the
-// word has one.
+// wrap breaks text between words into lines of at most width columns. wrap breaks a word longer than a line after a
+// slash, if the word has one.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""
@@ -300,8 +299,8 @@ func (l Layout) Clock(t time.Time) string {
 // Stamp returns t with its date and its zone.
 func (l Layout) Stamp(t time.Time) string { return l.in(t).Format(time.RFC3339) }
 
-// zone returns a blank and the name of the time zone of t. It is empty for UTC, because times in UTC
-// end in Z.
+// zone returns a blank and the name of the time zone of t. The result is empty for UTC, because
+// times in UTC end in Z.
 func (l Layout) zone(t time.Time) string {
 	zone, offset := l.in(t).Zone()
 	if zone == "UTC" && offset == 0 {

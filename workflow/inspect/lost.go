@@ -9,8 +9,8 @@ import (
 // lostShown is the time for which a lost span is shown after the operator has resumed its work.
 const lostShown = 7 * 24 * time.Hour
 
-// lost returns the last span for which the store has no data. It is nil if there is no such span, or if
-// the operator resumed its work longer than lostShown ago.
+// lost returns the last span for which the store has no data. The result is nil if there is no such span, or if the
+// operator resumed its work longer than lostShown ago.
 func (s *scan) lost() (*store.LostSpan, error) {
 	lost, ok, err := load[store.LostSpan](s.unreadable, store.LostSpanKey())
 	if err != nil || !ok || s.now.Sub(lost.At) > lostShown {

@@ -30,8 +30,8 @@ const (
 type ModuleStatus struct {
 	State  ModuleState `json:"state"`
 	Reason string      `json:"reason,omitempty"`
-	// Since is the time at which the state began, for example the start of the running step or the first
-	// of the consecutive failures. It is zero if the time is not known.
+	// Since is the time at which the state began, for example the start of the running step or the first of the
+	// consecutive failures. Since is zero if the time is not known.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -144,8 +144,8 @@ func (s *scan) running(t *store.Task) ModuleStatus {
 	return ModuleStatus{State: ModuleRunning, Reason: t.Node, Since: t.Claim.Since}
 }
 
-// status returns the status of a module that has the problem p. It is zero if p does not change the
-// state of a module.
+// status returns the status of a module that has the problem p. The status is zero if p does not
+// change the state of a module.
 func (p *Problem) status() ModuleStatus {
 	what := strings.TrimSpace(p.Node + " " + p.Subject.Hook + " " + p.Subject.Binding)
 	switch p.Kind {
@@ -174,7 +174,7 @@ var gravest = []ModuleState{
 	ModuleBroken,
 }
 
-// raise sets the status of the module name to to, if to is graver than the present status. It
+// raise sets the status of the module name to to, if to is graver than the present status. raise
 // ignores unknown modules.
 func (m *Modules) raise(name string, to ModuleStatus) {
 	is, known := m.Modules[name]

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Problems returns all problems, for metrics and alerts. They include the problems of hooks that answer
+// Problems returns all problems, for metrics and alerts. The result includes the problems of hooks that answer
 // webhooks, even if [Reader.Status] shows such a problem only as part of a failing step.
 func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 	s, err := r.scan(tx)
@@ -30,8 +30,8 @@ func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 	return append(problems, others...), err
 }
 
-// withoutReviews removes each problem of a hook that answers a webhook, if the last error of the hook
-// explains a failing step. In this case, the step and the hook are one problem.
+// withoutReviews removes each problem of a hook that answers a webhook, if the last error of the
+// hook explains a failing step. The failing step and the hook are then one problem.
 func withoutReviews(problems []Problem) []Problem {
 	var explained []*Meaning
 	for i := range problems {
@@ -54,8 +54,8 @@ func (r *Reader) others(s *scan) ([]Problem, error) {
 	return out, err
 }
 
-// problems returns the problems of s, newest run first. It omits the problems that [Reader.others]
-// returns.
+// problems returns the problems of s, newest run first. problems omits the problems that
+// [Reader.others] returns.
 func (r *Reader) problems(s *scan) ([]Problem, error) {
 	var out []Problem
 	for _, source := range []func(*scan) ([]Problem, error){
@@ -323,8 +323,8 @@ func (p *Problem) stored() bool {
 	return p.Kind != KindRefused && p.Kind != KindAPIServer && (p.Object != "" || p.Fix != "" || len(p.Command) > 0)
 }
 
-// about returns the argument with which the command why explains the step of p. This is the name of the
-// hook or the module of the step or, if the step has neither, the ID of its task.
+// about returns the argument with which the command why explains the step of p. The argument is the name of the hook or
+// the module of the step or, if the step has neither, the ID of its task.
 func (p *Problem) about() string {
 	if s := p.Subject.OfHook(); s != (graph.Subject{}) {
 		return s.String()
@@ -351,8 +351,8 @@ func mineFirst(problems []Problem, run uint64) []Problem {
 func (w *Run) advise() []Advice {
 	out := w.commands()
 	shown := map[uint64]bool{w.ID: true, 0: true}
-	// other adds a command that inspects a run. It returns false if the command was added before, or if run is 0 or the
-	// run w itself.
+	// other adds a command that inspects a run. other returns false if the command was added before, or if run is 0 or
+	// the run w itself.
 	other := func(run uint64, why string) bool {
 		if shown[run] {
 			return false
@@ -421,8 +421,8 @@ func (p *Problem) commands() []Advice {
 	}
 }
 
-// skips describes the effect of skipping the step of p. It is empty for steps that nobody should skip, because the steps after
-// them depend on them.
+// skips describes the effect of skipping the step of p. The result is empty for steps that nobody should skip, because
+// the steps after them depend on them.
 func (p *Problem) skips() string {
 	switch {
 	case p.Subject.Hook != "":

@@ -25,8 +25,8 @@ func fieldOf(name string) string {
 	return name
 }
 
-// about returns the part of the text of a line of history that names its run, task, node, subject and queue. It leaves out the
-// output, which can be long.
+// about returns the part of the text of a line of history that names its run, task, node, subject and queue. about
+// leaves out the output, which can be long.
 func about(line []byte) []byte { return before(line, "state") }
 
 // subjectOf returns the text of the subject in a line of history or in a task, and the text after the subject. subject is empty
@@ -58,8 +58,8 @@ func subjectOf(record []byte) (subject, rest []byte, known bool) {
 // subjectSign is the text in a record directly before its subject.
 var subjectSign = []byte(`"subject":`)
 
-// plainSubject is a faster subjectOf for most records. It returns nil if the subject is not the first object in the record, or if
-// the first closing brace may be part of a name.
+// plainSubject is a faster subjectOf for most records. plainSubject returns nil if the subject is not the first object
+// in the record, or if the first closing brace may be part of a name.
 func plainSubject(record []byte) (subject, rest []byte) {
 	brace := bytes.IndexByte(record[1:], '{') + 1
 	if brace == 0 || !bytes.HasSuffix(record[:brace], subjectSign) {
@@ -82,8 +82,8 @@ func runOf(task []byte) uint64 {
 	return run
 }
 
-// leadingRun returns the number of the run at the beginning of part, which is a part of the text of a task. It returns false if
-// part begins with another field.
+// leadingRun returns the number of the run at the beginning of part, which is a part of the text of a task. leadingRun
+// returns false if part begins with another field.
 func leadingRun(part []byte) (run uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(part, runSign)
 	if !ok {
@@ -98,9 +98,9 @@ func leadingRun(part []byte) (run uint64, ok bool) {
 	return run, true
 }
 
-// hasFailed reports whether the last attempt of a task may have failed, from the text of the task. It is fast for
-// events, because most waiting tasks are events. The text of an event ends with its object, which ends with a string.
-// If an attempt has failed, the text ends with a time, a number or a word.
+// hasFailed reports whether the last attempt of a task may have failed, from the text of the task. hasFailed is fast
+// for events, because most waiting tasks are events. The text of an event ends with its object, which ends with a
+// string. If an attempt has failed, the text ends with a time, a number or a word.
 func hasFailed(task []byte) bool {
 	if end, ok := bytes.CutSuffix(task, []byte(`"}}`)); ok && !bytes.HasSuffix(end, []byte("Z")) {
 		return false
@@ -108,9 +108,9 @@ func hasFailed(task []byte) bool {
 	return bytes.Contains(task, []byte(`"failed":{`))
 }
 
-// before returns the text of a record before the field with the given name, or the whole text if there
-// is no such field. It is fast if all fields before that field are strings, numbers or objects of
-// strings.
+// before returns the text of a record before the field with the given name, or the whole text if
+// there is no such field. before is fast if all fields before that field are strings, numbers or
+// objects of strings.
 func before(record []byte, name string) []byte {
 	for at := 1; at < len(record); {
 		if field := record[at:]; len(field) > len(name)+2 && field[0] == '"' && field[len(name)+1] == '"' && string(field[1:len(name)+1]) == name {
@@ -126,8 +126,8 @@ func before(record []byte, name string) []byte {
 	return record[:min(len(text)+1, len(record))]
 }
 
-// behindField returns the position after the field that begins at position at, and after its comma. It
-// returns 0 if there is no such field, or if no comma follows.
+// behindField returns the position after the field that begins at position at, and after its comma.
+// behindField returns 0 if there is no such field, or if no comma follows.
 func behindField(text []byte, at int) int {
 	at = behindString(text, at) + 1 // the colon
 	if at == 1 || at >= len(text) {
@@ -168,8 +168,8 @@ func behindStrings(text []byte, at int) int {
 	return at + 1
 }
 
-// behindString returns the position after the string that begins at position at. It returns 0 if there
-// is no string, or if the string contains an escaped quote.
+// behindString returns the position after the string that begins at position at. behindString
+// returns 0 if there is no string, or if the string contains an escaped quote.
 func behindString(text []byte, at int) int {
 	if at >= len(text) || text[at] != '"' {
 		return 0

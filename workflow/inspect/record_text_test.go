@@ -27,8 +27,9 @@ func encoded(t *rapid.T, v any) []byte {
 	return text
 }
 
-// TestTextOfATaskTellsItsRunAndWhetherItFailed uses tasks with random fields. It compares the results of the
-// functions that read the text of a task with the fields of the task.
+// TestTextOfATaskTellsItsRunAndWhetherItFailed uses tasks with random fields.
+// TestTextOfATaskTellsItsRunAndWhetherItFailed compares the results of the functions that read the text of a task with
+// the fields of the task.
 func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -28,8 +28,8 @@ const (
 )
 
 // slowestRequests is a command that prints where the API server has spent the most time: kinds of
-// requests, calls of etcd, and admission webhooks. It leaves out watches, because they last until the
-// client ends them.
+// requests, calls of etcd, and admission webhooks. The command leaves out watches, because they
+// last until the client ends them.
 const slowestRequests = "kubectl get --raw /metrics | grep -E 'request_duration_seconds_sum|webhook_admission_duration_seconds_sum' | grep -v WATCH | sort -rgk2 | head -6"
 
 // problem returns the problem of the API server; nil if there is none.

@@ -75,7 +75,7 @@ type members struct {
 	more bool
 }
 
-// add adds a run to its group. It returns false if the limit of groups is reached and no group can
+// add adds a run to its group. add returns false if the limit of groups is reached and no group can
 // get an older run. In this case, the caller can stop reading runs.
 func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	like := boundRuns{w.Graph, w.Trigger, w.Subject}
@@ -154,8 +154,8 @@ func (m *members) group(tx *store.Tx) RunGroup {
 	return group
 }
 
-// graverRun returns the state that is shown for two runs with the states a and b. It is a if both runs
-// have ended.
+// graverRun returns the state that is shown for two runs with the states a and b. The result is a
+// if both runs have ended.
 func graverRun(a, b State) State {
 	if a.ended() && b.ended() {
 		return a

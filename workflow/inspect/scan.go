@@ -18,8 +18,8 @@ const mostCounted = 50_000
 // mostNamed is the maximum number of tasks that are named in a list of waiting tasks.
 const mostNamed = 3
 
-// A scan is the result of reading all queues. It has the heads of queues and the failed tasks, and the
-// positions of all other tasks. [scan.of] also decodes the tasks of one run.
+// A scan is the result of reading all queues. A scan has the heads of queues and the failed tasks,
+// and the positions of all other tasks. [scan.of] also decodes the tasks of one run.
 type scan struct {
 	tx     *store.Tx
 	now    time.Time
@@ -196,7 +196,8 @@ func (q *queue) pos(i int) store.Pos {
 	return store.Pos{Queue: q.name, Slot: q.entries[i].slot, Depth: q.entries[i].depth}
 }
 
-// pendingTask reads the i-th task of q, with its position. It returns nil if the task does not exist.
+// pendingTask reads the i-th task of q, with its position. pendingTask returns nil if the task does
+// not exist.
 func (s *scan) pendingTask(q *queue, i int) (*pendingTask, error) {
 	t, ok, err := store.LoadTask(s.tx, q.pos(i))
 	if err != nil || !ok {
@@ -223,8 +224,8 @@ func (s *scan) pendingTask(q *queue, i int) (*pendingTask, error) {
 	return at, nil
 }
 
-// findBusy sets q.busy if the running task of q is not at the head. This happens if other tasks are put at
-// the front of q while the task runs. The search ends at the first task that was added at the tail, because
+// findBusy sets q.busy if the running task of q is not at the head. A running task is not at the head if other tasks
+// are put at the front of q while the task runs. The search ends at the first task that was added at the tail, because
 // no task behind it can run.
 func (s *scan) findBusy(q *queue) error {
 	if q.head.Slot >= store.FirstSlot || s.claimed(q.head) {
@@ -413,9 +414,9 @@ func (s *scan) items(t *store.Task) ([]Ref, error) {
 	return on, nil
 }
 
-// behind describes the work behind the task at. It returns nil if there is none, or if the task is not
-// the first of its queue. A running or failed task can have tasks before it that were put at the front
-// later.
+// behind describes the work behind the task at. behind returns nil if there is no work behind the
+// task, or if the task is not the first of its queue. A running or failed task can have tasks
+// before it that were put at the front later.
 func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	q := s.queues[at.Queue]
 	first := at.before == 0 || at.Failed != nil || s.claimed(at.Task)
@@ -449,8 +450,8 @@ func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	return b, nil
 }
 
-// below counts the steps in the slot of the task at that are processed after the task. These are other
-// tasks, and items of fan-out tasks that have not started.
+// below counts the steps in the slot of the task at that are processed after the task. The counted
+// steps are other tasks, and items of fan-out tasks that have not started.
 func (s *scan) below(at *pendingTask) (n int, err error) {
 	for t, err := range readable(s.unreadable, store.Slot(s.tx, at.Queue, at.Slot)) {
 		if err != nil {

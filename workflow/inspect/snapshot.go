@@ -99,8 +99,8 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 	return w, nil
 }
 
-// withoutRecord returns a substitute for the record of a run, made from the tasks of the run. It is used
-// if the record cannot be read.
+// withoutRecord returns a substitute for the record of a run, made from the tasks of the run. The substitute is used if
+// the record cannot be read.
 func withoutRecord(run uint64, tasks []*pendingTask) store.Run {
 	record := store.Run{ID: run, Open: len(tasks)}
 	if len(tasks) > 0 {
@@ -135,8 +135,8 @@ func (s State) ended() bool {
 	}
 }
 
-// to returns the nodes to which the pending tasks of the whole operator (graph.ScopeAll) may lead. It
-// leaves out nodes that have a row.
+// to returns the nodes to which the pending tasks of the whole operator (graph.ScopeAll) may lead.
+// The result leaves out nodes that have a row.
 func (t *tree) to() []Ahead {
 	var out []Ahead
 	for _, at := range t.scan.order() {
@@ -163,7 +163,7 @@ func (t *tree) refuse(p Problem) {
 	}
 }
 
-// finish returns r as a step, with the rows below it. It adds the steps that have no steps below them to counts, by
+// finish returns r as a step, with the rows below it. finish adds the steps that have no steps below them to counts, by
 // their state.
 func (r *row) finish(counts map[State]int) Step {
 	active, pending := r.finishBelow(counts)

@@ -25,8 +25,8 @@ type Status struct {
 	ConvergedRun uint64    `json:"convergedRun,omitempty"`
 	Starting     bool      `json:"starting,omitempty"`
 
-	// Stopped is the time at which the last operator stopped cleanly. It is zero if an operator runs, or
-	// if the last one did not stop cleanly.
+	// Stopped is the time at which the last operator stopped cleanly. Stopped is zero if an operator runs, or if the
+	// last one did not stop cleanly.
 	Stopped time.Time `json:"stopped,omitzero"`
 
 	// Problems is sorted by reach. The problems of the disk and of the API server are first, because they
@@ -76,9 +76,9 @@ type StatusOperator struct {
 	// renamed them. AsideSince is the time at which it last renamed a store.
 	Aside      []string  `json:"aside,omitempty"`
 	AsideSince time.Time `json:"asideSince,omitzero"`
-	// Skew is the time by which the clock of the API server is ahead of the clock of the operator. It is
-	// negative if the clock of the API server is behind, and 0 if the clocks differ by at most a few
-	// seconds. SkewSince is the time at which the operator noticed the difference.
+	// Skew is the time by which the clock of the API server is ahead of the clock of the operator. Skew is negative if
+	// the clock of the API server is behind, and 0 if the clocks differ by at most a few seconds. SkewSince is the time
+	// at which the operator noticed the difference.
 	Skew      time.Duration `json:"clockSkew,omitempty"`
 	SkewSince time.Time     `json:"clockSkewSince,omitzero"`
 	// Lease describes the Lease; empty if no operator runs.
@@ -194,8 +194,8 @@ func (r *Problem) reach() int {
 	}
 }
 
-// stopped returns the time at which the last operator stopped cleanly. It is zero if an operator runs, or
-// if the last one did not stop cleanly.
+// stopped returns the time at which the last operator stopped cleanly. The time is zero if an operator runs, or if the
+// last one did not stop cleanly.
 func (r *Reader) stopped(s *scan) (at time.Time, _ error) {
 	if r.Live {
 		return at, nil

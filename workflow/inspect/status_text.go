@@ -209,8 +209,8 @@ func (p *statusPage) problems() {
 	p.findings(true)
 }
 
-// resumed writes the modules whose deletion goes on when an operator starts. It writes nothing if an
-// operator runs.
+// resumed writes the modules whose deletion goes on when an operator starts. resumed writes nothing
+// if an operator runs.
 func (p *statusPage) resumed() {
 	if p.status.Live {
 		return
@@ -343,8 +343,8 @@ func (p *statusPage) subjects(group []*Problem) string {
 	return strings.Join(names, ", ")
 }
 
-// next returns the arguments of a command that explains the problem and changes nothing. It is nil if
-// the text of the problem is enough.
+// next returns the arguments of a command that explains the problem and changes nothing. The result
+// is nil if the text of the problem is enough.
 func (r *Problem) next(live bool) []string {
 	switch {
 	case r.Kind == KindStalled && live:

@@ -20,8 +20,8 @@ type recordSubject struct {
 	unknown bool // only the whole records show the subject
 }
 
-// number returns the index in the list of the subject with the given JSON text. It adds the subject if it is new. If
-// known is false, it returns the index of the entry that all unknown subjects share.
+// number returns the index in the list of the subject with the given JSON text. number adds the subject if it is new.
+// If known is false, it returns the index of the entry that all unknown subjects share.
 func (s *subjects) number(text []byte, known bool) int32 {
 	if !known {
 		text = []byte("unknown")

@@ -31,8 +31,8 @@ type page struct {
 	layout Layout
 	run    *Run
 	lines  []string
-	// ended and waiting have the indexes of the lines about ended work and about waiting work. These
-	// lines can be omitted.
+	// ended and waiting have the indexes of the lines about ended work and about waiting work. The
+	// lines in ended and waiting can be omitted.
 	ended, waiting []int
 	// widest is the maximum width of the column of the steps, and found is the width of the widest title
 	// that was written. If widest is Unlimited, the titles are only measured.
@@ -196,9 +196,8 @@ func (p *page) advice() {
 	}
 }
 
-// fit removes lines of the tree if the page has more lines than the layout allows. It removes lines about
-// ended work first, then lines about waiting work, then the last lines. The tree is between the lines top
-// and bottom.
+// fit removes lines of the tree if the page has more lines than the layout allows. fit removes lines about ended work
+// first, then lines about waiting work, then the last lines. The tree is between the lines top and bottom.
 func (p *page) fit(top, bottom int) {
 	if p.layout.Height <= 0 || len(p.lines) <= p.layout.Height {
 		return

@@ -71,7 +71,8 @@ type Timeline struct {
 	Subject string `json:"subject,omitempty"`
 }
 
-// ReadTimeline returns the newest entries that req selects. It omits records that cannot be read.
+// ReadTimeline returns the newest entries that req selects. ReadTimeline omits records that cannot
+// be read.
 func ReadTimeline(tx *store.Tx, req TimelineRequest) (Timeline, error) {
 	req.Limit = max(req.Limit, 1)
 	r := timelineReader{tx: tx, req: req, unreadable: &unreadable{tx: tx}, perRun: map[uint64]int{}}
@@ -114,7 +115,7 @@ func (r *timelineReader) timeline() Timeline {
 	return Timeline{Entries: append([]Entry{}, r.found[max(over, 0):]...), More: over > 0 || r.more, Subject: r.req.Subject}
 }
 
-// add adds an entry. It returns false if the entry is too old.
+// add adds an entry. add returns false if the entry is too old.
 func (r *timelineReader) add(e Entry) bool {
 	if e.At.Before(r.req.Since) {
 		return false
@@ -305,7 +306,8 @@ func (r *timelineReader) actionConcerns(a *store.Action) bool {
 	return a.Run != 0 && r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
 }
 
-// starts adds the starts and stops of the operator. They are only part of a timeline of all subjects.
+// starts adds the starts and stops of the operator. Starts and stops are only part of a timeline of
+// all subjects.
 func (r *timelineReader) starts() error {
 	if r.req.Subject != "" {
 		return nil
@@ -378,8 +380,8 @@ func (r *timelineReader) runs() error {
 	return nil
 }
 
-// run adds the start and the end of w if the request selects the run or one of its attempts. It adds no
-// end if fewer than two attempts of the run were found.
+// run adds the start and the end of w if the request selects the run or one of its attempts. run adds no end if fewer
+// than two attempts of the run were found.
 func (r *timelineReader) run(w *store.Run) {
 	if r.req.Subject != "" && r.perRun[w.ID] == 0 && !r.isRun(w.ID) && !r.isSubject(w.Subject) {
 		return
@@ -449,8 +451,9 @@ func TimelineText(t *Timeline, layout Layout) string {
 	return text
 }
 
-// alike returns the number of consecutive entries, starting at the i-th one, that are attempts of the
-// same task and failed with the same error. It is 1 if the i-th entry is not a failed attempt.
+// alike returns the number of consecutive entries, starting at the i-th one, that are attempts of
+// the same task and failed with the same error. The number is 1 if the i-th entry is not a failed
+// attempt.
 func (t *Timeline) alike(i int) int {
 	first, n := &t.Entries[i], 1
 	if first.What != string(store.Failed) {

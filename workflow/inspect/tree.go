@@ -48,7 +48,7 @@ type row struct {
 	lastError string
 }
 
-// row returns the row of node n with the subject s. It adds the row if there is none.
+// row returns the row of node n with the subject s. row adds the row if there is none.
 func (l *rows) row(n *graph.Node, s graph.Subject) *row {
 	at := place{string(n.ID), s}
 	if r := l.at[at]; r != nil {
@@ -74,8 +74,7 @@ func (l *rows) drop(unwanted func(*row) bool) {
 	})
 }
 
-// path returns the rows from the top of the tree to the row of node n with the subject s. It adds missing
-// rows.
+// path returns the rows from the top of the tree to the row of node n with the subject s. path adds missing rows.
 func (t *tree) path(n *graph.Node, s graph.Subject) []*row {
 	var path []*row
 	level := &t.rows
@@ -120,8 +119,8 @@ func (t *tree) order(n *graph.Node) int {
 	return slices.IndexFunc(t.graph.Nodes, func(other graph.Node) bool { return other.ID == n.ID })
 }
 
-// entry returns the first node of the module run to which n belongs. This is the first node with the group
-// and the scope of n from which n can be reached.
+// entry returns the first node of the module run to which n belongs. The first node of the run is the first node with
+// the group and the scope of n from which n can be reached.
 func (t *tree) entry(n *graph.Node) *graph.Node {
 	for i := range t.graph.Nodes {
 		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Scope == n.Scope && t.graph.Leads(first.ID, n.ID) {
@@ -181,8 +180,8 @@ func (r *row) restart() {
 	})
 }
 
-// pass begins a new pass if the graph leads from n to another node that has a row already. It drops the
-// rows of n and of the nodes behind n, because their steps are done again.
+// pass begins a new pass if the graph leads from n to another node that has a row already. pass drops the rows of n and
+// of the nodes behind n, because their steps are done again.
 func (t *tree) pass(n *graph.Node) {
 	if n.Scope != graph.ScopeAll {
 		return
@@ -352,8 +351,8 @@ func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	return out
 }
 
-// sure removes the facts from the entry of node. It is called if several paths lead to the node, because
-// then the facts of one edge do not decide whether the node is reached.
+// sure removes the facts from the entry of node. sure is called if several paths lead to the node, because then the
+// facts of one edge do not decide whether the node is reached.
 func sure(ahead []Ahead, node graph.NodeID) {
 	for i := range ahead {
 		if ahead[i].Node == string(node) {

@@ -16,8 +16,7 @@ type unreadable struct {
 	records []*store.RecordError
 }
 
-// pass returns nil if err means that a record cannot be read, and adds the record to u. It returns every
-// other error.
+// pass returns nil if err means that a record cannot be read, and adds the record to u. pass returns every other error.
 func (u *unreadable) pass(err error) error {
 	record := (*store.RecordError)(nil)
 	if !errors.As(err, &record) {
@@ -37,7 +36,7 @@ func load[T any](u *unreadable, k store.Key) (v T, ok bool, err error) {
 	return v, ok, u.pass(err)
 }
 
-// readable yields the records of all that can be read. It adds the other records to u.
+// readable yields the records of all that can be read. readable adds the other records to u.
 func readable[T any](u *unreadable, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range all {

@@ -29,10 +29,10 @@ type ValueDiff struct {
 	// no run From, and the history has no change of a value.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Changes is sorted by path. It omits values that have their old value again.
+	// Changes is sorted by path. Changes omits values that have their old value again.
 	Changes []ValueDiffChange `json:"changes"`
-	// More is the number of changes that were counted but not stored, because an attempt changed many
-	// values. They can belong to other sections.
+	// More is the number of changes that were counted but not stored, because an attempt changed
+	// many values. The changes that are not stored can belong to other sections.
 	More int `json:"more,omitempty"`
 }
 
@@ -46,8 +46,8 @@ type ValueDiffChange struct {
 	By  string    `json:"by"`
 }
 
-// ReadValueDiff returns the differences of the values of a section between two times. It omits records
-// that cannot be read.
+// ReadValueDiff returns the differences of the values of a section between two times. ReadValueDiff
+// omits records that cannot be read.
 func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	diff := ValueDiff{Changes: []ValueDiffChange{}}
 	changed, err := attemptsThatChange(tx, req.Section)
@@ -77,7 +77,7 @@ func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	return diff, nil
 }
 
-// endOfRun returns the end of a run. It returns the time of tx if the run has not ended, or if run is 0.
+// endOfRun returns the end of a run. endOfRun returns the time of tx if the run has not ended, or if run is 0.
 func endOfRun(tx *store.Tx, run uint64) (time.Time, error) {
 	if run == 0 {
 		return tx.Now(), nil
@@ -95,8 +95,8 @@ func endOfRun(tx *store.Tx, run uint64) (time.Time, error) {
 	return w.Ended, nil
 }
 
-// attemptsThatChange returns the attempts that changed values of a section, oldest first. It includes
-// attempts whose changes were not all stored.
+// attemptsThatChange returns the attempts that changed values of a section, oldest first.
+// attemptsThatChange includes attempts whose changes were not all stored.
 func attemptsThatChange(tx *store.Tx, section string) (all []*store.Record, err error) {
 	unreadable := &unreadable{tx: tx}
 	type changed struct {

@@ -38,9 +38,9 @@ type Answer struct {
 	Causes []CauseStep `json:"causes"`
 }
 
-// Why explains the subject with the given name. It can be a module, a hook as MODULE/HOOK, a global hook, a
-// queue, the ID of a task, or the number of a run. If several subjects have the name, Why explains all of
-// them. If no subject has the name, the error is [ErrUnknownSubject].
+// Why explains the subject with the given name. The subject can be a module, a hook as MODULE/HOOK, a global hook, a
+// queue, the ID of a task, or the number of a run. If several subjects have the name, Why explains all of them. If no
+// subject has the name, the error is [ErrUnknownSubject].
 func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 	found, err := r.newEvidence(tx)
 	if err != nil {
@@ -257,8 +257,8 @@ func (e *explainer) queue() error {
 	return err
 }
 
-// usesQueue reports whether tasks can be added to the queue with the requested name. This is so for the main queue and for the
-// queues of bindings.
+// usesQueue reports whether tasks can be added to the queue with the requested name. Tasks can be added to the main
+// queue and to the queues of bindings.
 func (e *explainer) usesQueue() (bool, error) {
 	if e.name == workflow.Main {
 		return true, nil
@@ -305,8 +305,8 @@ func (e *explainer) show(why string, args ...string) {
 	e.out.Advice = append(e.out.Advice, Advice{Args: args, Why: why})
 }
 
-// failure adds answers about the failing step in the first answer. They name the changes before the failure, the meaning of the
-// error, and the state of the cluster until the step succeeds.
+// failure adds answers about the failing step in the first answer. The answers name the changes before the failure, the
+// meaning of the error, and the state of the cluster until the step succeeds.
 func (e *explainer) failure() error {
 	s := e.first
 	if s == nil || len(e.out.Answers) == 0 {

@@ -50,10 +50,9 @@ func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run,
 	return of, found, nil
 }
 
-// pendingRuns returns up to mostSearched runs that may have a pending step about a wanted subject. These are
-// the runs of failing tasks about it, of the first task about it in each queue, and of deferred and held
-// tasks about it. The runs at the heads of queues are included, because a fan-out task there can have an
-// item about the subject.
+// pendingRuns returns up to mostSearched runs that may have a pending step about a wanted subject. The runs are those
+// of failing tasks about the subject, of the first task about it in each queue, and of deferred and held tasks about
+// it. The runs at the heads of queues are included, because a fan-out task there can have an item about the subject.
 func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs []uint64, err error) {
 	add := func(run uint64) {
 		if !slices.Contains(runs, run) && len(runs) < mostSearched {

@@ -132,7 +132,7 @@ type indexedAttempt struct {
 	subject int32 // index of the subject in [historyIndex.subjects]
 }
 
-// index returns the index of the history. It reads the history at the first call.
+// index returns the index of the history. index reads the history at the first call.
 func (e *evidence) index() *historyIndex {
 	if e.history != nil {
 		return e.history
@@ -206,8 +206,8 @@ func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
 	return append([]CauseStep{c}, started...), err
 }
 
-// startOf returns the start of the operator as a cause, if this start began the run w. In this case, the
-// start and the run have the same time. Otherwise it returns nil.
+// startOf returns the start of the operator as a cause, if this start began the run w. If a start began the run, both
+// have the same time. If no start began w, startOf returns nil.
 func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
 	for s, err := range store.StartsBackwards(e.scan.tx) {
 		switch {
@@ -308,8 +308,8 @@ func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err 
 	return changes, nil
 }
 
-// configChanges returns the values that changed with the ConfigMap whose change began w. It returns nil
-// if w began for another reason, or if the step that reads the ConfigMap has not ended.
+// configChanges returns the values that changed with the ConfigMap whose change began w. configChanges returns nil if w
+// began for another reason, or if the step that reads the ConfigMap has not ended.
 func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	if w.Trigger != configMapTrigger {
 		return nil, nil

@@ -1,6 +1,6 @@
 // Package lifecycle declares the lifecycle of the addon operator as a graph: its sixteen steps with
-// their inputs and outputs, and the edges between them with their facts. It is one file of data.
-// Package steps implements the steps, and package workflow executes the graph.
+// their inputs and outputs, and the edges between them with their facts. The package is one file of
+// data. Package steps implements the steps, and package workflow executes the graph.
 package lifecycle
 
 import "addon-operator/workflow/graph"

@@ -48,8 +48,8 @@ func Fill(db *store.DB, size Size) error {
 	return f.write(part{1, f.start}, part{size.Modules, f.module}, part{size.Runs, f.run}, part{size.Attempts, f.attempt}, part{size.Events, f.event})
 }
 
-// FillHistory writes only the history of an operator of the given size into an empty store. It writes no start, no modules and no
-// events. An operator that starts with the store continues the history.
+// FillHistory writes only the history of an operator of the given size into an empty store. FillHistory writes no
+// start, no modules and no events. An operator that starts with the store continues the history.
 func FillHistory(db *store.DB, size Size) error {
 	f := newFiller(db, size)
 	return f.write(part{size.Runs, f.run}, part{size.Attempts, f.attempt})
