@@ -78,8 +78,8 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 }
 
 // DeferredTasks yields the headers of the deferred tasks, in the order in which they are due. If
-// prefix is the result of DeferredAt, it yields only the tasks that are due at the time passed to
-// DeferredAt. The loop's body may change the tasks.
+// prefix is the result of DeferredAt, DeferredTasks yields only the tasks that are due at the time
+// passed to DeferredAt. The loop's body may change the tasks.
 func DeferredTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
 	if len(prefix) == 0 {
 		prefix = []Key{At(Deferred)}

@@ -14,8 +14,8 @@ func (tx *Tx) Erase(prefix Key) (more bool) {
 	return false
 }
 
-// Erase deletes the records whose keys begin with one of prefixes, in transactions of
-// bounded size. If the disk is full, it waits for free space.
+// Erase deletes the records whose keys begin with one of prefixes, in transactions of bounded size.
+// If the disk is full, Erase waits for free space.
 func (db *DB) Erase(ctx context.Context, prefixes ...Key) error {
 	for _, prefix := range prefixes {
 		for more := true; more; {

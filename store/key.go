@@ -234,7 +234,7 @@ func (k Key) Table() Table {
 }
 
 // String returns the table of k and its parts, separated by slashes. If the parts do not follow the
-// layout of the table, it returns the table and the other bytes in hex.
+// layout of the table, String returns the table and the other bytes in hex.
 func (k Key) String() string {
 	s := k.Table().String()
 	parts, err := k.split()
@@ -300,8 +300,8 @@ func (k Key) Parts() (Parts, error) {
 	return Parts{rest: k[1:]}, nil
 }
 
-// next returns the next n bytes of the key. If fewer are left, it returns nil, and from then on Err
-// returns an error.
+// next returns the next n bytes of the key. If fewer are left, next returns nil, and from then on
+// Err returns an error.
 func (p *Parts) next(n int) []byte {
 	if p.err == nil && len(p.rest) < n {
 		p.err = errPart

@@ -13,10 +13,10 @@ import (
 // The zero value is an empty store.
 type Memory struct {
 	// Before and After are called before and after commit n, if they are set. n counts the commits
-	// of all epochs of this Memory, starting at 1. If Before returns ErrFull, it simulates a full
-	// disk. Any other error of Before simulates a crash before the commit: nothing is stored. An
-	// error from After simulates a crash after the commit: the writes are stored, but the caller
-	// gets the error.
+	// of all epochs of this Memory, starting at 1. A test can simulate a full disk with a Before
+	// that returns ErrFull. Any other error of Before simulates a crash before the commit: nothing
+	// is stored. An error from After simulates a crash after the commit: the writes are stored, but
+	// the caller gets the error.
 	Before, After func(n int) error
 	// Entering, if it is set, is called by each Update before the function of the Update waits for
 	// its turn. A simulation blocks in Entering to choose the order of these functions.

@@ -103,7 +103,8 @@ func newReadOnly(path string, b Backend, o Options) (db *DB, err error) {
 	return db, nil
 }
 
-// OpenMemory opens the store in m with a new epoch. If m is empty, it first creates a store in m.
+// OpenMemory opens the store in m with a new epoch. If m is empty, OpenMemory first creates a store
+// in m.
 func OpenMemory(m *Memory, o Options) (*DB, error) {
 	b := memory{m}
 	m.mu.Lock()

@@ -180,7 +180,8 @@ func TestALiveStoreIsLocked(t *testing.T) {
 	if err := live.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Several processes can read a stopped store. While they do, it cannot be opened for writing.
+	// Several processes can read a stopped store. While a process reads the store, no process can
+	// open the store for writing.
 	for range 2 {
 		r, err := OpenReadOnly(path, Options{})
 		if err != nil {

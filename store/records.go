@@ -203,7 +203,7 @@ type Release struct {
 	Changed  time.Time `json:"changed,omitzero"`
 	Objects  []Object  `json:"objects,omitempty"`
 	// Removed are the objects of the release that hooks of the module have deleted. Until the next
-	// upgrade, their absence is not an error.
+	// upgrade, it is not an error that these objects are absent.
 	Removed []Removed `json:"removed,omitempty"`
 }
 

@@ -47,7 +47,7 @@ func (db *DB) Shortage() *Shortage {
 
 // WithRoom calls fn, which writes to the store, and repeats the call while its error is ErrFull.
 // Before each repetition it waits until another commit has succeeded, but at most a few seconds.
-// When ctx ends, it returns an error that wraps ErrFull and the error of ctx.
+// When ctx ends, WithRoom returns an error that wraps ErrFull and the error of ctx.
 func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRoomRetry), backoff.WithMaxInterval(longestRoomRetry),

@@ -29,8 +29,8 @@ func seal(buf []byte, k Key, v []byte) []byte {
 	return append(buf, v...)
 }
 
-// unseal returns the value in stored, the bytes under k. If the checksum does not match, it returns
-// stored itself and false. damageOf recognizes such a value by the mark at its beginning.
+// unseal returns the value in stored, the bytes under k. If the checksum does not match, unseal
+// returns stored itself and false. damageOf recognizes such a value by the mark at its beginning.
 func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	if len(stored) == 0 || stored[0] != sealMark {
 		return stored, len(stored) == 0 || unsealed(k.Table(), stored[0])

@@ -6,16 +6,17 @@ import (
 )
 
 // A sorted is a set of writes in the order of their keys. A sorted has at most one write for each
-// key, is optimized for a small set that fits in one leaf, such as the writes of a transition, and
-// is also fast for the hundred thousand writes that a Memory can have. The zero value is empty.
+// key. A sorted is optimized for a small set that fits in one leaf, such as the writes of a
+// transition, but is also fast for the hundred thousand writes that a Memory can have. The zero
+// value is empty.
 type sorted struct {
 	leaves []*leaf // in the order of their keys; a leaf can be empty only if it is the only one
 	len    int
 	owner  *mark // owner of the leaves that this set may change in place
 }
 
-// A leaf holds some of the writes of a set. If a set shares a leaf with a clone, it copies the leaf
-// before it changes it.
+// A leaf holds some of the writes of a set. If a set shares a leaf with a clone, the set copies the
+// leaf before the set changes the leaf.
 type leaf struct {
 	writes []Write
 	owner  *mark
@@ -129,8 +130,8 @@ func (s *sorted) own(n int) *leaf {
 	return l
 }
 
-// seek returns the leaf and the index of the first write whose key is not below k. If there is
-// none, it returns the position after the last write.
+// seek returns the leaf and the index of the first write whose key is not below k. If all keys are
+// below k, seek returns the position after the last write.
 func (s *sorted) seek(k Key) (n, i int) {
 	n, i, _ = s.find(k)
 	if n < len(s.leaves) && i == len(s.leaves[n].writes) {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// checkQueues returns the errors about tasks in tx as one error: unreadable headers; payloads, items
-// and journals that are missing or have no task; fan-out tasks with a wrong count of items; queues
-// with two claimed tasks; runs with a wrong count of tasks; waiting tasks that do not match their
-// records in table Unique; events without a record in table Events.
+// checkQueues returns all errors of the tasks in tx as one error. Examples of such errors are a
+// header that is unreadable, a payload that has no task, a fan-out task with a wrong count of
+// items, a queue with two claimed tasks, and a waiting task that does not match its record in table
+// Unique.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
 		tx: tx, open: map[uint64]int{}, children: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},

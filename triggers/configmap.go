@@ -141,9 +141,9 @@ func failedStep(tx *store.Tx) (*store.Task, error) {
 	return head, nil
 }
 
-// raiseNew raises an event for new content. If a task of step 16 waits for its retry, it raises no
-// event, because the retry reads the content. A second task would fail like the first one, and the
-// end of its attempt would lead to a third task.
+// raiseNew raises an event for new content. If a task of step 16 waits for its retry, raiseNew
+// raises no event, because the retry reads the content. A second task would fail like the first
+// one, and the end of its attempt would lead to a third task.
 func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 	changed, err := isNew(tx, content)
 	if err != nil || !changed {

@@ -239,9 +239,9 @@ type absence struct {
 	owners []*target
 }
 
-// absentOf returns the absent owners of the cursor of c. These are attached bindings that joined the watch in an
-// earlier process, but not yet in this one. Changes of one view mostly have the same owners, so absentOf keeps its last
-// result.
+// absentOf returns the absent owners of the cursor of c. An absent owner is an attached binding that joined the watch
+// in an earlier process, but has not joined it in this process yet. Changes of one view mostly have the same owners, so
+// absentOf keeps its last result.
 func (p *piece) absentOf(c kube.Change) ([]*target, error) {
 	if last := p.absent; last != nil && last.of.Filter == c.Filter && slices.Equal(last.of.Owners, c.Owners) && slices.Equal(last.of.Others, c.Others) {
 		return last.owners, nil
@@ -462,8 +462,8 @@ func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 // budget, which is three quarters of what one transaction can write.
 func largestPayload(tx *store.Tx) int { return tx.Budget().Bytes * 3 / 2 }
 
-// reducedItem returns item with only the identity of the object. If it is still larger than most
-// bytes, it has no filter result either.
+// reducedItem returns item with only the identity of the object. If the item with its filter result
+// is still larger than most bytes, reducedItem leaves out the filter result, too.
 func reducedItem(item hook.Item, o *kube.Object, source kube.Source, most int) (json.RawMessage, error) {
 	var err error
 	if item.Object != nil {

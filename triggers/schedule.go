@@ -182,7 +182,7 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 	return t, nil
 }
 
-// tick raises the due ticks. If the store has no space, it waits.
+// tick raises the due ticks. If the store has no space, tick waits.
 func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) error {
 	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		now := tx.Now()

@@ -29,9 +29,9 @@ type backlogs struct {
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
 // coalesceEvent replaces the waiting event of the same object with t, a new event, if too many
-// events of the binding wait. coalesced is true if t must not be added to the queue. If the
-// replaced event is an Added event, it stays one, because the hook has not received it. A Deleted
-// event, and the events of its object before it, are never replaced.
+// events of the binding wait. coalesced is true if t must not be added to the queue. A replaced
+// Added event stays an Added event, because the hook has not received it. A Deleted event, and the
+// events of its object before it, are never replaced.
 func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	if !l.isEvent(t) {
 		return false, nil

@@ -70,10 +70,10 @@ func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
 
-// exclusiveReason returns the reason why no task of queue starts: a task of another queue runs
-// exclusively, or will run exclusively next; nil if there is none. While the exclusive task waits
-// behind other tasks of its queue, no queue is blocked, because these tasks may wait for work in
-// other queues.
+// exclusiveReason returns the reason why no task of queue starts if a task of another queue runs
+// exclusively, or will run exclusively next. If there is no such task, exclusiveReason returns nil.
+// While the exclusive task waits behind other tasks of its queue, no queue is blocked, because
+// these tasks may wait for work in other queues.
 func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {
@@ -128,10 +128,10 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 	return reason
 }
 
-// quarantineReason returns the reason why t must be held: an item of its module or global hook is
-// in quarantine, or a person paused its module or hook; nil if there is none. A task with a journal
-// is not held, because its step has run already. An abandoned task is not held, because its step
-// does not run.
+// quarantineReason returns the reason why t must be held if an item of the module or global hook of
+// t is in quarantine, or a person paused the module or hook of t. If t must not be held,
+// quarantineReason returns nil. A task with a journal is not held, because its step has run
+// already. An abandoned task is not held, because its step does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {
 		return nil, nil
@@ -168,8 +168,8 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &store.Reason{Kind: store.AwaitsModules, Detail: "waits until these failing modules have succeeded: " + strings.Join(modules, ", ")}, nil
 }
 
-// itemsReason returns the reason why the fan-out task t waits: some of its items run, and either no
-// item is left to start, or the running ones are in a parallel group. If t does not wait for items,
+// itemsReason returns the reason why the fan-out task t waits for its running items: no item is
+// left to start, or the running items are in a parallel group. If t does not wait for items,
 // itemsReason returns nil.
 func itemsReason(t *store.Task) *store.Reason {
 	l := t.FanOut

@@ -134,7 +134,7 @@ func (c *chaos) output(t workflow.Task, which int) (out workflow.Outcome) {
 	return out
 }
 
-// happen executes the action d. If no task allows the action, it does nothing.
+// happen executes the action d. If no task allows the action, happen does nothing.
 func (c *chaos) happen(d chaosAction) {
 	module, queue := fmt.Sprint("m", d.Which%3), []string{"q0", "q1", "q2", "main", "parallel-0"}[d.Which%5]
 	switch d.What {

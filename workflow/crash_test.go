@@ -210,8 +210,9 @@ func (p *smallOperator) live(epochs []epoch) (crashed bool) {
 	return crashed
 }
 
-// ends returns the part of the final state that must not depend on crashes: each event is delivered
-// once, and every module has a release with the last config, except the last module, which is off.
+// ends returns the part of the final state that must not depend on crashes. In this part, each
+// event is delivered once, the last module is off, and each other module has a release with the
+// last config.
 func (p *smallOperator) ends() map[string]string {
 	ends := map[string]string{}
 	for k, v := range p.values() {

@@ -10,8 +10,9 @@ import (
 
 // repairable returns the unreadable record that caused err. repairable returns nil if err has
 // another cause, or if the engine cannot continue without the record. The engine can continue
-// without the records that it alone writes, without those that the operator can replace, and
-// without the record of a module: the next discovery treats this module as a new one.
+// without a record that only the engine writes, and without a record that the operator can replace.
+// It can also continue without the record of a module, because the next discovery treats this
+// module as a new module.
 func repairable(err error) *store.RecordError {
 	damaged := (*store.RecordError)(nil)
 	if !errors.As(err, &damaged) {
@@ -69,7 +70,7 @@ func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error
 }
 
 // withoutPiece changes t so that it does not need the piece. If the journal is lost, the step runs
-// again. If an item is lost, it is skipped. If the payload is lost, the task is dropped.
+// again. A lost item is skipped. If the payload is lost, the task is dropped.
 func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = damaged.Error()

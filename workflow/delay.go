@@ -21,7 +21,7 @@ const (
 const freeLoops = 3
 
 // dueAt returns when t is due. If the stored time is further in the future than any delay of t can
-// be, it was computed with a wrong clock, and t is due now.
+// be, the time was computed with a wrong clock, and t is due now.
 func dueAt(t *store.Task, now time.Time) time.Time {
 	if t.Due.Sub(now) > max(longestDelay, t.Every) {
 		return now

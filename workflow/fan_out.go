@@ -115,8 +115,8 @@ func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) 
 }
 
 // doneHere reports whether an item for queue is processed in the queue of t. If t is in a parallel
-// queue, this includes items for other parallel queues, which a binding can name. Otherwise two
-// runs could wait for each other forever.
+// queue, items for other parallel queues, which a binding can name, are processed in the queue of
+// t, too. Otherwise two runs could wait for each other forever.
 func doneHere(t *store.Task, queue string) bool {
 	return queue == "" || queue == t.Queue || queue == t.HomeQueue || t.HomeQueue != "" && strings.HasPrefix(queue, parallelPrefix)
 }
@@ -196,8 +196,8 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 }
 
 // waitFor makes t the parent of there, a task for the same work as an item of t. If another fan-out
-// task is already the parent of there, it remains the parent, unless n has JoinsRunning. The caller
-// saves t.
+// task is already the parent of there, that task remains the parent, unless n has JoinsRunning. The
+// caller saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil

@@ -51,8 +51,8 @@ type finder struct {
 	first [ranks]store.ID
 }
 
-// search searches the begun tasks and the quarantined items. If none of them has the name, it
-// searches the other tasks.
+// search searches the begun tasks and the quarantined items. If no begun task and no quarantined
+// item has the name, search searches the other tasks.
 func (f *finder) search() error {
 	if err := eachHead(f.tx, f.begun); err != nil {
 		return err

@@ -21,9 +21,9 @@ func noteInterruption(tx *store.Tx, t *store.Task) error {
 	return store.Save(tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
 }
 
-// forgetInterruptions deletes the claims that noteInterruption saved for t, which is skipped.
-// forgetInterruptions deletes the claim on the current item of t or, if the fan-out of t is not
-// created yet, the claims on all items.
+// forgetInterruptions deletes the claims that noteInterruption saved for the skipped task t: the
+// claim on the current item of t or, if the fan-out of t is not created yet, the claims on all
+// items.
 func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	if n == nil || n.ForEach == "" || t.FanOut != nil {
 		item, err := itemOf(tx, t)

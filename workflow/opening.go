@@ -19,8 +19,8 @@ type openings struct {
 }
 
 // mayUnblock records that this transition may allow held tasks of the module of s to start. If s
-// has no module, this applies to the global hooks. Held tasks about a configuration are unblocked
-// only by freeHeld.
+// has no module, mayUnblock records the same for the held tasks of the global hooks. Held tasks
+// about a configuration are unblocked only by freeHeld.
 func (o *openings) mayUnblock(s graph.Subject) {
 	if s.Configuration == "" {
 		o.mayUnblockModule(s.Module)

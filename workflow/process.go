@@ -88,7 +88,7 @@ func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (ne
 	}
 }
 
-// commit runs fn as one transition for c. If the disk is full, it waits for free space.
+// commit runs fn as one transition for c. If the disk is full, commit waits for free space.
 func (w worker) commit(ctx context.Context, c *claim, fn func(*transition) (*claim, error)) (next *claim, err error) {
 	err = w.e.db.WithRoom(ctx, func() error {
 		acted := w.e.observer.time(TransitionTime)
@@ -143,8 +143,8 @@ func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	return err == nil && abandoned // if the task cannot be read, the transition reports the error
 }
 
-// outcome returns the outcome in the journal. If there is no journal, it calls the step, and writes
-// the outcome of the step to the journal if it has effects.
+// outcome returns the outcome in the journal. If there is no journal, outcome calls the step, and
+// writes the outcome of the step to the journal if it has effects.
 func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) {
 	if c.outcome != nil {
 		return *c.outcome, nil

@@ -219,7 +219,7 @@ func (z *quarantines) putBack(q *store.QuarantinedItem) error {
 }
 
 // skipItem removes the held events and schedule ticks that are q's item. If the item is of another
-// kind, it does nothing.
+// kind, skipItem does nothing.
 func (z *quarantines) skipItem(q *store.QuarantinedItem) error {
 	if q.First.IsZero() {
 		return nil

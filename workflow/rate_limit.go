@@ -279,10 +279,10 @@ type returning struct {
 }
 
 // deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred
-// task, and have not begun. If there are any, it returns errEnough: a later transition calls it
-// again for the rest, and lets t return. A separate transition is used because a transaction that
-// has deleted many tasks finds the tail of the queue slowly. If no rate limit has deferred t, it
-// does nothing.
+// task, and have not begun. After deferFor has deferred a task, it returns errEnough: a later
+// transition calls deferFor again for the other tasks, and lets t return. A separate transition is
+// used because a transaction that has deleted many tasks finds the tail of the queue slowly. If no
+// rate limit has deferred t, deferFor does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
 	if t.Every == 0 || n.find(t) != nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A txn is the part of a transition that all components share: the transaction of the store with
-// its constants and its budget, and the work for later transitions.
+// A txn is the part of a transition that all components share. This part is the transaction of the
+// store with its constants and its budget, and the list of the work for later transitions.
 type txn struct {
 	tx       *store.Tx
 	epoch    uint64

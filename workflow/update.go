@@ -66,7 +66,7 @@ func (e *Engine) update(fn func(*transition) error) error {
 func Repairable(damaged *store.RecordError) bool { return repairable(damaged) != nil }
 
 // repair moves an unreadable record to the table of damaged records, in a transaction of its own,
-// and corrects the counts. If repair finds other unreadable records, it moves these as well.
+// and corrects the counts. If repair finds other unreadable records, repair moves these as well.
 func (e *Engine) repair(damaged *store.RecordError) error {
 	return e.db.Update(func(tx *store.Tx) error {
 		m := e.transition(tx)
@@ -106,7 +106,8 @@ func (e *Engine) claimHead(queue string) {
 	e.dispatch(time.Time{}, followUp{work: claimQueueHead, queue: queue})
 }
 
-// doFollowUp does f in a transition of its own. If the disk is full, it retries after a delay.
+// doFollowUp does f in a transition of its own. If the disk is full, doFollowUp retries after a
+// delay.
 func (e *Engine) doFollowUp(f followUp) {
 	var now time.Time
 	err := e.update(func(m *transition) error {

@@ -217,7 +217,8 @@ func (d *disk) do(op *operation, index int) {
 }
 
 // makeDurable makes the changes of a file durable, except those that had not returned when the
-// operation with the given index began. If file is 0, it makes the changes of names durable.
+// operation with the given index began. If file is 0, makeDurable makes the changes of names
+// durable.
 func (d *disk) makeDurable(file, index int) {
 	if file != 0 {
 		d.durable.contents[file] = d.durable.content(file).clone()

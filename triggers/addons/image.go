@@ -11,8 +11,9 @@ import (
 
 // compareModules raises an event for each cluster-wide configuration whose addons were last
 // compared with other modules than those of the image. If the modules have not changed since the
-// last call, it does nothing. If the directories of modules cannot be read, it also does nothing:
-// the discovery of modules reports the error, and the modules are compared after their next change.
+// last call, compareModules does nothing. If the directories of modules cannot be read,
+// compareModules also does nothing: the discovery of modules reports the error, and the modules are
+// compared after their next change.
 func (a *Trigger) compareModules(ctx context.Context) error {
 	if a.Image == nil {
 		return nil

@@ -65,8 +65,8 @@ type Trigger struct {
 	repaired map[api.Identity]time.Time // time of the last repair of a status or a finalizer; guarded by mu
 	due      map[api.Identity]time.Time // guarded by mu
 	// After the loss of the store, restoring has the configurations that were Ready and have not
-	// been processed yet; later has the configurations that wait for them, at most until the time
-	// until.
+	// been processed yet. The field later has the configurations that wait until restoring is
+	// empty, but at most until the time in the field until.
 	restoring map[api.Identity]bool // guarded by mu
 	later     []configuration       // guarded by mu
 	until     time.Time             // guarded by mu
@@ -380,7 +380,8 @@ func (a *Trigger) gone(kind string, exists map[api.Identity]bool) (gone []api.Id
 }
 
 // restore returns those configurations of all that must be processed now. After the loss of the
-// store, those that were Ready are processed before the others, so that addons keep their owners.
+// store, the configurations that were Ready are processed before the other configurations, so that
+// addons keep their owners.
 func (a *Trigger) restore(all []configuration) ([]configuration, error) {
 	var ready, others, known []configuration
 	if err := a.db.View(func(tx *store.Tx) error {
@@ -586,7 +587,7 @@ func (a *Trigger) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 }
 
 // repair returns why the status or the finalizer must be repaired. If the last repair was less than
-// repairPause ago, it returns an empty string, and makes the configuration due later.
+// repairPause ago, repair returns an empty string, and makes the configuration due later.
 func (a *Trigger) repair(tx *store.Tx, id api.Identity) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

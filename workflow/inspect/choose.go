@@ -36,7 +36,7 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 const mostPassed = 300
 
 // chooseEnded returns the newest run that did more than two steps, but no run older than the last
-// converge. If there is none, it returns the newest run that did anything.
+// converge. If there is no such run, chooseEnded returns the newest run that did at least one step.
 func chooseEnded(s *scan) (id uint64, err error) {
 	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {

@@ -141,8 +141,8 @@ func (d *diagnostician) clock() ([]Finding, error) {
 }
 
 // future finds a clock that differs from the clock of the API server, and records with times in the
-// future. If the clock differs, it is wrong now. If records have times in the future, the clock is
-// wrong, or it was wrong when the records were written.
+// future. If the clock differs from the clock of the API server, the clock is wrong now. If records
+// have times in the future, the clock is wrong, or it was wrong when the records were written.
 func (d *diagnostician) future() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	return append(d.skew(), wrongClock(evidence)...), err

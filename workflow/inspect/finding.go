@@ -28,8 +28,8 @@ type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
 	Text string `json:"text"`
-	// Since is the time of the oldest evidence, or of the first crash of a crash loop. Except for
-	// crashes, it is set only in a [Status].
+	// Since is the time of the oldest evidence, or of the first crash of a crash loop. For a crash
+	// loop, Since is always set; for other faults, Since is set only in a [Status].
 	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must do first. Advice has commands that show more, and commands to use

@@ -60,10 +60,9 @@ func (p *Problem) mend() string {
 	}
 }
 
-// fixAfter is fix with advice from the changes before the first failure, newest first. If a change of
-// the ConfigMap enabled the module, it says how to disable the module. Otherwise, if the meaning of the
-// error is not known, it names the values in the newest change that the step can read. The values are
-// redacted as in the history.
+// fixAfter is fix with advice from the changes before the first failure, newest first. If a change of the ConfigMap
+// enabled the module, fixAfter says how to disable the module. Otherwise, if the meaning of the error is not known,
+// fixAfter names the values in the newest change that the step can read. The values are redacted as in the history.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"

@@ -47,9 +47,9 @@ const (
 	Failing     State = "failing"     // of a run: the last attempt of one of its steps failed
 )
 
-// A Request names the run to show. If Run is 0, it selects the newest run that needs attention. If no run needs
-// attention, it selects the run at the head of the main queue, or else the newest unfinished run. If no run is
-// unfinished, it selects the newest run that did more than two steps.
+// A Request names the run to show. If Run is 0, the Request selects the newest run that needs attention. If no run
+// needs attention, the Request selects the run at the head of the main queue, or else the newest unfinished run. If no
+// run is unfinished, the Request selects the newest run that did more than two steps.
 type Request struct {
 	Run uint64 `json:"run,omitempty"`
 }
@@ -96,8 +96,8 @@ type Run struct {
 	// queues.
 	Unfound int `json:"unfound,omitempty"`
 
-	// Lost is the last span for which the store has no data; nil if there is none in the last seven
-	// days.
+	// Lost is the last span for which the store has no data; nil if no such span is in the last
+	// seven days.
 	Lost *store.LostSpan `json:"lost,omitempty"`
 	// Problems has the problems of this run, and after them the problems of other runs, newest run
 	// first.
@@ -183,8 +183,8 @@ const (
 // A Wait says why a pending task does not run.
 type Wait struct {
 	For Reason `json:"for"`
-	// Ahead is the number of tasks before the task in its queue. For a fan-out task, it is the number
-	// of open items.
+	// Ahead is the number of tasks before the task in its queue. For a fan-out task, Ahead is the
+	// number of open items.
 	Ahead int `json:"ahead,omitempty"`
 	// On has the first of the tasks for which the task waits.
 	On []Ref `json:"on,omitempty"`

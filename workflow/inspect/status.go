@@ -46,8 +46,8 @@ type Status struct {
 	// 50,000 held tasks are counted.
 	Later int `json:"later,omitempty"`
 
-	// Lost is the last span for which the store has no data; nil if there is none in the last seven
-	// days.
+	// Lost is the last span for which the store has no data; nil if no such span is in the last
+	// seven days.
 	Lost *store.LostSpan `json:"lost,omitempty"`
 
 	// Requests describes the requests to the API server; nil if no operator runs.
@@ -104,8 +104,8 @@ type StatusQueue struct {
 	Tasks int    `json:"tasks"`
 	More  bool   `json:"more,omitempty"` // the queue has more tasks than were counted
 	Head  Ref    `json:"head"`
-	// Since is the time at which the task at the head was added to the queue. If the task has failed, it
-	// is the time of the first of the consecutive failures.
+	// Since is the time at which the task at the head was added to the queue. If the task has failed, Since is the time
+	// of the first of the consecutive failures.
 	Since time.Time `json:"since,omitzero"`
 	// Wait says why the task at the head does not run; nil if that task or another task of the
 	// queue runs.

@@ -232,8 +232,8 @@ func (p *statusPage) resumed() {
 	p.omitted(len(texts), shown, "more module that is being deleted", "more modules that are being deleted")
 }
 
-// findings writes the findings of the status. If load is true, it writes only the findings whose pattern isLoad,
-// otherwise only the others.
+// findings writes the findings of the status. If load is true, only the findings whose pattern isLoad are written;
+// otherwise, only the other findings are written.
 func (p *statusPage) findings(load bool) {
 	l, found := p.layout, false
 	for i := range p.status.Findings {
@@ -367,8 +367,8 @@ func (p *statusPage) section(name, summary string) {
 	}
 }
 
-// modules writes the number of modules in each state, and a row for each module that is neither on nor
-// off. If the layout cuts nothing, it writes a row for each module.
+// modules writes the number of modules in each state, and a row for each module that is neither on
+// nor off. If the layout cuts nothing, each module has a row of its own.
 func (p *statusPage) modules() {
 	counts := map[ModuleState]int{}
 	var rows []*StatusModule

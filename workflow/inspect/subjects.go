@@ -21,7 +21,7 @@ type recordSubject struct {
 }
 
 // number returns the index in the list of the subject with the given JSON text. number adds the subject if it is new.
-// If known is false, it returns the index of the entry that all unknown subjects share.
+// If known is false, number returns the index of the entry that all unknown subjects share.
 func (s *subjects) number(text []byte, known bool) int32 {
 	if !known {
 		text = []byte("unknown")

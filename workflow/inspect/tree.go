@@ -288,8 +288,8 @@ func (t *tree) list(n *graph.Node, path []*row, at *pendingTask, wait *Wait) err
 	return nil
 }
 
-// failure marks the step whose failure is recorded in the pending task at. If the run starts over after
-// a failure, this is another step than that of the task.
+// failure marks the step whose failure is recorded in the pending task at. If the run starts over after a failure, the
+// step that failed is another step than the step of the task at.
 func (t *tree) failure(at *pendingTask) {
 	f := at.Failed
 	if f == nil {

@@ -272,8 +272,8 @@ func (e *explainer) usesQueue() (bool, error) {
 	return false, nil
 }
 
-// advise adds commands that show more and change nothing. If the subject has a problem, it also adds the
-// fix, and commands to use after the fix.
+// advise adds commands that show more and change nothing. If the subject has a problem, advise also adds the fix, and
+// commands to use after the fix.
 func (e *explainer) advise() {
 	p := e.problem(func(p *Problem) bool { return e.first != nil && p.Task == e.first.Task && e.first.Task != (store.ID{}) })
 	if p == nil {
