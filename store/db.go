@@ -66,7 +66,7 @@ func (db *DB) Err() error { return db.lifetime.reason() }
 // poison makes the store reject all further transactions because of err. The process must end then,
 // because only the next Open can verify the content of the file.
 func (db *DB) poison(err error) {
-	_ = db.NoteCleanExit() // if this fails, the next process treats the end of this one as a crash
+	_ = db.NoteCleanExit() // if the note fails, the next process treats the end of this process as a crash
 	db.lifetime.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 

@@ -393,7 +393,7 @@ func fillDisk(path string) error {
 	if names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*other*")); err != nil || len(names) > 0 {
 		return fmt.Errorf("it left %q, %w", names, err)
 	}
-	// If the disk is full, there is no ballast when the next process opens the store. So the file
+	// If the disk is full, there is no ballast when the next process opens the store, so the file
 	// must have free pages for the new epoch.
 	db, err = Open(path, o)
 	if err != nil {

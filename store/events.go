@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An event is a task about a Kubernetes object. The table [Events] is an index of the events, ordered
-// by hook and binding: each record has the key of the header of one event. So the events of one hook
-// are found without reading the other tasks of its queue.
+// An event is a task about a Kubernetes object. The table [Events] is an index of the events,
+// ordered by hook and binding: each record has the key of the header of one event. With this index,
+// the events of one hook are found without reading the other tasks of its queue.
 
 // eventKey returns the key of the index record of the event t.
 func eventKey(t *Task) Key {

@@ -17,7 +17,7 @@ func (db *DB) Guard(check func() error) {
 // Fence makes the store reject all further transactions, because this process may not write any
 // more. Err then returns ErrFenced with the cause why.
 func (db *DB) Fence(why error) {
-	_ = db.NoteCleanExit() // if this fails, the next process treats the end of this one as a crash
+	_ = db.NoteCleanExit() // if the note fails, the next process treats the end of this process as a crash
 	db.lifetime.end(fmt.Errorf("%w: %w", ErrFenced, why))
 }
 

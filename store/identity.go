@@ -21,8 +21,8 @@ type identity struct {
 	epoch  uint64
 }
 
-// raiseEpoch increments the stored epoch and sets the schema. Afterwards, commits of earlier epochs
-// fail with ErrStale.
+// raiseEpoch increments the stored epoch and sets the schema. After raiseEpoch, commits of earlier
+// epochs fail with ErrStale.
 func raiseEpoch(b Backend, i *identity) error {
 	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
 	if err := b.Commit(i.epoch, raise); err != nil {

@@ -34,7 +34,7 @@ const (
 	AwaitsDelay ReasonKind = "delay"
 	// AwaitsRetry: the task has failed, and its delay has not passed yet.
 	AwaitsRetry ReasonKind = "retry"
-	// AwaitsExclusive: a task of another queue runs exclusively, or must do so next.
+	// AwaitsExclusive: a task of another queue runs exclusively, or must run exclusively next.
 	AwaitsExclusive ReasonKind = "exclusive"
 	// AwaitsItems: items of this fan-out task in other queues have not ended yet.
 	AwaitsItems ReasonKind = "items"

@@ -21,9 +21,9 @@ type Hook struct {
 	Config json.RawMessage `json:"config"`
 	// Longest is the approximate duration of the longest successful run; zero if there is none.
 	Longest time.Duration `json:"longest,omitempty"`
-	// Awaits names the bindings for which the hook's new code has not run yet. When the new code has
-	// run for all of them, the output of the earlier code is deleted. Awaits is empty if the earlier
-	// code has left no output.
+	// Awaits names the bindings for which the hook's new code has not run yet. When the new code
+	// has run for all bindings in Awaits, the output of the earlier code is deleted. Awaits is
+	// empty if the earlier code has left no output.
 	Awaits []string `json:"awaits,omitempty"`
 }
 

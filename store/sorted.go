@@ -90,9 +90,9 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	l.writes = slices.Insert(l.writes, i, w)
 	s.len++
 	if len(l.writes) > leafSize {
-		// New keys are often greater than all others. So if the new write is the last one of its
-		// leaf, the leaf stays full, and the new write begins the next leaf. If the new write is
-		// not the last one, the leaf is split in the middle.
+		// New keys are often greater than all other keys. For this case, a leaf stays full if the
+		// new write is its last one, and the new write begins the next leaf. If the new write is
+		// not the last one of the leaf, the leaf is split in the middle.
 		at := leafSize / 2
 		if i == leafSize {
 			at = leafSize

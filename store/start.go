@@ -79,7 +79,7 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// deleteOldest keeps the newest records of a table, at most most of them, and deletes the others.
+// deleteOldest deletes the oldest records of a table, until the number of records is at most most.
 // deleteOldest stops early when the budget of tx is spent.
 func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {

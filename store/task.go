@@ -372,8 +372,8 @@ func DeleteItem(tx *Tx, id ID, i int) { tx.Delete(itemKey(id, i)) }
 
 func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }
 
-// firstItem is added to the number of an item in its key. So the keys of items differ from the keys
-// of a payload's pieces, because a task may have both.
+// firstItem is added to the number of an item in its key, so that the keys of the items of a task
+// differ from the keys of the pieces of its payload.
 const firstItem = 1 << 32
 
 func itemKey(id ID, i int) Key { return payloadKey(id, i+firstItem) }

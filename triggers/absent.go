@@ -184,8 +184,8 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 }
 
 // workedAt reports whether a run or deletion of the release's module is in progress at the head of
-// a queue. Its steps may delete objects of the release, so the release is checked again after they
-// have ended.
+// a queue. The steps of the run or deletion may delete objects of the release, so the release is
+// checked again after they have ended.
 func workedAt(tx *store.Tx, release string) (bool, error) {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -226,9 +226,9 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 	}
 }
 
-// due returns how long the next repair of the release must wait. That is the shortest wait of its
-// absent objects. If the result is zero, a repair can begin at once, and counts as a repair of all
-// absent objects.
+// due returns how long the next repair of the release must wait. This time is the shortest of the
+// waits of the absent objects of the release. If the result is zero, a repair can begin at once,
+// and counts as a repair of all absent objects.
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

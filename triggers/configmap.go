@@ -47,10 +47,11 @@ func (c *ConfigMap) Changed() {
 	}
 }
 
-// Recorded compares again if r says that a task has ended without success. Such a task may have
-// written a section of the ConfigMap, which only the success of the task puts in force. Earlier
-// comparisons have ignored this section. A failed attempt of step 16 causes no comparison, because
-// its retry reads the ConfigMap again, and another task would fail, too. Recorded does not block.
+// Recorded compares again if r says that a task has ended without success. A task that ended
+// without success may have written a section of the ConfigMap, which only the success of the task
+// puts in force. Earlier comparisons have ignored this section. A failed attempt of step 16 causes
+// no comparison, because its retry reads the ConfigMap again, and another task would fail, too.
+// Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:

@@ -39,9 +39,9 @@ type position struct {
 // position that it has reached, and whether all is done.
 type fillPiece func(p *piece, from position) (to position, done bool, err error)
 
-// inPieces calls fill in successive transactions until fill reports that all is done. Each call
-// gets the position that the previous call has reached. The events of a piece are raised in its
-// transaction. A piece that is too large for a commit is filled again with a smaller budget.
+// inPieces calls fill in successive transactions until fill reports that all is done. Each call of
+// fill gets the position that the previous call has reached. The events of a piece are raised in
+// its transaction. A piece that is too large for a commit is filled again with a smaller budget.
 func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPiece) error {
 	var at position
 	for share := 1; ; {
@@ -159,8 +159,8 @@ func (p *piece) add(events []workflow.Event) bool {
 
 // move delivers one change to its owners and updates the cursor. The events for an owner depend on
 // the state of the object that the cursor records as delivered to that owner. If the piece has no
-// room for all owners, the cursor records which owners are behind, and done is false. In this case,
-// the next piece must move the same change again.
+// room for all owners, the cursor records which owners are behind, and done is false. If done is
+// false, the next piece must move the same change again.
 func (p *piece) move(c kube.Change) (done bool, err error) {
 	o := c.Object
 	if o.Unfiltered && c.Type != kube.Deleted {

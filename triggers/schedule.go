@@ -229,8 +229,8 @@ func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*work
 }
 
 // RequestedTick returns the event of a tick that a person requests, and stores it as the last tick
-// of the binding. So a tick that was missed before is not raised any more. found is false unless
-// subject is an attached schedule binding.
+// of the binding, so that a tick that was missed before is not raised any more. found is false
+// unless subject is an attached schedule binding.
 func RequestedTick(tx *store.Tx, subject graph.Subject) (ev workflow.Event, found bool, err error) {
 	b, found, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 	if err != nil || !found || b.Kind != store.Schedule || b.Detached {

@@ -13,8 +13,8 @@ import (
 // TakeOver prepares the store for this process, which has become the only operator of its
 // namespace. previous describes the last holder of the Lease. If another operator may have worked
 // since the last epoch of the store, that operator has done or replaced the pending tasks of this
-// store. In this case, TakeOver drops these tasks, and dropped is the reason. written is the time
-// of the last write before this process opened the store.
+// store. TakeOver drops pending tasks that another operator has done or replaced, and dropped is
+// the reason. written is the time of the last write before this process opened the store.
 func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, written time.Time) (dropped string, err error) {
 	t := takeover{db, previous, written}
 	var lost *store.LostSpan

@@ -381,7 +381,8 @@ func (l *load) run() (took time.Duration) {
 	return took
 }
 
-// A loadStep is the step of each node of a load. Its fan-out has the given number of items.
+// A loadStep is the step of each node of a load. The fan-out of a loadStep has the given number of
+// items.
 type loadStep struct {
 	items int
 	ran   func(context.Context, workflow.Task)

@@ -84,8 +84,8 @@ func (b *bound) entry(n *graph.Node) graph.NodeID {
 }
 
 // byItself reports whether s is a global hook that can run again at n without the other items of
-// the fan-out. A global hook can do so in the fan-outs of a start run, because a start run is not
-// repeated.
+// the fan-out. A global hook can run again by itself in the fan-outs of a start run, because a
+// start run is not repeated.
 func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }

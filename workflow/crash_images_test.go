@@ -90,8 +90,8 @@ type imageChecker struct {
 }
 
 // check expects that the store of an image contains all marks that were written before the crash.
-// Then it continues the small operator from the image to its end, unless it has done so for an
-// image with the same records.
+// Then check continues the small operator from the image to its end, unless check has already done
+// this for an image with the same records.
 func (c *imageChecker) check(dir string, image crashimage.Image) {
 	fail := func(format string, args ...any) {
 		c.t.Errorf("%s, behind %d marks: %s", image.Text, len(image.Marks), fmt.Sprintf(format, args...))

@@ -52,7 +52,8 @@ func BenchmarkReturnOfDeferredEvents(b *testing.B) {
 }
 
 // deferredEvents returns an engine with n events, which the rate limit of their hook has deferred.
-// Later attempts wait until release is closed.
+// All attempts of the hook except the first one, which uses up the limit, wait until release is
+// closed.
 func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *workflow.Engine) {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

@@ -189,8 +189,8 @@ func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 
 func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Each run is an empty fan-out. A transition processes some of them, and leaves the others
-		// to the next transition.
+		// Each run is an empty fan-out. A transition processes some of these runs, and leaves the
+		// other runs to the next transition.
 		w := newFixture(t, listGraph(graph.Node{}))
 		w.mem.After = nil
 		block := w.gate("next")

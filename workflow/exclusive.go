@@ -36,7 +36,8 @@ func (x *exclusive) touchNext() error {
 	return nil
 }
 
-// endExclusive lets other tasks start again if t ran exclusively, or was the next to do so.
+// endExclusive lets other tasks start again if t ran exclusively, or was the next task to run
+// exclusively.
 func (x *exclusive) endExclusive(t *store.Task) error {
 	if t.Claim == nil || !t.Claim.Exclusive && t.Claim.Crashes+1 < exclusiveAfter {
 		return nil

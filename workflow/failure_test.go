@@ -17,7 +17,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// chain is a graph of nodes that follow each other. The trigger "go" leads to the first one.
+// chain is a graph of nodes that follow each other. The trigger "go" leads to the first node of the
+// chain.
 func chain(nodes ...graph.Node) *graph.Graph {
 	edges := []graph.Edge{{On: "go", To: nodes[0].ID, Place: graph.Tail}}
 	for i := range nodes[1:] {

@@ -120,8 +120,8 @@ func name(node string, s graph.Subject) string {
 	return strings.TrimSpace(node + " " + s.String())
 }
 
-// newFixture returns a fixture for graphs. Its engine is not started yet, and is stopped at the end
-// of the test.
+// newFixture returns a fixture for graphs. The engine of the fixture is not started yet, and is
+// stopped at the end of the test.
 func newFixture(t testing.TB, graphs ...*graph.Graph) *fixture {
 	t.Helper()
 	w := &fixture{

@@ -70,8 +70,8 @@ func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reaso
 	return &store.Reason{Kind: store.AwaitsStart, Detail: awaits}, nil
 }
 
-// stop holds t, the head of its queue, if reason requires this, or if older tasks that must start
-// before t are held. stop reports whether it has held t.
+// stop holds t, the head of its queue, if reason requires that t is held, or if older tasks that
+// must start before t are held. stop reports whether it has held t.
 func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (held bool, err error) {
 	if !reason.Holds() && (!n.Batch || t.Journal) {
 		return false, nil

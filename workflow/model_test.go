@@ -128,7 +128,8 @@ type plainTask struct {
 	begun   bool
 }
 
-// A plainPlace is a slot of the model: a stack of tasks. Its last task is processed first.
+// A plainPlace is a slot of the model: a stack of tasks. The last task of the stack is processed
+// first.
 type plainPlace struct{ tasks []*plainTask }
 
 // A plainQueue is the model of a queue: a slice of slots.

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// quarantines owns the records of items in quarantine. An item in quarantine is in no queue. All
-// other work of its module or global hook is held until the item is released or skipped.
+// quarantines owns the records of items in quarantine. An item in quarantine is in no queue. While
+// an item is in quarantine, all other work of its module or global hook is held.
 type quarantines struct {
 	*txn
 	history   *history

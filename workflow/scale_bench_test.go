@@ -68,8 +68,8 @@ func BenchmarkMuchHeld(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A heldLoad is an engine over a store in memory. Its transitions are about one module, while
-// events of other modules are held.
+// A heldLoad is an engine over a store in memory. The transitions of a heldLoad are about one
+// module, while events of other modules are held.
 type heldLoad struct {
 	b    *testing.B
 	db   *store.DB

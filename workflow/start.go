@@ -67,8 +67,8 @@ func (e *Engine) Drain() {
 }
 
 // Stop drains the engine, cancels the context of running steps, and returns when all workers have
-// ended. A step that returns an error because of this is interrupted, and the next epoch processes
-// its task again.
+// ended. A step that returns an error because its context was canceled is interrupted, and the next
+// epoch processes its task again.
 func (e *Engine) Stop() {
 	e.Drain()
 	e.workers.stop()

@@ -20,8 +20,8 @@ type Task struct {
 	Try int
 	// Previous says how the previous attempt ended.
 	Previous Previous
-	// Resumed is set if Effect is called for the outcome of an earlier attempt. Some of its effects
-	// may be done already.
+	// Resumed is set if Effect is called for the outcome of an earlier attempt. Some effects of the
+	// outcome may be done already.
 	Resumed bool
 
 	remarks *[]string // of Apply

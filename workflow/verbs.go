@@ -106,9 +106,9 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
-// change records the action a for the pending task id. Then change calls fn if the task is in a
-// queue, or the function later if the task is deferred or held. If the task is running, change
-// returns ErrRuns and calls neither.
+// change records the action a for the pending task id. After change has recorded the action, it
+// calls fn if the task is in a queue, or the function later if the task is deferred or held. If the
+// task is running, change returns ErrRuns and calls neither fn nor later.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {

@@ -14,9 +14,9 @@ import (
 // sector is the number of bytes that a disk writes as a whole or not at all.
 const sector = 512
 
-// A content is the content of a file: the bytes of base, some of whose sectors are replaced. Its hash
-// is updated with each replaced sector. So images of large files can be compared without being
-// written.
+// A content is the content of a file: the bytes of base, some of whose sectors are replaced. The
+// hash of a content is updated with each replaced sector, so that images of large files can be
+// compared without being written.
 type content struct {
 	base    []byte
 	data    []part // the parts of base that are not zero, in order

@@ -19,9 +19,10 @@ type Options struct {
 	// Subsets is the number of images, for each time of a crash, that have a random subset of the
 	// pending changes.
 	Subsets int
-	// Most is the maximum number of other images for each time of a crash; 0 means no limit. If
-	// there are more, Most of them are chosen at random. A limit is useful for a crash before the
-	// first sync of a large new file, because such a crash has very many images.
+	// Most is the maximum number of other images for each time of a crash; 0 means no limit. If a
+	// time of a crash has more other images than Most, as many as Most says are chosen at random. A
+	// limit is useful for a crash before the first sync of a large new file, because such a crash
+	// has very many images.
 	Most int
 }
 

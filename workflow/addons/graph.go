@@ -124,7 +124,7 @@ var Graph = &graph.Graph{
 		{On: OnConfiguration, To: ConfigurationChanged, Place: graph.Tail},
 		{On: OnDue, To: ConfigurationChanged, Place: graph.Tail},
 
-		// A configuration that was deleted and created again has another UID. In this case,
+		// A configuration that was deleted and created again has another UID. If the UID differs,
 		// ConfigurationChanged unregisters the addons of the deleted configuration, and may report
 		// IDsFreed.
 		{From: ConfigurationChanged, To: ReprocessFailed, When: IDsFreed},

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/lifecycle.md, docs/addons-graph.md and testdata with what the code draws")
 
-// garden is a small graph with all features that are drawn in a way of their own. Some of its names
-// have characters that must be quoted in a drawing.
+// garden is a small graph with all features that are drawn in a way of their own. Some names in the
+// garden have characters that must be quoted in a drawing.
 func garden() *graph.Graph {
 	return &graph.Graph{
 		Name: "garden",

@@ -125,10 +125,9 @@ type Item struct {
 	Wait    bool    `json:"wait,omitempty"`
 	// AllowFailure is the allowFailure of the item's binding.
 	AllowFailure bool `json:"lenient,omitempty"`
-	// Adjacent items of an edge's fan-out with the same Group form a parallel group. At
-	// most Width of them run at the same time, each in its own queue. The item after the
-	// group starts when all items of the group have ended. If Width is below 2, there is
-	// no group.
+	// Adjacent items of an edge's fan-out with the same Group form a parallel group. At most Width
+	// items of a parallel group run at the same time, each in its own queue. The item after the
+	// group starts when all items of the group have ended. If Width is below 2, there is no group.
 	Group string `json:"group,omitempty"`
 	Width int    `json:"width,omitempty"`
 }
@@ -177,7 +176,7 @@ type Node struct {
 	// Uninterruptible makes a rewind wait for the end of a run that has reached the node.
 	Uninterruptible bool
 	// JoinsRunning makes the running tasks of the subject's module in other queues the items of the
-	// fan-out. The fan-out starts none of them, and waits for their end.
+	// fan-out. The fan-out does not start these tasks, which run already, but waits for their end.
 	JoinsRunning bool
 	// WakesFailed makes the engine retry failing tasks at once when a task of the node has succeeded
 	// and reported a fact, because the change may let the failing tasks succeed.
@@ -199,8 +198,9 @@ type Edge struct {
 	Unless  Fact   // if set, the edge is not taken if the step has reported this fact
 	ForEach FanOut // taken once per item
 	Place   Place
-	// Loop marks an edge that closes a loop. If a run takes the edge for the third time in a row, the
-	// next task is delayed. Each further time, the delay is longer.
+	// Loop marks an edge that closes a loop. If a run takes the edge for the third time in a row,
+	// the next task is delayed. Each further time that the run takes the edge in a row, the delay
+	// is longer.
 	Loop bool
 	// CancelsPending removes the older queued, held and deferred tasks of the module, except those in
 	// the same slot, before the step of the next task starts. Running tasks end without a result; an

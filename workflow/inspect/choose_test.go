@@ -10,7 +10,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestTheRunThatMattersIsShownIfNoneIsNamed stores ended runs. Each case has the numbers of their steps, oldest run first.
+// TestTheRunThatMattersIsShownIfNoneIsNamed stores ended runs. Each case has the number of steps of each run, oldest
+// run first.
 func TestTheRunThatMattersIsShownIfNoneIsNamed(t *testing.T) {
 	t.Parallel()
 	many := append([]int{5}, make([]int, 20)...)

@@ -244,8 +244,8 @@ func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	return nil, nil
 }
 
-// At least leastCrashes crashes within crashSpan are a crash loop. The evidence has only the last
-// crashesShown of them.
+// At least leastCrashes crashes within crashSpan are a crash loop. The evidence of a crash loop has
+// only the last crashesShown crashes.
 const (
 	leastCrashes = 2
 	crashSpan    = time.Hour

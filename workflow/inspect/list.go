@@ -63,8 +63,8 @@ func GroupsText(groups []RunGroup, layout Layout) string {
 	return b.String()
 }
 
-// Text returns the cause of the run. For several runs, it returns their number, the times of the first
-// and the last one, and the trigger that they have in common.
+// Text returns the cause of the run. For several runs, Text returns their number, the times of the
+// first and the last run, and the trigger that all of them have in common.
 func (g *RunGroup) Text(layout Layout) string {
 	if g.Count == 1 {
 		return g.What()

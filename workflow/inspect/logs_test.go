@@ -26,8 +26,8 @@ func (w *fixture) logs(req inspect.LogsRequest) (t inspect.Timeline) {
 	return t
 }
 
-// printing starts a fixture with three hooks. One prints and fails twice, and then succeeds. Another one prints much, and the last
-// one prints nothing.
+// printing starts a fixture with three hooks. The first hook prints and fails twice, and then succeeds. The second hook
+// prints much, and the third hook prints nothing.
 func printing(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t)

@@ -128,8 +128,8 @@ func failing(s *scan) (out []Problem, err error) {
 	return out, nil
 }
 
-// leaves describes, for some nodes, the state of the cluster until the failing step succeeds. The other
-// nodes have errors that show this state.
+// leaves describes, for some nodes, the state of the cluster until the failing step succeeds. If neither leaves nor
+// leavesOf has a text for a node, the error of its step shows the state of the cluster.
 var leaves = map[string]string{
 	configMapChanged:      "the last read content of the ConfigMap is in force",
 	discoverModules:       "no module is installed, upgraded or deleted until this step succeeds",

@@ -76,7 +76,7 @@ type members struct {
 }
 
 // add adds a run to its group. add returns false if the limit of groups is reached and no group can
-// get an older run. In this case, the caller can stop reading runs.
+// get an older run. If add returns false, the caller can stop reading runs.
 func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	like := boundRuns{w.Graph, w.Trigger, w.Subject}
 	group := g.open[like]

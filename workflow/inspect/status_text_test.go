@@ -15,7 +15,8 @@ import (
 
 var statusTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// waitingQueue returns a queue with the given number of tasks. Its head is a task of module web.
+// waitingQueue returns a queue with the given number of tasks. The task at the head of the queue is
+// about module web.
 func waitingQueue(name string, tasks int, wait *inspect.Wait) inspect.StatusQueue {
 	return inspect.StatusQueue{Name: name, Tasks: tasks, Since: statusTime.Add(-time.Minute), Head: inspect.Ref{Node: "module-run", Subject: graph.Subject{Module: "web"}}, Wait: wait}
 }

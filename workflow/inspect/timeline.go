@@ -212,8 +212,8 @@ func containsAll(v []byte, texts [][]byte) bool {
 	return true
 }
 
-// signs returns texts that appear in each record of an attempt about the requested subject, queue or
-// task. A record that lacks one of them need not be decoded.
+// signs returns texts that appear in each record of an attempt about the requested subject, queue
+// or task. A record that lacks one of these texts need not be decoded.
 func (r *timelineReader) signs() (signs [][]byte) {
 	name, _, bound := strings.Cut(r.req.Subject, " ")
 	parts := strings.SplitN(name, "/", 2)

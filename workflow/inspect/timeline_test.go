@@ -39,8 +39,8 @@ func happened(t inspect.Timeline) (all []string) {
 	return all
 }
 
-// eventful starts a fixture in which two modules run. One of them fails until a user retries it. Events
-// arrive before the retry.
+// eventful starts a fixture in which two modules run. One of the modules fails until a user retries it. Events arrive
+// before the retry.
 func eventful(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t)

@@ -257,7 +257,8 @@ func (r *row) begin(at *pendingTask) {
 	}
 }
 
-// list adds the unfinished items of the fan-out task at. The first of them is the current item.
+// list adds the unfinished items of the fan-out task at. The first unfinished item is the current
+// item.
 func (t *tree) list(n *graph.Node, path []*row, at *pendingTask, wait *Wait) error {
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)

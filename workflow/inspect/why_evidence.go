@@ -145,8 +145,8 @@ func (e *evidence) index() *historyIndex {
 	return e.history
 }
 
-// newest returns an attempt that wanted accepts and whose subject about accepts; nil if there is none. Of
-// several such attempts, it returns the last one in the newest run that has one.
+// newest returns an attempt that wanted accepts and whose subject about accepts; nil if there is none. If there are
+// several such attempts, newest returns the last one in the newest run that has such an attempt.
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
 	history := e.index()
 	mayBe := history.subjects.mayBe(about)

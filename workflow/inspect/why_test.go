@@ -181,9 +181,9 @@ func event(module, hook string) workflow.Event {
 	return ev
 }
 
-// TestWhyExplainsAllThatIsPending explains every run, task, module, hook and queue of every scene. Each must
-// have an answer. The last cause of the answer must be the start of a run, or a cause that ends only through
-// a person or through time.
+// TestWhyExplainsAllThatIsPending explains every run, task, module, hook and queue of every scene. Each explanation
+// must have an answer. The last cause of the answer must be the start of a run, or a cause that ends only through a
+// person or through time.
 func TestWhyExplainsAllThatIsPending(t *testing.T) {
 	t.Parallel()
 	for name, scene := range scenes() {

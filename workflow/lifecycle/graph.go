@@ -132,8 +132,8 @@ var (
 // with returns more, followed by the common inputs of a kind of steps.
 func with(kind []graph.Input, more ...graph.Input) []graph.Input { return append(more, kind...) }
 
-// Graph is the lifecycle. Unless an edge has a Place, its task uses the slot of the finished task. So a
-// reload runs to its end before the tasks behind it start.
+// Graph is the lifecycle. Unless an edge has a Place, its task uses the slot of the finished task, so that a reload
+// runs to its end before the tasks behind it start.
 var Graph = &graph.Graph{
 	Name: "lifecycle",
 	Doc:  "The lifecycle of modules, steps 1 to 16.",
@@ -312,8 +312,8 @@ var Graph = &graph.Graph{
 		{From: GlobalValuesChanged, To: GlobalBeforeAll, Place: graph.Tail},
 		{From: ModuleValuesChanged, To: ModuleRun, Place: graph.Tail},
 		{From: HelmResourcesAbsent, To: ModuleRun, Place: graph.Tail},
-		// Step 16 is put at the front of the queue. The deletions of modules, and the runs of started modules, use its
-		// slot. So a change by a person does not wait behind a failing module.
+		// Step 16 is put at the front of the queue. The deletions of modules, and the runs of started modules, use the
+		// slot of step 16, so that a change by a person does not wait behind a failing module.
 		{From: ConfigMapChanged, To: GlobalBeforeAll, When: GlobalChanged, Place: graph.Rewind},
 		{From: ConfigMapChanged, To: GlobalBeforeAll, When: FlagsChanged, Place: graph.Rewind},
 		{From: ConfigMapChanged, To: ModuleDelete, ForEach: SwitchedOff},
