@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A DB is an open store. Several goroutines may use it at the same time.
+// A DB is an open store. Several goroutines may use a DB at the same time.
 type DB struct {
 	path     string
 	backend  Backend

@@ -9,7 +9,7 @@ import (
 )
 
 // An outOfQueueTask is the record of a task that is in no queue, because it is deferred or held.
-// The task returns to the tail of Queue. Until then, its Pos has no slot.
+// The task returns to the tail of Queue. Until the task returns, its Pos has no slot.
 type outOfQueueTask struct {
 	Queue string `json:"queue"`
 	*Task

@@ -26,8 +26,8 @@ type row struct {
 }
 
 // Dump writes the records of the given tables as JSON, one to a line, in the order of their keys.
-// Without tables, it writes all records, but replaces each record that can hold secrets by its size
-// in bytes. The secret for redacted values is always replaced.
+// If no tables are given, Dump writes all records, but replaces each record that can hold secrets
+// by its size in bytes. The secret for redacted values is always replaced.
 func (db *DB) Dump(w io.Writer, tables ...Table) error {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)

@@ -314,7 +314,7 @@ func (p *Parts) next(n int) []byte {
 	return b
 }
 
-// Str returns the next part, which must be a string. After an error it returns "".
+// Str returns the next part, which must be a string. After an error, Str returns "".
 func (p *Parts) Str() string {
 	b := p.next(2)
 	if b == nil {
@@ -323,7 +323,7 @@ func (p *Parts) Str() string {
 	return string(p.next(int(binary.BigEndian.Uint16(b))))
 }
 
-// Uint returns the next part, which must be a number of 8 bytes. After an error it returns 0.
+// Uint returns the next part, which must be a number of 8 bytes. After an error, Uint returns 0.
 func (p *Parts) Uint() uint64 {
 	b := p.next(8)
 	if b == nil {
@@ -332,7 +332,8 @@ func (p *Parts) Uint() uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// Uint32 returns the next part, which must be a number of 4 bytes. After an error it returns 0.
+// Uint32 returns the next part, which must be a number of 4 bytes. After an error, Uint32 returns
+// 0.
 func (p *Parts) Uint32() uint32 {
 	b := p.next(4)
 	if b == nil {

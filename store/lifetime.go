@@ -20,7 +20,7 @@ func (l *lifetime) reason() error {
 	return l.err
 }
 
-// end ends the lifetime with the error err. If it has ended before, end does nothing.
+// end ends the lifetime with the error err. If the lifetime has ended before, end does nothing.
 func (l *lifetime) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// A Memory is the content of a store without a file, for tests, simulations and plans. Like a disk, it
-// keeps its content after the DB that uses it is closed: opening a Memory again simulates a restart.
-// The zero value is an empty store.
+// A Memory is the content of a store without a file, for tests, simulations and plans. Like a disk,
+// a Memory keeps its content after the DB that uses the Memory is closed: opening a Memory again
+// simulates a restart. The zero value is an empty store.
 type Memory struct {
 	// Before and After are called before and after commit n, if they are set. n counts the commits
 	// of all epochs of this Memory, starting at 1. A test can simulate a full disk with a Before

@@ -93,7 +93,8 @@ func openReadOnly(path string, o Options) (*DB, error) {
 	return newReadOnly(path, b, o)
 }
 
-// newReadOnly returns a DB that only reads from b. If it returns an error, b is closed.
+// newReadOnly returns a DB that only reads from b. If newReadOnly returns an error, it has closed
+// b.
 func newReadOnly(path string, b Backend, o Options) (db *DB, err error) {
 	db = newDB(path, b, o)
 	db.readOnly = true

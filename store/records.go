@@ -45,15 +45,15 @@ const (
 	Conversion BindingKind = "kubernetesCustomResourceConversion"
 )
 
-// A Binding is an attached binding. While its record exists, the operator watches its objects or
-// schedule, and adds tasks for events and ticks.
+// A Binding is an attached binding. While the record of a binding exists, the operator watches the
+// objects or the schedule of the binding, and adds tasks for events and ticks.
 type Binding struct {
 	Kind BindingKind `json:"kind"`
 	// Config is the configuration of the binding, as package hook encodes it.
 	Config json.RawMessage `json:"config"`
 	Queue  string          `json:"queue"`
-	// AttachedIn is the epoch in which the binding was attached. In this epoch its first
-	// snapshot is the baseline for changes. In later epochs the cursor is the baseline.
+	// AttachedIn is the epoch in which the binding was attached. In this epoch, the first snapshot
+	// of the binding is the baseline for changes. In later epochs the cursor is the baseline.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
 	// Baseline is the number that [Tx.NextID] returned in the transaction that attached the binding.
 	// Tasks of the epoch AttachedIn with a greater number were created after the first snapshot.
@@ -164,7 +164,8 @@ func LoadReadableModules(tx *Tx) (map[string]Module, error) {
 }
 
 // loadModules returns the records of all modules by name. If a record cannot be read and passes
-// returns true for the error, loadModules omits the record. Otherwise it returns the error.
+// returns true for the error, loadModules omits the record. If passes returns false, loadModules
+// returns the error.
 func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	known := map[string]Module{}
 	for key := range tx.Range(At(Modules)) {

@@ -16,8 +16,8 @@ const (
 	longestRoomRetry = 5 * time.Second
 )
 
-// A Shortage is a period in which commits fail because the disk is full. Since is its beginning, and
-// Err is the error of the last commit.
+// A Shortage is a period in which commits fail because the disk is full. Since is the beginning of
+// this period, and Err is the error of its last commit.
 type Shortage struct {
 	Since time.Time
 	Err   error
@@ -46,8 +46,8 @@ func (db *DB) Shortage() *Shortage {
 }
 
 // WithRoom calls fn, which writes to the store, and repeats the call while its error is ErrFull.
-// Before each repetition it waits until another commit has succeeded, but at most a few seconds.
-// When ctx ends, WithRoom returns an error that wraps ErrFull and the error of ctx.
+// Before each repetition, WithRoom waits until another commit has succeeded, but at most a few
+// seconds. When ctx ends, WithRoom returns an error that wraps ErrFull and the error of ctx.
 func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRoomRetry), backoff.WithMaxInterval(longestRoomRetry),

@@ -16,7 +16,7 @@ type Run struct {
 	Cause   Cause         `json:"cause,omitzero"`
 	Subject graph.Subject `json:"subject,omitzero"`
 	Began   time.Time     `json:"began"`
-	// Open is the number of pending tasks of the run. When it is zero, the run has ended.
+	// Open is the number of pending tasks of the run. When Open is zero, the run has ended.
 	Open  int       `json:"open"`
 	Ended time.Time `json:"ended,omitzero"`
 	// Joined is the run that continues the work of this one.

@@ -57,8 +57,8 @@ type Pos struct {
 	Depth uint32 `json:"height"`
 }
 
-// FirstSlot is the slot of the first task of an empty queue. Slots count up from it at the tail and
-// down from it at the front.
+// FirstSlot is the slot of the first task of an empty queue. The slots of a queue count up from
+// FirstSlot at the tail, and down from FirstSlot at the front.
 const FirstSlot uint64 = 1 << 63
 
 // Key returns the key of the header of the task at p. The keys of one queue sort in the order in

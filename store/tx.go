@@ -10,8 +10,8 @@ import (
 )
 
 // A Tx is one transaction, which Update or View passes to a function. A Tx sees the commits before
-// it, the earlier transactions of the same commit, and its own writes. One goroutine may use it,
-// until the function returns.
+// it, the earlier transactions of the same commit, and its own writes. Only one goroutine may use a
+// Tx, and only until the function returns.
 //
 // Reads return no errors. After a failure of the backend, every read finds nothing, and the
 // transaction fails, whatever its function returns.
@@ -52,8 +52,8 @@ func (tx *Tx) Budget() Limits {
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
 }
 
-// Spent reports whether the transaction has used up its budget. If it has, a loop that another
-// transaction can continue should stop.
+// Spent reports whether the transaction has used up its budget. When the budget is used up, a loop
+// that another transaction can continue should stop.
 func (tx *Tx) Spent() bool {
 	budget, written := tx.Budget(), tx.Written()
 	return written.Ops >= budget.Ops || written.Bytes >= budget.Bytes
@@ -102,8 +102,8 @@ func (tx *Tx) Put(k Key, v []byte) {
 func (tx *Tx) Delete(k Key) { tx.write(Write{Key: append(Key(nil), k...)}) }
 
 // Written returns the number of keys that the transaction has written so far, each counted once,
-// and the bytes of these keys and their values. If they exceed the limits of the backend, Update
-// returns ErrTooLarge.
+// and the bytes of these keys and their values. If Written exceeds the limits of the backend,
+// Update returns ErrTooLarge.
 func (tx *Tx) Written() Limits {
 	if tx.pending == nil {
 		return Limits{}

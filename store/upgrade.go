@@ -4,8 +4,8 @@ package store
 // of version 1 gets a checksum when it is written again. Version 3 has the index [Events].
 const schema = 3
 
-// upgrade converts a store of an older version, in transactions of bounded size. If it is
-// interrupted, the next Open starts it from the beginning.
+// upgrade converts a store of an older version, in transactions of bounded size. If the conversion
+// is interrupted, the next Open starts it from the beginning.
 func upgrade(db *DB) error {
 	if db.identity.schema >= 3 {
 		return nil

@@ -160,7 +160,7 @@ func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 }
 
 // isNew reports whether content is new: neither in force nor rejected. Before any content is in
-// force, it returns false, because the start reads the ConfigMap. If the record of the rejected
+// force, isNew returns false, because the start reads the ConfigMap. If the record of the rejected
 // content cannot be read, all content is new: the task that reads it replaces the record.
 func isNew(tx *store.Tx, content kube.Content) (bool, error) {
 	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())

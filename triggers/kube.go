@@ -320,8 +320,8 @@ func (k *Kube) FailingFilters() (failing []FailingFilter) {
 	return failing
 }
 
-// owner returns the name of a binding for the watches. SubjectOf is its inverse. No name of a
-// module, hook or binding has a zero byte.
+// owner returns the name of a binding for the watches. SubjectOf is the inverse of owner. No name
+// of a module, hook or binding has a zero byte.
 func owner(s graph.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
 // SubjectOf returns the binding that the watches and their observer call owner.

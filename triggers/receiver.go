@@ -22,8 +22,8 @@ type receiver struct {
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. reduced can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
-	// forgetting is locked while unused cursors are deleted. Stored locks it as well, so that it
-	// never reads a cursor of which a part has been deleted.
+	// forgetting is locked while unused cursors are deleted. Stored locks forgetting as well, so
+	// that Stored never reads a cursor of which a part has been deleted.
 	forgetting sync.Mutex
 }
 
@@ -54,8 +54,8 @@ func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View)
 }
 
 // knows reports whether all objects of the cursor of v were delivered to the binding s since it was
-// attached in epoch attachedIn. After a read error it returns true, because errors of the store end
-// the operator.
+// attached in epoch attachedIn. After a read error, knows returns true, because errors of the store
+// end the operator.
 func (r *receiver) knows(v kube.View, s graph.Subject, attachedIn uint64) (knows bool) {
 	err := r.db.View(func(tx *store.Tx) error {
 		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))

@@ -49,7 +49,7 @@ func (s *alarms) close() {
 }
 
 // arm sets an alarm for the work f. arm replaces the alarm for the same queue. Before open and
-// after close, it does nothing.
+// after close, arm does nothing.
 func (s *alarms) arm(now time.Time, f followUp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ type failure struct {
 	strict bool
 }
 
-// text returns the error, shortened to about longestError bytes. Of a long error it keeps the
+// text returns the error, shortened to about longestError bytes. Of a long error, text keeps the
 // beginning, which says what failed, and the end, which has the cause. text cuts between
 // characters.
 func (f failure) text() string {

@@ -94,8 +94,8 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 	return other.Slot <= c.End
 }
 
-// endBatch removes the other tasks of c's batch, which end together with t. The records of their
-// runs refer to the run of t.
+// endBatch removes the other tasks of c's batch, which end together with t. The records of the runs
+// of these tasks refer to the run of t.
 func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
 		k.history.join(other.Run, t.Run)
@@ -137,9 +137,9 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 }
 
 // load adds n bytes of payloads to the memory of running batches. A transition with its own
-// transaction adds them at once, so that other transitions of the same commit see them, and
-// subtracts them if it fails. In the transaction of another component, load adds them after the
-// commit.
+// transaction adds the bytes at once, so that other transitions of the same commit see them, and
+// subtracts the bytes if the transition fails. In the transaction of another component, load adds
+// them after the commit.
 func (k *batches) load(n int) {
 	if k.own {
 		k.loaded += n

@@ -286,8 +286,8 @@ func BenchmarkMuchPending(b *testing.B) {
 	}
 }
 
-// past returns the history of some days. The benchmarks start with it, because a store in use is
-// larger than a new one.
+// past returns the history of some days. The benchmarks start with this history, because a store in
+// use is larger than a new store.
 func past(b *testing.B) []write {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

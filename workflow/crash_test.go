@@ -154,16 +154,16 @@ func TestCrashAtEveryCommitWhileFailingModulesAreInRetryQueuesComesToTheSameEnd(
 	}
 }
 
-// An epoch is a process that crashes before the given commit or, if behind is set, after it. With
-// commit 0 it does not crash.
+// An epoch is a process that crashes before the given commit or, if behind is set, after it. An
+// epoch with commit 0 does not crash.
 type epoch struct {
 	commit int
 	behind bool
 }
 
 // sweep runs story with a crash before every step-th commit, and again with a crash after it. After
-// some of these crashes it runs story again with a second crash soon after the first. In short mode
-// it tests a third of the commits, and with CRASH_COMMITS=all every commit.
+// some of these crashes, sweep runs story again with a second crash soon after the first crash. In
+// short mode, sweep tests a third of the commits; with CRASH_COMMITS=all, sweep tests every commit.
 func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
 	switch all := os.Getenv("CRASH_COMMITS") == "all"; {

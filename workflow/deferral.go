@@ -69,8 +69,8 @@ func (d *deferral) recheckDeferred() error {
 
 // enqueueInOrder puts t, a deferred task, at the tail of its queue. If a rate limit deferred t,
 // newer tasks of the same hook can be in the queue already, behind tasks of other hooks.
-// enqueueInOrder first defers these newer tasks, because otherwise they would start before t. If it
-// returns errEnough, a later transition must continue with t.
+// enqueueInOrder first defers these newer tasks, because otherwise they would start before t. If
+// enqueueInOrder returns errEnough, a later transition must continue with t.
 func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
 	if err := newer.deferFor(t); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLifecycle returns a fixture of the lifecycle graph. In it, every module has started before,
-// and no deleted module is wanted again.
+// newLifecycle returns a fixture of the lifecycle graph. In this fixture, every module has started
+// before, and no deleted module is wanted again.
 func newLifecycle(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t, lifecycle.Graph)

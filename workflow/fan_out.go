@@ -48,7 +48,7 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 }
 
 // goOn continues the fan-out task t with its next item. If t must process the item itself, goOn
-// returns the item; otherwise it starts a task for the item. After the last item it ends the
+// returns the item; otherwise it starts a task for the item. After the last item, goOn ends the
 // fan-out. wait is true if the next item cannot start yet.
 func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Item, wait bool, err error) {
 	l := t.FanOut

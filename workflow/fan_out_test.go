@@ -78,8 +78,8 @@ func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 	})
 }
 
-// listGraph has the node n with a fan-out. The node "next" follows it, and the node "found" follows
-// if an item has reported the fact for it.
+// listGraph has the node n with a fan-out. The node "next" follows n, and the node "found" also
+// follows n if an item has reported the fact "fact".
 func listGraph(n graph.Node) *graph.Graph {
 	n.ID, n.ForEach = "each", "some"
 	return newGraph([]graph.Node{n, {ID: "next"}, {ID: "found"}},

@@ -17,7 +17,7 @@ import (
 )
 
 // An oracle is a testing.TB that collects failures instead of failing the test, so that rapid can
-// look for a smaller case that fails. The function law runs its cleanups.
+// look for a smaller case that fails. The function law runs the cleanups of an oracle.
 type oracle struct {
 	testing.TB
 	wrong    []string

@@ -13,8 +13,8 @@ const (
 	mostLine = 1 << 10 // of one line
 )
 
-// An output collects the lines that a step prints. Of long output, it keeps the first and the last
-// lines.
+// An output collects the lines that a step prints. Of long output, only the first and the last
+// lines are kept.
 type output struct {
 	mu      sync.Mutex
 	head    []string // guarded by mu, like all fields below
@@ -25,8 +25,9 @@ type output struct {
 }
 
 // Print adds a line to the output of the attempt. The history has the output of every attempt, also
-// of failed attempts. Of long output it has only the beginning and the end. If the process exits
-// during the attempt, the output is lost. Do can call Print from any goroutine, until Do returns.
+// of failed attempts. Of long output, the history has only the beginning and the end. If the
+// process exits during the attempt, the output is lost. Do can call Print from any goroutine, until
+// Do returns.
 func (t Task) Print(line string) {
 	if t.output != nil {
 		t.output.add(line)

@@ -30,9 +30,9 @@ type preparations struct {
 	rewinds  *rewinds
 }
 
-// prepare moves idle runs of modules that are past their first node back to it. For a start, it
-// also moves the runs of failing modules out of their retry queues, and abandoned tasks with a
-// journal to the front. Work that exceeds the budget is done in later transactions.
+// prepare moves idle runs of modules that are past their first node back to it. For a start,
+// prepare also moves the runs of failing modules out of their retry queues, and abandoned tasks
+// with a journal to the front. Work that exceeds the budget is done in later transactions.
 func (ps *preparations) prepare(p preparation) error {
 	pending, err := loadPreparation(ps.tx)
 	if err != nil {
@@ -62,8 +62,8 @@ func (ps *preparations) prepare(p preparation) error {
 	return ps.lanes.touchAll()
 }
 
-// loadPreparation returns the incomplete preparation; nil if there is none. If its record cannot be
-// read, all of its work is repeated, which is harmless.
+// loadPreparation returns the incomplete preparation; nil if there is none. If the record of a
+// preparation cannot be read, all work of the preparation is repeated, which is harmless.
 func loadPreparation(tx *store.Tx) (*preparation, error) {
 	p, ok, err := store.Load[preparation](tx, store.PreparationKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {

@@ -237,7 +237,7 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 }
 
 // apply makes the step write its outcome, and returns the facts of the outcome and of Apply. For an
-// abandoned task, it writes nothing and returns no facts.
+// abandoned task, apply writes nothing and returns no facts.
 func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, err error) {
 	if t.Abandoned {
 		return nil, nil
@@ -311,8 +311,8 @@ func (m *transition) clearAttempt(c *claim, t *store.Task) {
 	}
 }
 
-// pass ends c's task, whose attempt was canceled, as if it had succeeded without facts. For a
-// fan-out task it ends the current item.
+// pass ends c's task, whose attempt was canceled, as if it had succeeded without facts. If the task
+// is a fan-out task, pass ends only the current item.
 func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {

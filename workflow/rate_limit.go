@@ -13,9 +13,9 @@ import (
 // transaction that claims t, and must not write.
 //
 // Only the tasks of nodes with Batch are deferred. If a task reaches the head of its queue before
-// the limit allows an attempt, it leaves the queue. Later tasks of its hook are deferred with it,
-// so that one attempt can process all of them. The items of a fan-out are not deferred, but their
-// attempts count for the limit too.
+// the limit allows an attempt, the task leaves the queue. Later tasks of the same hook are deferred
+// with this task, so that one attempt can process all of them. The items of a fan-out are not
+// deferred, but their attempts count for the limit too.
 type RateLimiter interface {
 	RateLimit(tx *store.Tx, t *store.Task) RateLimit
 }
@@ -40,8 +40,8 @@ func (p RateLimit) span() time.Duration {
 }
 
 // next returns when the next attempt is allowed, for a bucket that is full at the time full. If
-// full is more than one span in the future, it was computed with a wrong clock, and the attempt is
-// allowed now.
+// full is more than one span in the future, full was computed with a wrong clock, and the attempt
+// is allowed now.
 func (p RateLimit) next(full, now time.Time) time.Time {
 	if full.Sub(now) > p.span() {
 		return now

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// fillQueue adds n events of 500 hooks to queue q. No worker processes them.
+// fillQueue adds n events of 500 hooks to queue q. No worker processes these events.
 func fillQueue(b *testing.B, db *store.DB, e *workflow.Engine, n int) {
 	b.Helper()
 	const at = 1000

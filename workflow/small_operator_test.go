@@ -29,7 +29,8 @@ type smallOperator struct {
 	follow []string // the modules, in the order of their runs
 	width  int      // the number of modules that run in parallel
 	// fails is the time, from the start of the first epoch, during which the release checks of the
-	// third module fail. If it is set, the engine has ContinueOnFailure, and afterAll has an item.
+	// third module fail. If fails is set, the engine has ContinueOnFailure, and afterAll has an
+	// item.
 	fails time.Duration
 	built time.Time
 	// newContainers is set if each epoch after the first runs in another container.

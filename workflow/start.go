@@ -56,8 +56,9 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 	})
 }
 
-// Drain stops the engine from claiming tasks. Running attempts continue to their transitions, and
-// no other attempt starts. Drain records the clean exit of this epoch in the store.
+// Drain stops the engine from claiming tasks. After Drain, running attempts continue to their
+// transitions, and no other attempt starts. Drain records the clean exit of this epoch in the
+// store.
 func (e *Engine) Drain() {
 	was := e.workers.close()
 	e.alarms.close()
@@ -75,7 +76,8 @@ func (e *Engine) Stop() {
 	e.Wait()
 }
 
-// Wait returns when no worker runs. After Drain, it waits for the running attempts.
+// Wait returns when no worker runs. If Wait is called after Drain, it waits for the running
+// attempts.
 func (e *Engine) Wait() { e.workers.wait() }
 
 // endEpoch records the clean exit of this process in the store or, if the disk is full, in a note

@@ -28,7 +28,7 @@ type Task struct {
 	output  *output   // of Do
 }
 
-// Remark adds a text for people to the history of the attempt. Only Apply may call it.
+// Remark adds a text for people to the history of the attempt. Only Apply may call Remark.
 func (t Task) Remark(text string) {
 	if t.remarks != nil {
 		*t.remarks = append(*t.remarks, text)
@@ -63,7 +63,7 @@ type Outcome struct {
 	// Dropped is the reason why the step did nothing, if the subject of the task no longer exists.
 	Dropped string `json:"dropped,omitempty"`
 	// Allowed is the error of a failed attempt, if the binding allows failures. Only the engine
-	// sets it.
+	// sets Allowed.
 	Allowed string `json:"allowed,omitempty"`
 }
 
@@ -94,21 +94,21 @@ type Effecter interface {
 }
 
 // An Applier writes an outcome to the store, in the transaction that ends the task, and returns
-// additional facts. An error rolls back its writes and makes the attempt fail.
+// additional facts. An error of Apply rolls back the writes of Apply and makes the attempt fail.
 type Applier interface {
 	Apply(tx *store.Tx, t Task, out Outcome) ([]graph.Fact, error)
 }
 
 // A FanOuter returns the items for which its node is repeated, in the transaction that reaches the
-// node. The note is stored with the fan-out. An error rolls back its writes and makes the attempt
-// fail.
+// node. The note is stored with the fan-out. An error of Items rolls back the writes of Items and
+// makes the attempt fail.
 type FanOuter interface {
 	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }
 
 // An Ender returns additional facts when the fan-out of its node ends. End is called with the facts
-// of all items, in the transaction that ends the fan-out, also for an empty fan-out. An error rolls
-// back its writes and makes the attempt fail.
+// of all items, in the transaction that ends the fan-out, also for an empty fan-out. An error of
+// End rolls back the writes of End and makes the attempt fail.
 type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
 }

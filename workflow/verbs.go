@@ -8,11 +8,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Retry retries the pending task id at once. If a rate limit deferred the task, it runs regardless
-// of the limit, together with the tasks that were deferred with it. If the task does not wait for a
-// due time, Retry has no effect on it. Retry stores an action with by and the reason, unless by is
-// empty, which means that the operator itself retries the task. The errors are ErrNoTask, ErrRuns,
-// ErrHeld and those of the store.
+// Retry retries the pending task id at once. If a rate limit deferred the task, the task runs
+// regardless of the limit, together with the tasks that were deferred with it. If the task does not
+// wait for a due time, Retry has no effect on it. Retry stores an action with by and the reason,
+// unless by is empty, which means that the operator itself retries the task. The errors are
+// ErrNoTask, ErrRuns, ErrHeld and those of the store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
@@ -21,9 +21,9 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
-// Skip ends the pending task id as if it had succeeded without any fact. For a fan-out task it skips
-// the current item. A task in quarantine is deleted. The history records the reason and by. The
-// errors are ErrNoTask, ErrRuns and those of the store.
+// Skip ends the pending task id as if it had succeeded without any fact. If the task is a fan-out
+// task, Skip skips only the current item. A task in quarantine is deleted. The history records the
+// reason and by. The errors are ErrNoTask, ErrRuns and those of the store.
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
@@ -56,7 +56,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 	return err
 }
 
-// skip ends t without facts. For a fan-out task it ends the current item.
+// skip ends t without facts. If t is a fan-out task, skip ends only the current item.
 func (m *transition) skip(t *store.Task) error {
 	b, n, err := m.graphs.boundTo(t)
 	if err != nil {

@@ -114,7 +114,7 @@ func (c *content) bytes() []byte {
 }
 
 // flat returns an equal content that has all bytes in base, if at least 1000 sectors of c are
-// replaced. Otherwise it returns c.
+// replaced. If fewer sectors are replaced, flat returns c.
 func (c *content) flat() *content {
 	if len(c.sectors) < 1000 {
 		return c

@@ -73,8 +73,8 @@ func saved(t *rapid.T, c *content) []byte {
 	return b
 }
 
-// lines is the trace of a program that writes and syncs a file, renames it, and writes a mark. Then it writes to the
-// file again, while its second thread creates another file.
+// lines is the trace of a program that writes and syncs a file, renames it, and writes a mark. After the mark, the
+// program writes to the file again, while its second thread creates another file.
 var lines = strings.NewReplacer("DIR", hexOf("/d"), "NEW", hexOf("/d/new"), "FILE", hexOf("/d/file"), "OTHER", hexOf("/d/other"), "MARKS", hexOf("/d/marks"), "CWD", hexOf("/")).Replace(`
 1 openat(AT_FDCWD<CWD>, "NEW", O_RDWR|O_CREAT|O_EXCL|O_CLOEXEC, 0600) = 3<NEW>
 1 write(3<NEW>, "\x61\x61", 2) = 2

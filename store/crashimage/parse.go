@@ -86,8 +86,8 @@ func (p *parser) line(line string) error {
 	return err
 }
 
-// begin records a call that has not returned. The kernel may carry it out at any time until it
-// returns.
+// begin records a call that has not returned. The kernel may carry out the call at any time until
+// the call returns.
 func (p *parser) begin(line string) error {
 	thread, _, _ := strings.Cut(line, " ")
 	call := begun{line, -1}

@@ -10,7 +10,7 @@ import (
 
 // A Place is a file or a Memory with one store, which a test can open several times.
 type Place struct {
-	// Open opens the store with a new epoch. The first call creates it.
+	// Open opens the store with a new epoch. The first call of Open creates the store.
 	Open func() (*store.DB, error)
 	// Restore returns a new place with the store that snapshot contains.
 	Restore func(t *testing.T, snapshot []byte) Place

@@ -73,7 +73,7 @@ type Trigger struct {
 
 	// compared has the checksums of the modules with which all configurations were last compared;
 	// nil at the start. The key says whether a configuration has the annotation for modules. Only
-	// the goroutine of Run uses it.
+	// the goroutine of Run uses compared.
 	compared map[bool]string
 }
 

@@ -159,12 +159,12 @@ type Node struct {
 	// Inputs are the data that the step receives, and Outputs are the data that it writes. Outputs
 	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle:
 	// EventObject, Objects, SnapshotsAll and SnapshotsIncluded decide what the binding context of a
-	// hook has, and EnabledAll whether its values have global.enabledModules. A hook always receives
-	// its other values and its config.
+	// hook has, and EnabledAll whether its values have global.enabledModules. Whatever the inputs
+	// are, a hook receives its other values and its config.
 	Inputs  []Input
 	Outputs []Output
 	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
-	// it is empty, the node itself is retried.
+	// RetryFrom is empty, the node itself is retried.
 	RetryFrom NodeID
 	// FixedDelay makes the delay the same before every retry.
 	FixedDelay bool

@@ -46,8 +46,8 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	return out, nil
 }
 
-// A diagnostician searches for patterns. Each of its methods for a pattern returns no finding if the
-// pattern does not match.
+// A diagnostician searches for patterns. Each method of a diagnostician for a pattern returns no
+// finding if the pattern does not match.
 type diagnostician struct {
 	*evidence
 

@@ -14,7 +14,8 @@ type Change struct {
 	Began, Ended *store.Run
 }
 
-// A Follower makes entries of a timeline, or of logs, from changes. Only one goroutine may use it.
+// A Follower makes entries of a timeline, or of logs, from changes. Only one goroutine may use a
+// Follower.
 type Follower struct {
 	reader timelineReader
 	logs   bool
@@ -125,8 +126,9 @@ func (f *Follower) about(w *store.Run) bool {
 	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)
 }
 
-// attempt appends the entry of an attempt, if the request selects it and it is not among the first entries.
-// If the start of its run was not shown yet, the entry of the start is before it.
+// attempt appends the entry of an attempt, if the request selects it and it is not among the first
+// entries. If the start of the attempt's run was not shown yet, the entry of the start is put before
+// the entry of the attempt.
 func (f *Follower) attempt(tx *store.Tx, a *store.Record, entries []Entry) ([]Entry, error) {
 	if !f.reader.requested(a) {
 		return entries, nil

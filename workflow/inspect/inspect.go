@@ -2,10 +2,9 @@
 // A [Run] is a snapshot of this information, read in one transaction. A snapshot is data, from
 // which texts, JSON and drawings are made, so that all of them show the same.
 //
-// A run is shown as a tree of steps. A step of the first level is a node of the graph. Below it are its
-// items, and below a module the nodes of the module's run with their hooks. The state of an ended step
-// is read from the history, and the state of a pending step from the queues. A problem is something
-// that needs attention.
+// A run is shown as a tree of steps. A step of the first level is a node of the graph. Below such a step are its items,
+// and below a module are the nodes of the module's run with their hooks. The state of an ended step is read from the
+// history, and the state of a pending step from the queues. A problem is something that needs attention.
 //
 // A snapshot never contains values or payloads, because they can have secrets.
 package inspect
@@ -292,7 +291,7 @@ type Problem struct {
 	Held int `json:"held,omitempty"`
 }
 
-// Advice is a command that a user can run. Args are its arguments, without the name of the program. Why
+// Advice is a command that a user can run. Args are the arguments of the command, without the name of the program. Why
 // is the purpose of the command.
 type Advice struct {
 	Args []string `json:"args"`

@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestDataKeepsItsNames checks the names and types of the JSON fields that scripts read. If it fails because
-// a field was added, update the golden file. Any other change breaks scripts.
+// TestDataKeepsItsNames checks the names and types of the JSON fields that scripts read. If this test fails because a
+// field was added, update the golden file. Any other change breaks scripts.
 func TestDataKeepsItsNames(t *testing.T) {
 	t.Parallel()
 	for name, scene := range map[string]string{

@@ -34,7 +34,7 @@ type Status struct {
 	// run, newest first.
 	Problems []Problem `json:"problems,omitempty"`
 	// Findings has the current findings that are not about one problem, such as a crash loop. Only
-	// [Reader.Diagnose] returns them with evidence.
+	// [Reader.Diagnose] returns findings with evidence.
 	Findings []Finding `json:"findings,omitempty"`
 	// Modules is sorted by order, then by name.
 	Modules []StatusModule `json:"modules"`
@@ -72,7 +72,7 @@ type StatusOperator struct {
 	Store      string  `json:"store,omitempty"`
 	StoreBytes int64   `json:"storeBytes,omitempty"`
 	FreeBytes  *uint64 `json:"freeBytes,omitempty"`
-	// Aside has the paths of stores of other clusters. The operator found them at the path of Store and
+	// Aside has the paths of stores of other clusters. The operator found these stores at the path of Store, and
 	// renamed them. AsideSince is the time at which it last renamed a store.
 	Aside      []string  `json:"aside,omitempty"`
 	AsideSince time.Time `json:"asideSince,omitzero"`

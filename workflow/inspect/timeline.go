@@ -45,7 +45,7 @@ type Entry struct {
 	Text string `json:"text,omitempty"`
 	// Changes are the values that the attempt changed. Secrets are removed.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
-	// Output is the output of the attempt. Only [ReadLogs] sets it.
+	// Output is the output of the attempt. Only [ReadLogs] sets Output.
 	Output string `json:"output,omitempty"`
 
 	written position
@@ -54,7 +54,7 @@ type Entry struct {
 // A TimelineRequest selects a part of the timeline.
 type TimelineRequest struct {
 	// Subject is the name of a module, hook or queue, the ID of a task, or the number of a run. If
-	// it is empty, all entries are selected.
+	// Subject is empty, all entries are selected.
 	Subject string
 	// Since is the time of the oldest entry; zero means any time.
 	Since time.Time

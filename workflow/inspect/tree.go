@@ -171,8 +171,8 @@ func (t *tree) record(l line) {
 	}
 }
 
-// restart drops the steps of a module's run when the run starts again. Failed steps stay, because they
-// show why it starts again.
+// restart drops the steps of a module's run when the run starts again. Failed steps stay, because
+// they show why the run starts again.
 func (r *row) restart() {
 	r.rows.drop(func(step *row) bool {
 		step.rows.drop(func(hook *row) bool { return hook.State != Failed })
@@ -322,8 +322,8 @@ func (t *tree) failure(at *pendingTask) {
 	r.pending = true
 }
 
-// ahead returns the nodes to which a task at the node from may lead in its slot. For a node of a module,
-// it returns only nodes of modules.
+// ahead returns the nodes to which a task at the node from may lead in its slot. If from is a node of a module, ahead
+// returns only nodes of modules.
 func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	var out []Ahead
 	seen := map[graph.NodeID]bool{from: true}

@@ -15,7 +15,7 @@ import (
 type ValueDiffRequest struct {
 	// Section is the key of the section in the values.
 	Section string
-	// The comparison begins at the end of the run From. If From is zero, it begins at the first attempt
+	// The comparison begins at the end of the run From. If From is zero, the comparison begins at the first attempt
 	// that changed a value in the newest run with such an attempt.
 	From uint64
 	// The comparison ends at the end of the run To. If To is zero, or if the run has not ended, it ends
@@ -136,8 +136,8 @@ func inSection(path, section string) bool {
 	return path == "/"+section || strings.HasPrefix(path, "/"+section+"/")
 }
 
-// compose merges the changes of attempts, which must be sorted, oldest first. For each path, it keeps the
-// first old value and the last new value.
+// compose merges the changes of attempts, which must be sorted, oldest first. For each path, compose keeps the first
+// old value and the last new value.
 func (d *ValueDiff) compose(section string, attempts []*store.Record) {
 	byPath := map[string]*ValueDiffChange{}
 	for _, a := range attempts {

@@ -2,8 +2,8 @@ package inspect
 
 import "strings"
 
-// mostImportant is the number of answers for which WhyText makes space. If fewer answers fit, it cuts
-// the nearest cause more.
+// mostImportant is the number of answers for which WhyText makes space. If fewer answers fit,
+// WhyText cuts the nearest cause more.
 const mostImportant = 4
 
 // WhyText returns w as text: each question with its causes, the nearest cause first, then the fix and the next
