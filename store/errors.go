@@ -2,7 +2,8 @@ package store
 
 import "errors"
 
-// Opening a store can return these errors. The records in the file are then unchanged.
+// Opening a store can return these errors. If it returns one of them, the records in the file are
+// unchanged.
 var (
 	// ErrLocked means that another process has the file open. A command that reads a store in use
 	// asks the operator over its socket instead.
@@ -13,7 +14,7 @@ var (
 	ErrCorrupt = errors.New("store is corrupt")
 
 	// ErrNewer means that a newer version of the operator wrote the file. The version that wrote
-	// the file, or a later one, can open it.
+	// the file, or a later version, can open the file.
 	ErrNewer = errors.New("store was written by a newer version")
 
 	// ErrNotStore means that the file is not a store.

@@ -17,14 +17,14 @@ type Options struct {
 	// Close.
 	Shortage func(*Shortage)
 
-	// LockWait is the maximum time to wait until another process closes the file. The default is
-	// one second.
+	// LockWait is the maximum time to wait until another process closes the file. The default of
+	// LockWait is one second.
 	LockWait time.Duration
 
-	// Ballast is the size in bytes of a file beside the store, with the suffix ".ballast". The file
-	// is deleted when the disk is full, so that the store can still be written. If Ballast is not
-	// zero, Open also allocates the disk space for the note of clean exits. The default is zero: no
-	// such file.
+	// Ballast is the size in bytes of a file beside the store, with the suffix ".ballast". The
+	// ballast file is deleted when the disk is full, so that the store can still be written. If
+	// Ballast is not zero, Open also allocates the disk space for the note of clean exits. The
+	// default of Ballast is zero: no ballast file.
 	Ballast int64
 }
 

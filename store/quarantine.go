@@ -69,7 +69,7 @@ type QuarantinedItem struct {
 	// node Rerun after the release.
 	Rerun string `json:"rerun,omitempty"`
 	// Tasks and Released are only written by older versions. Tasks are the tasks of the item.
-	// Released are the items that were released while this one was still in quarantine.
+	// Released are the items that were released while this item was still in quarantine.
 	Tasks    []Task            `json:"tasks,omitempty"`
 	Released []QuarantinedItem `json:"released,omitempty"`
 }

@@ -28,7 +28,8 @@ type Restoration struct {
 	// ID is the id of the snapshot's store, and Epoch is the epoch in which the snapshot was made.
 	ID    string
 	Epoch uint64
-	// Damaged is the number of unreadable records in the snapshot. At most 100 are counted.
+	// Damaged is the number of unreadable records in the snapshot. At most 100 unreadable records
+	// are counted.
 	Damaged int
 	// Lost is the span from the creation of the snapshot to the last write of the present file. If
 	// there is no present file, the span ends at the time of the restore.
@@ -265,7 +266,8 @@ func restoreAdvice(err error, r *restore) error {
 	return err
 }
 
-// make creates the restored store in the file at temp. The file is durable and locked.
+// make creates the restored store in the file at temp. When make returns, the file at temp is
+// durable and locked.
 func (r *restore) make(from *DB, temp string) (*DB, error) {
 	b, ok := from.backend.(*bolt)
 	if !ok {
@@ -373,7 +375,8 @@ func (r *restore) dropPending(db *DB) error {
 	})
 }
 
-// name gives the file at temp the name of the store. The present file first gets another name.
+// name gives the file at temp the name of the store. Before that, name gives the present file
+// another name.
 func (r *restore) name(temp string, present *os.File) (err error) {
 	dir := filepath.Dir(r.path)
 	if present == nil {

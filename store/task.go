@@ -148,7 +148,7 @@ type Task struct {
 	// journal. If the claim has an older epoch, the attempt was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
 	// CancelsPending is set until the waiting tasks of the module have been removed from the
-	// queues. The task with CancelsPending starts afterwards.
+	// queues. The task with CancelsPending starts after these tasks have been removed.
 	CancelsPending bool `json:"clears,omitempty"`
 	// Prepared is set when the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`

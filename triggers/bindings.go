@@ -27,7 +27,8 @@ type binding struct {
 	readIn  uint64
 }
 
-// all yields the bindings in the store, by module, hook and id. The caller must not change them.
+// all yields the bindings in the store, by module, hook and id. The caller must not change the
+// bindings.
 func (r *bindingReader) all(tx *store.Tx) iter.Seq2[*binding, error] {
 	return func(yield func(*binding, error) bool) {
 		if r.known == nil {

@@ -15,9 +15,9 @@ const (
 )
 
 // backlogs owns the counts of the events that wait for a binding. The events are counted from the
-// time when the queue becomes long until no event of the binding waits. During that time the count
-// is exact. The newest event of an object is recorded if it was added while at least mostEvents
-// events of the binding were waiting.
+// time when the queue becomes long until no event of the binding waits. While the events are
+// counted, the count is exact. The newest event of an object is recorded if it was added while at
+// least mostEvents events of the binding were waiting.
 type backlogs struct {
 	*txn
 	history *history

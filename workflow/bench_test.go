@@ -23,7 +23,7 @@ import (
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 
 // benchNodes is the number of steps of a run in the benchmarks. A start with a few modules has
-// about as many steps.
+// about benchNodes steps.
 const benchNodes = 60
 
 // benchGraph is a chain of nodes. The first node has the fan-out each, if each is not empty.

@@ -18,7 +18,8 @@ import (
 )
 
 // unchecked turns off the check of the store after each commit. Tests with many tasks and commits
-// use it, because a check reads the whole store. The check at the end of the test remains.
+// use unchecked, because a check reads the whole store. The store is still checked at the end of
+// the test.
 func (w *fixture) unchecked() { w.mem.After = nil }
 
 // upgrade replaces the graphs of an engine that is not yet started.

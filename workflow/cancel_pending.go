@@ -18,9 +18,8 @@ type pendingCancels struct {
 // tasks. Running tasks, and tasks that have begun their effects, are abandoned: they end, and their
 // results are ignored. The tasks in the slot of t, and tasks that were added after the cancellation
 // began, are kept. If there are more tasks than one transition can remove, t.CancelsPending stays
-// set. In this case, a mark stays in the store until continueCancel has removed the remaining
-// tasks. While the mark exists, the engine abandons a remaining task that reaches the head of its
-// queue.
+// set, and a mark stays in the store until continueCancel has removed the remaining tasks. While
+// the mark exists, the engine abandons a remaining task that reaches the head of its queue.
 func (c *pendingCancels) cancelPending(t *store.Task) error {
 	mark, marked, err := store.Load[store.Ref](c.tx, cancelKey(t))
 	if err != nil {

@@ -9,7 +9,7 @@ const (
 	// AtClaimed is reached when the claim is committed and the step has not begun.
 	AtClaimed Moment = "claimed"
 	// AtEnded is reached when the step has returned its outcome, and before any part of the outcome
-	// is stored. After a crash the step runs again.
+	// is stored. After a crash at this moment, the step runs again.
 	AtEnded Moment = "ended"
 	// AtEffect is reached before each effect of an outcome that is in the journal.
 	AtEffect Moment = "effect"

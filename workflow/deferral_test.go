@@ -259,7 +259,8 @@ func expectOldFirst(t *testing.T, n int, got []string) {
 }
 
 // In this test, a person retries more deferred events than one transaction can return to the queue.
-// In between, newer events arrive, or the process is killed.
+// Between the transitions that return the retried events, newer events arrive, or the process is
+// killed.
 func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) {
 	const deferred = 7000
 	for _, burst := range []int{1, 10} {

@@ -34,8 +34,8 @@ type Engine struct {
 	graphs   graphs
 
 	// ContinueOnFailure moves the run of a failing module to a retry queue, so that the tasks
-	// behind the run continue. The last step of a converge waits for the run. ContinueOnFailure
-	// must be set before Start.
+	// behind the run continue. The last step of a converge waits for the runs in retry queues.
+	// ContinueOnFailure must be set before Start.
 	ContinueOnFailure bool
 
 	// NewContainer is set if this process runs in another container than the previous one. Files

@@ -34,7 +34,7 @@ func (w worker) work(c *claim) {
 
 // process runs an attempt of the task of c and ends it in a transition. process returns the claim
 // on the next task of the queue. If ctx has ended and the step has returned an error, process
-// writes nothing. The claim in the store then shows that the task was interrupted.
+// writes nothing. In this case, the claim in the store shows that the task was interrupted.
 func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
 	if w.e.observer.Began != nil {
 		w.e.observer.Began(c.task)
@@ -163,7 +163,7 @@ func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) 
 		return out, nil
 	}
 	// This commit must not use ctx, which is canceled with the attempt. The outcome of a step that
-	// has succeeded must be stored even then.
+	// has succeeded must be stored even if the attempt was canceled.
 	_, err = w.commit(w.e.workers.ctx, c, func(m *transition) (*claim, error) {
 		t, err := m.reload(c)
 		if err != nil {

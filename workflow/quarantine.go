@@ -139,7 +139,7 @@ func addItemAction(tx *store.Tx, a store.Action, q *store.QuarantinedItem) error
 
 func skippedBy(by, reason string) string { return fmt.Sprintf("skipped by %s: %s", by, reason) }
 
-// release ends the quarantine of the item with this id. The work that was held because of it can
+// release ends the quarantine of the item with this id. Work that was held because of the item can
 // start.
 func (z *quarantines) release(id store.ID, by, reason string) error {
 	q, err := removeQuarantined(z.tx, id)
@@ -155,8 +155,8 @@ func (z *quarantines) release(id store.ID, by, reason string) error {
 	return z.freeHeld(q)
 }
 
-// skip deletes the item in quarantine with this id, or the damaged record with this id. The work
-// that the item held continues.
+// skip deletes the item in quarantine with this id, or the damaged record with this id. Work that
+// was held because of the item continues.
 func (z *quarantines) skip(id store.ID, by, reason string) error {
 	action := store.Action{Verb: "task skip", By: by, Reason: reason}
 	if store.ForgetDamaged(z.tx, id) {

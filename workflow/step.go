@@ -126,8 +126,8 @@ type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }
 
-// Refused marks err as the final response to an effect. The effect is not retried; the step must
-// run again.
+// Refused marks err as the final response to an effect. A refused effect is not retried; instead,
+// the step must run again.
 func Refused(err error) error { return &refusal{err} }
 
 type refusal struct{ err error }

@@ -178,7 +178,8 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 }
 
 // mostStarts is the maximum number of tasks at the head of one queue that a transition processes
-// without a claim, such as fan-outs that start an item. The next transition continues.
+// without a claim, such as fan-outs that start an item. The next transition continues with the next
+// tasks of the queue.
 const mostStarts = 256
 
 // tryStart starts the task t at the head of its queue, if nothing blocks it. tryStart returns the

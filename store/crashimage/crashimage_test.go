@@ -132,7 +132,7 @@ func TestImagesAreWhatACrashCanLeave(t *testing.T) {
 		"0 marks, new=\x00\x00b",   // the second write without the first
 		"0 marks, new=aa",          //
 		"0 marks, new=aab",         //
-		"1 marks, file=aab",        // as acknowledged
+		"1 marks, file=aab",        // the content that the mark acknowledges
 		"1 marks, file=aab other=", // the other file is on disk, the last write is lost
 		"1 marks, file=cab",        //
 		"1 marks, file=cab other=", //

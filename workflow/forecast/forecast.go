@@ -43,7 +43,8 @@ type Result struct {
 	Subject graph.Subject
 	Outcome workflow.Outcome
 	Facts   []graph.Fact
-	// Items are the items of the fan-out that the node declares. The forecast has not run them.
+	// Items are the items of the fan-out that the node declares. The forecast has not run the steps
+	// of these items.
 	Items []graph.Item
 	Err   error
 }

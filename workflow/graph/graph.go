@@ -61,7 +61,7 @@ type Subject struct {
 	Hook    string `json:"hook,omitempty"`
 	Binding string `json:"binding,omitempty"`
 	// Configuration is the name of a ClusterAddonsConfiguration, or namespace and name of an
-	// AddonsConfiguration, joined by a slash. No other field is set with it.
+	// AddonsConfiguration, joined by a slash. If Configuration is set, no other field is set.
 	Configuration string `json:"configuration,omitempty"`
 }
 
@@ -202,9 +202,10 @@ type Edge struct {
 	// the next task is delayed. Each further time that the run takes the edge in a row, the delay
 	// is longer.
 	Loop bool
-	// CancelsPending removes the older queued, held and deferred tasks of the module, except those in
-	// the same slot, before the step of the next task starts. Running tasks end without a result; an
-	// effect that has begun is completed. The engine does this in pendingCancels.
+	// CancelsPending removes the older queued, held and deferred tasks of the module, except those
+	// in the same slot, before the step of the next task starts. Running tasks end without a
+	// result; an effect that has begun is completed. The type pendingCancels of the engine removes
+	// these tasks.
 	CancelsPending bool
 }
 
@@ -270,8 +271,8 @@ func (e Edge) holds(facts []Fact) bool {
 		(e.Unless == "" || !slices.Contains(facts, e.Unless))
 }
 
-// Leads reports whether a run that is at the node from can reach the node to in the same slot, without
-// a loop edge. The result is true if both are the same node.
+// Leads reports whether a run that is at the node from can reach the node to in the same slot,
+// without a loop edge. Leads returns true if from and to are the same node.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
 	var reaches func(NodeID) bool

@@ -389,7 +389,7 @@ func (w *Run) advise() []Advice {
 }
 
 // commands returns the commands for the tasks of w that have problems. Only a running operator
-// executes them.
+// executes these commands.
 func (w *Run) commands() (out []Advice) {
 	if !w.Live {
 		return nil

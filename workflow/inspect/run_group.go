@@ -154,8 +154,8 @@ func (m *members) group(tx *store.Tx) RunGroup {
 	return group
 }
 
-// graverRun returns the state that is shown for two runs with the states a and b. The result is a
-// if both runs have ended.
+// graverRun returns the state that is shown for two runs with the states a and b. If both runs have
+// ended, graverRun returns a.
 func graverRun(a, b State) State {
 	if a.ended() && b.ended() {
 		return a

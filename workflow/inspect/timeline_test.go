@@ -305,7 +305,8 @@ func TestTimelineHasTheStartsAndStopsOfTheOperator(t *testing.T) {
 	}
 }
 
-// TestTimelineLeavesOutRecordsThatCannotBeRead damages one record of each kind. The timeline must have only the others.
+// TestTimelineLeavesOutRecordsThatCannotBeRead damages one record of each kind. The timeline must have only the
+// undamaged records.
 func TestTimelineLeavesOutRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

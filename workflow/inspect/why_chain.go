@@ -271,7 +271,8 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 	return cause
 }
 
-// failedTimes says how often a step has failed. The text must follow the time of the first failure.
+// failedTimes says how often a step has failed. The callers show this text behind the time of the
+// first failure.
 func failedTimes(n int) string {
 	if n <= 1 {
 		return "failed"

@@ -243,8 +243,8 @@ func TestWhyOfNothingKnownSaysWhatToName(t *testing.T) {
 	})
 }
 
-// TestWhyNamesTheStartOfTheOperator explains a run that a start of the operator began. The last cause is this start, with the
-// crash of the previous process.
+// TestWhyNamesTheStartOfTheOperator explains a run that a start of the operator began. The last cause of the
+// explanation is this start, with the crash of the previous process.
 func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,8 @@ type Size struct {
 // Large is the size for which response times are measured.
 var Large = Size{Modules: 500, Runs: 40_000, Attempts: 100_000, Events: 100_000}
 
-// Hooks are the names of the hooks of each module. The first runs before Helm, the second for events.
+// Hooks are the names of the hooks of each module. The first hook of a module runs before Helm, and
+// the second hook runs for events.
 var Hooks = []string{"hooks/run.sh", "hooks/watch.sh"}
 
 const (
