@@ -66,7 +66,8 @@ func (p Problem) Key() Key {
 }
 
 // SaveProblem writes p with the time of tx as Since, and reports whether the record changed. If the
-// problem is stored already, its Since is kept. An unreadable record is replaced.
+// problem is stored already, SaveProblem keeps its Since. SaveProblem replaces an unreadable record
+// of the problem.
 func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 	old, ok, err := Load[Problem](tx, p.Key())
 	if unreadable := (*RecordError)(nil); err != nil && !errors.As(err, &unreadable) {
@@ -84,7 +85,8 @@ func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 }
 
 // ReplaceProblems replaces the stored problems of kind by problems. ReplaceProblems reports whether
-// any record changed. If there are too many problems, only the first are stored.
+// any record changed. If there are too many problems, ReplaceProblems stores only the first of
+// them.
 func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool, err error) {
 	stays := map[string]bool{}
 	size := 0

@@ -248,8 +248,8 @@ func (r *restore) replace(from *DB, present *os.File) error {
 	db, err := r.make(from, temp)
 	if err == nil {
 		err = r.name(temp, present)
-		// The restored file stays locked until its new name is durable. Otherwise an operator could
-		// start with the file, and a crash could undo the rename.
+		// The restored file stays locked until its new name is durable. If the file were unlocked
+		// earlier, an operator could start with the file, and a crash could undo the rename.
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {

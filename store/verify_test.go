@@ -306,7 +306,7 @@ func FuzzVerifyBolt(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// The pages to which a meta page refers are only visited if the checksum of the meta page
-		// matches. So the test writes the matching checksum.
+		// matches. For this reason, the test writes the matching checksum.
 		if b = bytes.Clone(b); len(b) >= pageHeader+metaSize {
 			h := fnv.New64a()
 			h.Write(b[pageHeader:][:metaSize-8])

@@ -356,8 +356,8 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 	return e
 }
 
-// run adds a run before the waiting tasks and returns the duration of its first transitions. Then
-// the engine stops, and the remaining tasks of the run stay in the store.
+// run adds a run before the waiting tasks and returns the duration of its first transitions. After
+// these transitions, the engine stops, and the remaining tasks of the run stay in the store.
 func (l *load) run() (took time.Duration) {
 	l.b.Helper()
 	var begin time.Time

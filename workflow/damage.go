@@ -31,8 +31,8 @@ var engineTables = []store.Table{
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
-// repair corrects the records of the engine after one of them could not be read. Afterwards no
-// record refers to the unreadable one, and each count matches the existing tasks.
+// repair corrects the records of the engine after one of them could not be read. After the repair,
+// no record refers to the unreadable record, and each count matches the existing tasks.
 type repair struct {
 	*txn
 	history  *history

@@ -116,7 +116,7 @@ func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) 
 
 // doneHere reports whether an item for queue is processed in the queue of t. If t is in a parallel
 // queue, items for other parallel queues, which a binding can name, are processed in the queue of
-// t, too. Otherwise two runs could wait for each other forever.
+// t, too. If such an item started in its own queue, two runs could wait for each other forever.
 func doneHere(t *store.Task, queue string) bool {
 	return queue == "" || queue == t.Queue || queue == t.HomeQueue || t.HomeQueue != "" && strings.HasPrefix(queue, parallelPrefix)
 }
@@ -141,8 +141,8 @@ func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 }
 
 // passOver skips the current item of the fan-out task t, because q holds the item. If the item can
-// be repeated alone, as in a start run, it is held as a task of its own. Otherwise a new run starts
-// when q no longer holds the item.
+// be repeated alone, as in a start run, it is held as a task of its own. If the item cannot be
+// repeated alone, a new run starts when q no longer holds the item.
 func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
 	s := item.Subject
 	if err := fs.exclusive.endExclusive(t); err != nil {

@@ -197,8 +197,8 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 	return t, nil
 }
 
-// finish ends the attempt c with out: it ends the task, or the current item of a fan-out task. Then
-// finish claims the next task of the queue.
+// finish ends the attempt c with out: it ends the task, or the current item of a fan-out task.
+// After the attempt has ended, finish claims the next task of the queue.
 func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
@@ -368,8 +368,8 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// reach reports that the attempt of c has reached a moment. A crash test can kill the process
-// there.
+// reach reports that the attempt of c has reached a moment. A crash test can kill the process at a
+// moment.
 func (w worker) reach(c *claim, at Moment) {
 	if w.e.Checkpoint != nil {
 		w.e.Checkpoint(c.task, at)

@@ -277,7 +277,7 @@ func awaitsLastItems(l *store.FanOut, reason *store.Reason) bool {
 }
 
 // beginItem continues the fan-out task t. If t processes the next item itself, beginItem claims t
-// for it.
+// for this item.
 func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
 	item, wait, err := m.fanOuts.goOn(b, n, t)
 	if item == nil || err != nil {

@@ -296,8 +296,8 @@ type Problem struct {
 type Advice struct {
 	Args []string `json:"args"`
 	Why  string   `json:"why"`
-	// Instead is set if the command replaces the fix. Otherwise the command is for use after the
-	// fix.
+	// Instead is set if the command replaces the fix. If Instead is not set, the command is for use
+	// after the fix.
 	Instead bool `json:"instead,omitempty"`
 }
 

@@ -151,7 +151,7 @@ func (c *PlanCounts) count(o PlanObject) {
 	}
 }
 
-// Failed reports whether a module would fail. If so, the plan is incomplete.
+// Failed reports whether a module would fail. If a module would fail, the plan is incomplete.
 func (p *Plan) Failed() bool {
 	return slices.ContainsFunc(p.Modules, func(m PlanModule) bool { return m.Error != "" })
 }

@@ -18,7 +18,7 @@ type ValueDiffRequest struct {
 	// The comparison begins at the end of the run From. If From is zero, the comparison begins at the first attempt
 	// that changed a value in the newest run with such an attempt.
 	From uint64
-	// The comparison ends at the end of the run To. If To is zero, or if the run has not ended, it ends
+	// The comparison ends at the end of the run To. If To is zero, or if the run has not ended, the comparison ends
 	// now.
 	To uint64
 }

@@ -206,8 +206,8 @@ func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
 	return append([]CauseStep{c}, started...), err
 }
 
-// startOf returns the start of the operator as a cause, if this start began the run w. If a start began the run, both
-// have the same time. If no start began w, startOf returns nil.
+// startOf returns the start of the operator as a cause, if this start began the run w. If a start began a run, the
+// start and the run have the same time. If no start began w, startOf returns nil.
 func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
 	for s, err := range store.StartsBackwards(e.scan.tx) {
 		switch {
