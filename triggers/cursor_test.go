@@ -318,7 +318,7 @@ func TestDueBindingsTickInTheOrderOfTheirNames(t *testing.T) {
 func TestTheObjectsOfAReleaseAreWatchedAgainWhenItsRevisionOrItsObjectsChange(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	a := NewAbsent(db, func(*store.Tx, ...workflow.Event) error { return nil }, &kube.Kinds{}, "", kube.Observer{})
+	a := NewAbsent(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { return nil }), &kube.Kinds{}, "", kube.Observer{})
 	release := store.Release{Revision: 1, Objects: []store.Object{store.Object(ref("a")), store.Object(ref("b"))}}
 	save := func(change func()) {
 		t.Helper()

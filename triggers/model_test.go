@@ -45,14 +45,14 @@ func newModelCluster(t *rapid.T, settings map[string]string) *modelCluster {
 	c.r = &receiver{
 		db: db, isFollowed: func(kube.View) bool { return true },
 		attached: func(text string) (graph.Subject, bool) { return attachedAs(owners, text) },
-		raise: func(tx *store.Tx, events ...workflow.Event) error {
+		engine: raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {
 			tx.OnCommit(func() {
 				for i := range events {
 					c.event(&events[i])
 				}
 			})
 			return nil
-		},
+		}),
 	}
 	for name, text := range settings {
 		s := SubjectOf(name)

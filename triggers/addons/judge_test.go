@@ -117,11 +117,11 @@ func TestAConfigurationIsProcessedWhenAUserHasChangedIt(t *testing.T) {
 func TestAFailedTransactionRaisesTheEventAgain(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	raise, broken := w.raise, errors.New("broken")
-	w.raise = func(tx *store.Tx, events ...workflow.Event) error {
+	engine, broken := w.engine, errors.New("broken")
+	w.engine = raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {
 		tx.Put(store.At(store.Metrics).Str("raised"), []byte("1"))
-		return raise(tx, events...)
-	}
+		return engine.Raise(tx, events...)
+	})
 	w.db.Guard(func() error { return broken })
 	batch := kube.Batch{Changes: []kube.Change{{Type: kube.Modified, Object: object("c 1 - 0 1")}}}
 	if err := w.Changed(t.Context(), batch); !errors.Is(err, broken) {
@@ -238,15 +238,15 @@ func TestManyConfigurationsArePlannedAndProcessedInSeveralTransactions(t *testin
 	w := newFixture(t)
 	defer w.forget()
 	budget, most := 0, 0
-	raise := w.raise
-	w.raise = func(tx *store.Tx, events ...workflow.Event) error {
+	engine := w.engine
+	w.engine = raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {
 		budget = tx.Budget().Ops
 		most = max(most, tx.Written().Ops)
 		for i := range 500 { // as many writes as the tasks of many events
 			tx.Put(store.At(store.Metrics).Str(events[0].Subject.Configuration).Uint(uint64(i)), []byte("1")) //nolint:gosec // the index is small
 		}
-		return raise(tx, events...)
-	}
+		return engine.Raise(tx, events...)
+	})
 	var texts, want []string
 	for i := range 60 {
 		texts = append(texts, fmt.Sprintf("c%02d 1 - 0 1", i))
