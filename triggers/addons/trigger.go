@@ -16,7 +16,6 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/retry"
 	"addon-operator/store"
-	"addon-operator/triggers"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
 	"addon-operator/workflow/graph"
@@ -55,7 +54,7 @@ type Trigger struct {
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
-	engine  triggers.Raiser
+	engine  raiser
 	watches *kube.Watches
 	delays  retry.Delays
 	wake    chan struct{}
@@ -110,8 +109,13 @@ func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 	return a.delays.Replan(now, c.Processed, c.Retry, c.Attempts)
 }
 
+// A raiser adds the tasks of events to the store as part of a transaction. *workflow.Engine is a raiser.
+type raiser interface {
+	Raise(tx *store.Tx, events ...workflow.Event) error
+}
+
 // New returns a Trigger.
-func New(db *store.DB, engine triggers.Raiser, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Trigger {
+func New(db *store.DB, engine raiser, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Trigger {
 	a := &Trigger{
 		db: db, engine: engine, delays: delays, wake: make(chan struct{}, 1),
 		raised: map[api.Identity]sighting{}, repaired: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
