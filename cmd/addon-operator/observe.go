@@ -92,8 +92,8 @@ func (o *lifecycleObserver) activation() string {
 	return "OperatorStartup"
 }
 
-// taskBegan measures how long a task waited in its queue. For the first task of a converge, it
-// records the start of the converge.
+// taskBegan measures how long a task waited in its queue. For the first task of a converge,
+// taskBegan records the start of the converge.
 func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	first := t.Try == 1 && t.Previous == workflow.None && (t.FanOut == nil || t.FanOut.Next == 0 && !t.Prepared)
 	if first && t.Claim != nil {

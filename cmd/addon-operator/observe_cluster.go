@@ -52,8 +52,8 @@ func (o *clusterObserver) hooks() kube.Observer {
 }
 
 // filterFailed logs and counts a jqFilter that failed for an object. If the filter exceeded a
-// limit, it logs a warning, because that is a mistake in the hook. Otherwise it logs with level
-// debug, because the cause is usually an incomplete object.
+// limit, filterFailed logs a warning, because that is a mistake in the hook. Otherwise it logs with
+// level debug, because the cause is usually an incomplete object.
 func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.FilterError) {
 	level := zerolog.DebugLevel
 	if failure.Bound {
@@ -135,7 +135,8 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 		return b
 	}
 	subject, queue := triggers.SubjectOf(owner), ""
-	// After an error of the store, which the store reports itself, the label queue is empty too.
+	// If the store cannot be read, the label queue is empty too; the store itself reports the
+	// error.
 	_ = db.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 		queue = record.Queue

@@ -285,8 +285,8 @@ func (o *operator) assemble() (err error) {
 	return nil
 }
 
-// engineObserver returns the observer of the engine. After the lifecycle observer, it calls the triggers that react to
-// ended tasks.
+// engineObserver returns the observer of the engine. After the lifecycle observer, the returned observer calls the
+// triggers that react to ended tasks.
 func (o *operator) engineObserver() workflow.Observer {
 	observer := o.lifecycleObserver.engine()
 	observe := observer.Recorded
@@ -447,7 +447,7 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}
 }
 
-// begin starts the engine. If the disk is full, it waits for free space until ctx ends. begin
+// begin starts the engine. If the disk is full, begin waits for free space until ctx ends. begin
 // writes the identity of the container last. If this process ends earlier, the next process treats
 // the pending work as work of another container.
 func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {

@@ -85,7 +85,7 @@ func (v *planVerb) declare(cmd *cobra.Command) {
 	}
 }
 
-// run prints the plan. If something would change, it returns an error with the exit code
+// run prints the plan. If something would change, run returns an error with the exit code
 // exitChange.
 func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
 	plan, err := v.make(cmd, modules)

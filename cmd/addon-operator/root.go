@@ -9,8 +9,8 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// newRoot returns the command addon-operator with all its subcommands. Without a subcommand, it
-// starts the operator.
+// newRoot returns the command addon-operator with all its subcommands. Without a subcommand, the
+// command starts the operator.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "addon-operator",

@@ -87,8 +87,8 @@ func (f *sourceFlags) zone() *time.Location {
 	return time.Local
 }
 
-// sockets returns the debug sockets to try. If a flag or a variable names a socket, it returns only
-// this socket.
+// sockets returns the debug sockets to try. If a flag or a variable names a socket, sockets returns
+// only this socket.
 func (f *sourceFlags) sockets() []string {
 	if f.socket != "" {
 		return []string{f.socket}

@@ -60,7 +60,7 @@ func newReport[T any](cmd *cobra.Command, path string, text func(*T, inspect.Lay
 	return v
 }
 
-// show prints the report. If something needs attention, it returns an error with the exit code
+// show prints the report. If something needs attention, show returns an error with the exit code
 // exitAttention.
 func (v *reportVerb[T]) show(cmd *cobra.Command) error {
 	if err := v.output.check(); err != nil {

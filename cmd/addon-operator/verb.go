@@ -84,7 +84,7 @@ func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query u
 }
 
 // fetch requests path from the source and returns the response in the format of o. If the source is
-// a store file, it prints the name and the age of the file on stderr.
+// a store file, fetch prints the name and the age of the file on stderr.
 func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) ([]byte, error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
 	}
-	s.until("its rejections are stored", func() bool { // the operator stores them after it has registered the webhook
+	s.until("its rejections are stored", func() bool { // the operator stores the rejections after it has registered the webhook
 		return strings.Contains(ask("store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
 	})
 	stop()

@@ -143,8 +143,8 @@ func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layo
 	return err
 }
 
-// follow prints the run again after each change. On a terminal, it draws the run over the previous
-// output, and updates times every second. Otherwise it appends the output.
+// follow prints the run again after each change. On a terminal, follow draws the run over the
+// previous output, and updates times every second. Otherwise it appends the output.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		ctx, stop := context.WithCancel(ctx)
@@ -197,7 +197,7 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	return nil
 }
 
-// draw draws run over the previous output on screen. If screen is nil, it appends run to the
+// draw draws run over the previous output on screen. If screen is nil, draw appends run to the
 // output.
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.layout(cmd, time.Now())

@@ -98,8 +98,8 @@ type selection struct {
 }
 
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
-// selected, it returns s.most of them, at equal distances. In all, moments before a step alternate with moments after a
-// step. So choose moves every second target by one, to return moments of both kinds.
+// selected, choose returns s.most of them, at equal distances. In all, moments before a step alternate with moments
+// after a step. So choose moves every second target by one, to return moments of both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

@@ -157,7 +157,7 @@ func (o *Options) prepare(ctx context.Context) (err error) {
 }
 
 // findDirs finds the directories of the modules and of the global hooks. If one of the two
-// directories is missing, it uses an empty directory instead.
+// directories is missing, findDirs uses an empty directory instead.
 func (o *Options) findDirs() error {
 	dirs := map[string]*string{"modules": &o.modules, "global-hooks": &o.globalHooks}
 	found := 0

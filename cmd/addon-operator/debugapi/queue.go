@@ -259,8 +259,8 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 	return q, err
 }
 
-// listed returns the first shownTasks lines. Of the other lines, it returns the lines of tasks that are in no group.
-// listed returns at most 2*shownTasks lines.
+// listed returns the first shownTasks lines. Of the other lines, listed returns the lines of tasks that are in no
+// group. listed returns at most 2*shownTasks lines.
 func listed(all []*TaskLine) (lines []TaskLine) {
 	for _, line := range all {
 		if line.Index <= shownTasks || !line.Grouped {
@@ -320,7 +320,7 @@ func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (stat
 }
 
 // Short returns d as text. Short rounds d to seconds if d is at least 10 s, and to two or three
-// digits otherwise. If d is negative, it returns "0s".
+// digits otherwise. If d is negative, Short returns "0s".
 func Short(d time.Duration) string {
 	if d < 0 {
 		return "0s"

@@ -48,9 +48,9 @@ func (pages modulePages) monitors() (monitored, error) {
 	return out, err
 }
 
-// renderRoute serves the chart of a module, rendered with its current values. With diff=true, it serves the difference
-// between the manifest of the installed release and the rendered chart. With debug=true, values are not validated, and
-// template output that is not a valid manifest is served too.
+// renderRoute serves the chart of a module, rendered with its current values. With diff=true, renderRoute serves the
+// difference between the manifest of the installed release and the rendered chart. With debug=true, values are not
+// validated, and template output that is not a valid manifest is served too.
 func (pages modulePages) renderRoute(w http.ResponseWriter, r *http.Request) {
 	text, err := pages.rendered(r)
 	if err != nil {

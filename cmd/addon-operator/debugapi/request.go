@@ -92,8 +92,8 @@ func (act actions) hookRunRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// scheduleOf returns name if the hook has a schedule binding of this name. If name is empty, it returns the name of the
-// only schedule binding of the hook.
+// scheduleOf returns name if the hook has a schedule binding of this name. If name is empty, scheduleOf returns the
+// name of the only schedule binding of the hook.
 func scheduleOf(hook string, schedules []ScheduleLine, name string) (string, error) {
 	var names []string
 	for _, s := range schedules {

@@ -35,8 +35,8 @@ func (pages storePages) checkRoute(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintf(w, "store %s is sound (epoch %d)\n", pages.path, pages.db.Epoch())
 }
 
-// dumpRoute writes the records of the requested tables, one per line. If no table is requested, it writes
-// all tables.
+// dumpRoute writes the records of the requested tables, one per line. If no table is requested, dumpRoute writes all
+// tables.
 func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	var tables []store.Table
 	for _, name := range r.URL.Query()["table"] {
@@ -172,8 +172,8 @@ func (api *API) State() (metrics.State, error) {
 	return s, err
 }
 
-// problemsState counts all problems by kind and module. For each kind, it also counts the problems of no module, even
-// if the count is 0.
+// problemsState counts all problems by kind and module. For each kind, problemsState also counts the problems of no
+// module, even if the count is 0.
 func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	problems, err := api.reader().Problems(tx)
 	s.Problems = map[metrics.Problem]int{}

@@ -141,8 +141,8 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &record)
 }
 
-// enabledModules returns the modules that the last discovery enabled, in the order in which they run. If
-// the startup record cannot be read, it uses the records of the modules.
+// enabledModules returns the modules that the last discovery enabled, in the order in which they run. If the startup
+// record cannot be read, enabledModules uses the records of the modules.
 func enabledModules(tx *store.Tx) ([]string, error) {
 	startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 	if !isUnreadable(err) {
@@ -352,7 +352,7 @@ func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string
 	return since
 }
 
-// only returns the section with the given key from document. If withGlobal is true, it returns the whole document,
+// only returns the section with the given key from document. If withGlobal is true, the result is the whole document,
 // which has this section and the global section.
 func only(document values.Values, key string, withGlobal bool) any {
 	if withGlobal && key != values.Global {

@@ -207,7 +207,7 @@ func (p *planner) run(ctx context.Context) error {
 }
 
 // refused returns an error if the operator would refuse the ConfigMap in p.Content. If the operator
-// refuses the ConfigMap in the cluster, it adds a problem to the plan instead.
+// refuses the ConfigMap in the cluster, refused adds a problem to the plan instead.
 func (p *planner) refused() error {
 	return p.db.View(func(tx *store.Tx) error {
 		refused, is, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
@@ -302,7 +302,7 @@ func (p *planner) done(r forecast.Result) {
 }
 
 // runs returns the action for a module that would run: PlanOn if the module was disabled before,
-// and PlanRun otherwise. Without a store, it returns PlanRun for a module without a chart, whose
+// and PlanRun otherwise. Without a store, runs returns PlanRun for a module without a chart, whose
 // previous state is not known.
 func (p *planner) runs(name string) inspect.PlanAction {
 	on := p.before[name].Enabled || p.released[name]

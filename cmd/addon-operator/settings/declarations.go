@@ -48,7 +48,7 @@ func (d *declarations) list(p *[]string, flag, usage string, env ...string) {
 }
 
 // toggle declares a flag whose default is the current value of p. If the flag is given without a
-// value, it is true.
+// value, the flag is true.
 func (d *declarations) toggle(p *bool, flag, usage string, env ...string) {
 	d.flags.Var((*yesNo)(p), flag, usage)
 	d.flags.Lookup(flag).NoOptDefVal = "true"

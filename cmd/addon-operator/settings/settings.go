@@ -238,8 +238,8 @@ func (y *yesNo) Set(s string) error {
 	return err
 }
 
-// OwnPod returns the name of the operator's own pod. If the setting is empty, it returns the host
-// name, which is the name of the pod in any pod.
+// OwnPod returns the name of the operator's own pod. If the setting is empty, OwnPod returns the
+// host name, which is the name of the pod in any pod.
 func (s *Settings) OwnPod() string {
 	if s.Pod != "" {
 		return s.Pod

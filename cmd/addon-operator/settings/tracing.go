@@ -33,10 +33,10 @@ func (s *Tracing) Collector() tracing.Collector {
 	return tracing.Collector{Endpoint: s.Endpoint, Protocol: s.Protocol, Token: s.Token, Disabled: s.disabled}
 }
 
-// checkTracing checks the settings of the collector of traces. If Endpoint is set, it returns an
-// error for the first invalid setting. If the endpoint is from the standard OpenTelemetry
-// variables, which may be set only for hooks, an invalid setting disables tracing and adds a
-// warning.
+// checkTracing checks the settings of the collector of traces. If Endpoint is set, checkTracing
+// returns an error for the first invalid setting. If the endpoint is from the standard
+// OpenTelemetry variables, which may be set only for hooks, an invalid setting disables tracing and
+// adds a warning.
 func (s *Settings) checkTracing() error {
 	flag := func(field string) string { return "--tracing-otlp-" + strings.ToLower(field) }
 	err := s.Tracing.Collector().Check(flag)

@@ -31,7 +31,7 @@ func newWrittenVersions() *writtenVersions {
 }
 
 // add records that the span by wrote a version of object. If there are more than mostWritten
-// versions, it removes the oldest one.
+// versions, add removes the oldest one.
 func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracing.Ref) {
 	name := object.Name
 	if object.Namespace != "" {

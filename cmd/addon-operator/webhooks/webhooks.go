@@ -50,8 +50,8 @@ type Webhooks struct {
 	storing sync.Mutex // locked while problems are stored; locked before mu
 
 	mu sync.Mutex // guards all fields below; never locked during a commit, because each review locks it
-	// table contains the registered webhooks, and problems the requests that the API server rejects
-	// while no operator runs.
+	// table contains the registered webhooks, and problems contains the requests that the API
+	// server rejects while no operator runs.
 	table    webhook.Table
 	problems []store.Problem
 	known    bool // the store has the same problems as the field problems

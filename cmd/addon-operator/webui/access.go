@@ -56,7 +56,7 @@ func viewerOf(r *http.Request) *viewer {
 }
 
 // may returns an error if the viewer who sent r does not have a right, or if the API server does not answer. If the
-// page has no access control, it returns nil.
+// page has no access control, the result is nil.
 func may(r *http.Request, right Right) error {
 	v := viewerOf(r)
 	if v == nil {
@@ -117,7 +117,7 @@ type signIn struct {
 }
 
 // identified returns a handler that passes the requests of known persons to next, and answers other requests with the
-// sign-in view. If the page has no access control, it returns next.
+// sign-in view. If the page has no access control, identified returns next.
 func (p *pages) identified(next http.Handler) http.Handler {
 	if p.Access == nil {
 		return next

@@ -131,8 +131,8 @@ func escaped(path string) string {
 }
 
 // backTo returns back, which is the path of a view that a form contains. If back is empty or could lead to another
-// site, it returns the path of the overview. A path with a backslash, a tab or a line break could lead to another site,
-// because browsers treat a backslash as a slash, and remove tabs and line breaks.
+// site, backTo returns the path of the overview. A path with a backslash, a tab or a line break could lead to another
+// site, because browsers treat a backslash as a slash, and remove tabs and line breaks.
 func backTo(back string) string {
 	if !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) || strings.ContainsFunc(back, unicode.IsControl) {
 		return "/"

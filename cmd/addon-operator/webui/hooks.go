@@ -83,7 +83,7 @@ func (p *reader) hook(r *http.Request) (model, error) {
 }
 
 // outputOf returns the output of the newest attempts of a subject, at most limit. If the viewer who sent r may not see
-// output, it returns an empty timeline and no error.
+// output, outputOf returns an empty timeline and no error.
 func (p *reader) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
 	if err := may(r, viewRight(outputResource)); errors.As(err, new(*answerError)) {
 		return output, nil
