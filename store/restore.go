@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -396,6 +397,27 @@ func (r *restore) name(temp string, present *os.File) (err error) {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// Beside returns the paths of the files beside the store at path, sorted: those whose path begins with path, and whose
+// rest matches pattern, in the syntax of [filepath.Match]. Characters of path have no special meaning.
+func Beside(path, pattern string) (found []string, err error) {
+	dir, base := filepath.Split(path)
+	files, err := os.ReadDir(filepath.Clean(dir + "."))
+	for _, f := range files {
+		rest, ok := strings.CutPrefix(f.Name(), base)
+		if !ok {
+			continue
+		}
+		matches, err := filepath.Match(pattern, rest)
+		if err != nil {
+			return nil, err
+		}
+		if matches {
+			found = append(found, dir+f.Name())
+		}
+	}
+	return found, err
 }
 
 // LinkAside gives the file at path a second name, which consists of path, suffix and a number, and

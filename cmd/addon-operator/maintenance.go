@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -142,20 +140,7 @@ func (m *maintenance) excess() (int64, error) {
 
 // snapshots returns the paths of the snapshots beside the store, oldest first.
 func (m *maintenance) snapshots() ([]string, error) {
-	found, err := filepath.Glob(escapeGlob(m.path) + ".snapshot-*Z")
-	slices.Sort(found)
-	return found, err
-}
-
-func escapeGlob(path string) string {
-	var out []rune
-	for _, r := range path {
-		if r == '*' || r == '?' || r == '[' || r == '\\' {
-			out = append(out, '\\')
-		}
-		out = append(out, r)
-	}
-	return string(out)
+	return store.Beside(m.path, ".snapshot-*Z")
 }
 
 // untilSnapshot returns the time until the next snapshot. The interval begins at the newest

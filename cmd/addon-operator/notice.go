@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -66,7 +67,7 @@ func (q *notices) post(ctx context.Context, n notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if len(n.message) > maxMessage {
-		n.message = n.message[:maxMessage-3] + "..."
+		n.message = strings.ToValidUTF8(n.message[:maxMessage-3], "") + "..."
 	}
 	sum := sha256.Sum256([]byte(n.reason + n.message))
 	name := q.configMap + "." + hex.EncodeToString(sum[:8])

@@ -131,7 +131,11 @@ func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace st
 	ctx, cancel := context.WithTimeout(ctx, WithdrawTimeout)
 	defer cancel()
 	deleted, err = webhook.Withdraw(ctx, w.options.Client, w.options.Settings.Namespace, w.Endpoint.Withdraw)
-	w.options.Log.Info().Err(err).Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
+	if err != nil {
+		w.options.Log.Error().Err(err).Strs("deleted", deleted).Msg("webhook configurations could not all be withdrawn")
+	} else {
+		w.options.Log.Info().Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
+	}
 	return deleted, w.options.Settings.Namespace, err
 }
 

@@ -3,6 +3,8 @@ package author
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,14 +25,15 @@ type finding struct {
 // helmLint renders the chart of a with the values of each plan, and returns the findings of helm lint. If a finding
 // concerns only some plans, its text names them.
 func (r *Repository) helmLint(a *addon) (all []finding) {
-	charts, err := filepath.Glob(filepath.Join(r.dir, a.path, "chart", "*", "Chart.yaml"))
+	dir := filepath.Join(r.dir, a.path)
+	charts, err := fs.Glob(os.DirFS(dir), "chart/*/Chart.yaml")
 	if err != nil || len(charts) != 1 {
 		return []finding{{text: fmt.Sprintf("[WARNING] helm lint was not run: found %d charts", len(charts))}}
 	}
 	plans := a.loaded.Addon.Plans
 	found := map[finding][]string{} // names of plans
 	for i := range plans {
-		for _, f := range lintTemplates(filepath.Dir(charts[0]), &plans[i]) {
+		for _, f := range lintTemplates(filepath.Join(dir, filepath.Dir(charts[0])), &plans[i]) {
 			if found[f] == nil {
 				all = append(all, f)
 			}
