@@ -87,7 +87,11 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 	s.until("the run of the event is sent", func() bool {
 		return len(spansOf(spans, map[string]string{"hook": "watches.sh", "cause.event": "Added"})) > 0
 	})
-	metrics := s.openMetrics(t)
+	metrics := ""
+	s.until("the upgrade and the run of the module are measured", func() bool {
+		metrics = s.openMetrics(t)
+		return regexp.MustCompile(`(?s)helm_operation_seconds_bucket\{[^}]*operation="upgrade"[^}]*\} \d+ # .*module_run_seconds_bucket\{[^}]*module="web"[^}]*\} \d+ # `).MatchString(metrics)
+	})
 	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}

@@ -194,7 +194,7 @@ kubectl create clusterrole made --verb=get --resource=pods --dry-run=client -o y
 func TestKillsAtEveryStepNeedModulesThatConverge(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := everyStep(t, map[string]string{"global-hooks/bad.sh": strings.Replace(numbered(1, "echo 'no idea' >&2; exit 3"), "beforeHelm", "onStartup", 1)},
-		"--timeout", (20 * time.Second).String())
+		"--timeout", (40 * time.Second).String())
 	if code != 4 {
 		t.Errorf("exit code %d, want 4", code)
 	}

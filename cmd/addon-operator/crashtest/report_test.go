@@ -390,7 +390,7 @@ func TestAControlPassesMessagesAndPermissions(t *testing.T) {
 	if n, err := ours.Read(line); err == nil {
 		t.Errorf("after the end of the operator, %d bytes are read", n)
 	}
-	if _, err := OpenControl(); err == nil || !strings.Contains(err.Error(), "only the command test starts the operator so; use the command start") {
+	if _, err := OpenControl(); err == nil || !strings.Contains(err.Error(), "only the command test starts an operator with a control; use the command start") {
 		t.Errorf("a control that no parent made: error %v", err)
 	}
 }

@@ -206,12 +206,21 @@ func (o *Options) undisturbed(ctx context.Context) (reference, error) {
 	return ref, nil
 }
 
+// notStarted returns the error of a round whose environment could not be started because of err. limited is the context
+// of the round.
+func (o *Options) notStarted(limited context.Context, err error) error {
+	if errors.Is(limited.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("start the operator and its cluster: not done after %s: %w; allow more time with --timeout", o.Timeout, err)
+	}
+	return fmt.Errorf("start the operator and its cluster: %w", err)
+}
+
 func (o *Options) undisturbedRun(ctx context.Context, dir string) (r *round, s state, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	r, release, err := o.open(ctx, dir, nil, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, o.notStarted(ctx, err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	if err := r.settle(ctx); err != nil {
@@ -293,7 +302,7 @@ func (o *Options) round(ctx context.Context, ref reference, i int, target Target
 	defer cancel()
 	r, release, err := o.open(limited, dir, &target, ref.known)
 	if err != nil {
-		return nil, false, cmp.Or(context.Cause(ctx), err)
+		return nil, false, cmp.Or(context.Cause(ctx), o.notStarted(limited, err))
 	}
 	f = &Finding{Doer: doer(target.Node, target.Subject), Target: target, Moment: target.String(), Files: dir}
 	failed := r.settle(limited)
