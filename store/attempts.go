@@ -8,7 +8,7 @@ import (
 )
 
 // keptAttempts is how many of the latest attempts of each step stay in the history of an unfinished run. The first
-// attempt stays, too.
+// attempt of each step stays, too.
 const keptAttempts = 100
 
 // A step identifies the work that an attempt tried to do.

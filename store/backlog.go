@@ -6,7 +6,7 @@ import "fmt"
 // waiting events.
 type NewestEvent struct {
 	ID  ID     `json:"id"`
-	Key []byte `json:"key"` // of its header
+	Key []byte `json:"key"` // key of the header of the event
 }
 
 // BacklogKey returns the key under which the number of events that wait for t's binding in t's queue is stored. If of

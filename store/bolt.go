@@ -366,9 +366,9 @@ func (c *cursor) next() (k, v []byte) {
 	return c.Last()
 }
 
-// guard is deferred by functions that read mapped pages. It turns the panic that a damaged page causes into an error.
-// It also does so with the fault that occurs if the disk cannot read a page of the mapped file. The caller must have
-// called debug.SetPanicOnFault(true). It passes the result of that call, the previous setting, which guard restores.
+// guard is deferred by functions that read mapped pages. It turns the panic that a damaged page causes into an error,
+// and also the fault that occurs if the disk cannot read a page of the mapped file. The argument before must be the
+// result of debug.SetPanicOnFault(true), which is the previous setting; guard restores this setting.
 func guard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {

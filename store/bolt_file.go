@@ -12,8 +12,8 @@ import (
 )
 
 // lock opens the file at path and locks it: shared if flag is os.O_RDONLY, otherwise exclusively.
-// If another process holds the lock, lock waits for it, at most as long as wait, because that
-// process may be about to end. Then it returns ErrLocked.
+// If another process holds the lock, lock waits for it, because that process may be about to end.
+// If the lock is still held after the duration wait, it returns ErrLocked.
 func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	how := unix.LOCK_EX
 	if flag == os.O_RDONLY {
@@ -83,7 +83,7 @@ func create(path string) error {
 	if err != nil {
 		return fullOr(err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // after a rename, no file has this name
+	defer os.Remove(f.Name()) //nolint:errcheck // after a rename, no file has the temporary name
 	b, err := newBolt(f)
 	if err != nil {
 		return fullOr(err)

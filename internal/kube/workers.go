@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// workers runs functions, each in its own goroutine. A function that is passed to start before the
-// method run is called begins when run is called. The zero value is ready to use.
+// workers runs functions, each in its own goroutine. If a function is passed to start before the
+// call of run, the function begins when run is called. The zero value is ready to use.
 type workers struct {
 	mu      sync.Mutex
-	ctx     func() (context.Context, context.CancelFunc) // derives a context from that of run; nil before run and after its end
+	ctx     func() (context.Context, context.CancelFunc) // derives a context from that of run; nil while run does not run
 	waiting []*job
 	running sync.WaitGroup
 }

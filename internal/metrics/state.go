@@ -27,10 +27,10 @@ type State struct {
 // A Problem is a key of [State.Problems]. Module is empty for a problem that belongs to no module.
 type Problem struct{ Kind, Module string }
 
-// A Configuration is one addons configuration.
+// A Configuration describes one addons configuration.
 type Configuration struct{ Scope, Name, Phase string }
 
-// A Queue is one queue with tasks.
+// A Queue describes one queue that has tasks.
 type Queue struct {
 	Name   string
 	Length int

@@ -61,7 +61,7 @@ func (r Redactor) Value(path string, v any) (any, error) {
 type place struct {
 	path string
 	at   time.Time // time of the last change of the patch or value around it; zero if unknown
-	// secret is set if the value is part of a secret. encoded is set if the value is in base64, as in the data of a
+	// secret is true if the value is part of a secret. encoded is true if the value is in base64, as in the data of a
 	// Secret.
 	secret, encoded bool
 }

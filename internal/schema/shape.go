@@ -144,8 +144,8 @@ func closed(s spec.Schema) (spec.Schema, error) {
 	})
 }
 
-// requiredForHelm returns a copy of s in which the names in x-required-for-helm are also required.
-// It does so for the root and for properties at every depth.
+// requiredForHelm returns a copy of s in which the names in x-required-for-helm are also required,
+// in the root and in properties at every depth.
 func requiredForHelm(s spec.Schema) (spec.Schema, error) {
 	return requireForHelm("", s)
 }

@@ -110,8 +110,8 @@ func (w written) op(prefix string) (Op, error) {
 	return op.withBuckets(w.Buckets)
 }
 
-// withBuckets returns op with these buckets, or with the default buckets of Prometheus if buckets is empty, if the
-// action of op is Observe. Otherwise it returns op unchanged.
+// withBuckets returns op with the given buckets. If buckets is empty, it uses the default buckets of Prometheus. If
+// the action of op is not Observe, it returns op unchanged.
 func (op Op) withBuckets(buckets []float64) (Op, error) {
 	switch {
 	case op.Action != Observe:

@@ -26,7 +26,7 @@ func (s ids) trace(run uint64) (id trace.TraceID) {
 	return id
 }
 
-// span returns the identifier of the span r.
+// span returns the identifier of the span that r refers to.
 func (s ids) span(r Ref) (id trace.SpanID) {
 	s.hash(id[:], "span", r)
 	return id

@@ -25,8 +25,8 @@ func links(conversions []Conversion) []link {
 }
 
 // chain returns the shortest chain of links that converts the version from to the version to. If
-// several chains are equally short, chain prefers the links that are first in all. The result is
-// nil if there is no chain, or if the versions are the same.
+// several chains are equally short, chain prefers the links that come first in the argument all.
+// The result is nil if there is no chain, or if the versions are the same.
 func chain(all []link, from, to string) []link {
 	reached := map[string][]link{from: nil}
 	for next := []string{from}; len(next) > 0; {

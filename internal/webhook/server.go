@@ -27,7 +27,7 @@ const (
 
 // Options configure a [Server].
 type Options struct {
-	// Ask calls hooks.
+	// Ask calls the hook of a review request.
 	Ask Ask
 	// AtOnce is the maximum number of hooks that the server runs concurrently. Further requests
 	// wait until a hook ends. A request whose response the API server no longer awaits fails.

@@ -46,7 +46,7 @@ func jqs(t *testing.T) map[string]string {
 // A hook is a script that uses the framework. It runs as on a system where the framework is not installed.
 type hook struct {
 	jq     string // the directory of jq
-	name   string // describes that jq
+	name   string // describes the jq program
 	script string
 	with   []string // the command that runs the script; bash if empty
 	args   []string

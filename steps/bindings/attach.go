@@ -18,8 +18,8 @@ import (
 
 // Queues are the queues of the engine, as far as this package changes them.
 type Queues interface {
-	// Withdraw removes waiting events of the hook of s from queue, as part of tx. It removes those for which match
-	// returns true. why is the reason in the history.
+	// Withdraw removes waiting events of the hook of s from queue, as part of tx. It removes the events for which
+	// match returns true. why is the reason that the history shows.
 	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
 }
 

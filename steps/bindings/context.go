@@ -95,9 +95,9 @@ func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string
 	return e, shown, nil
 }
 
-// stands reports whether the Synchronization of b represents the Synchronization of the j-th binding, and delivers
-// its snapshot. The two bindings must have the same group and queue, and no earlier binding may have the name of the
-// j-th binding.
+// stands reports whether the Synchronization of b represents the Synchronization of the j-th binding, and also
+// delivers the snapshot of the j-th binding. The two bindings must have the same group and queue, and no earlier
+// binding may have the name of the j-th binding.
 func (l *Reader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)

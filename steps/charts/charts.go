@@ -108,9 +108,9 @@ func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (strin
 	return manifest.Text, err
 }
 
-// RenderAhead renders the chart of module in the background while its last beforeHelm hook runs. The release check
-// after this hook uses the result. If the hook changes the values or the chart, the release check renders the chart
-// again.
+// RenderAhead renders the chart of module in the background, while the last beforeHelm hook of the module runs. The
+// release check after this hook uses the manifest. If the hook changes the values or the chart, the release check
+// renders the chart again.
 func (c *Charts) RenderAhead(ctx context.Context, module string) {
 	ahead := c.renderings.put(module)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)

@@ -250,7 +250,7 @@ func TestInvalidContentIsReportedAndDoesNotReplaceTheContentInForce(t *testing.T
 	if err := step.check(&read, good, nil); err != nil || len(reported) != 2 || reported[1] != "3: syntax error" {
 		t.Errorf("reported %q, %v; want the error of each invalid content", reported, err)
 	}
-	read = readConfig{ResourceVersion: "4", Config: scantest.Config(t, "web", "{size: large}")} // for a disabled module
+	read = readConfig{ResourceVersion: "4", Config: scantest.Config(t, "web", "{size: large}")} // the section of a disabled module
 	if err := step.check(&read, good, nil); err != nil || read.Error != "" || len(reported) != 2 {
 		t.Errorf("a section of a disabled module is rejected with %q, %v", read.Error, err)
 	}

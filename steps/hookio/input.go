@@ -20,7 +20,7 @@ type Input struct {
 
 	subject graph.Subject
 	layers  values.Layers
-	bases   map[string]string // for each section that the hook may change: a checksum that shows whether its values have changed
+	bases   map[string]string // checksum of the values of each section that the hook may change
 	enabled []string          // names of the enabled modules; nil if the hook does not receive them
 	metrics func(text []byte) (hookmetrics.Operations, error)
 	secret  []byte // key for the checksums of redacted values

@@ -13,7 +13,7 @@ import (
 // set into a name or a label.
 const (
 	maxFamilies = 1_000
-	maxSeries   = 10_000 // of one metric
+	maxSeries   = 10_000 // maximum number of series of one metric
 )
 
 // families holds the families that a transaction has read and changed.

@@ -28,7 +28,7 @@ func (c *counted) AddonModulesChanged() { c.addons++ }
 func (*counted) BindingsChanged()       {}
 func (*counted) ReleaseChanged(string)  {}
 
-// web is a task of module web.
+// web is a task whose subject is the module "web".
 var web = workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}
 
 func TestTheDeletionOfAModuleBeginsOnlyIfItIsDisabledAndInstalled(t *testing.T) {

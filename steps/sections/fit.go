@@ -4,7 +4,7 @@ import "addon-operator/internal/values"
 
 // A Trial describes the result that the operations of a hook on a section would have.
 type Trial struct {
-	Before, After any // merged values of the section before and after the operations
+	Before, After any // merged values of the section, before and after the operations
 	Saved         []values.Saved
 	noOp          []string // paths of operations "remove" without effect, which are not saved
 }

@@ -9,9 +9,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// sharedObjects finds objects that are in the releases of two enabled modules. Each upgrade of one of these modules
-// overwrites the object of the other. It returns one problem for each pair of modules. known has the records of the
-// modules, by name.
+// sharedObjects returns problems for objects that are in the releases of two enabled modules. Each upgrade of one of
+// these modules overwrites the object of the other. It returns one problem for each pair of modules. known has the
+// records of the modules, by name.
 func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.Problem, err error) {
 	owners := map[store.Object]string{} // for each object, the first module whose release has it
 	shared := map[[2]string]*store.Problem{}
@@ -19,7 +19,7 @@ func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.P
 	for _, name := range installed(known) {
 		release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
 		if errors.As(err, new(*store.RecordError)) {
-			continue // status names the record
+			continue // the command "status" reports the record
 		}
 		if err != nil {
 			return nil, err

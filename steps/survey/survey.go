@@ -81,7 +81,7 @@ type surveyRun struct {
 	survey *Survey
 	found  map[store.ProblemKind][]store.Problem
 	known  map[string]store.Module // by name
-	config values.Config           // in force
+	config values.Config           // content of the ConfigMap that is in force
 	// provided are the names of modules made from addons, including modules that no discovery has found yet.
 	provided []string
 	// expected is true if more modules may soon be made from addons; see [modules.Provided.Expected].
@@ -131,7 +131,7 @@ func (v *surveyRun) add(kind store.ProblemKind, p store.Problem) {
 	v.found[kind] = append(v.found[kind], p)
 }
 
-// addons finds addons that cannot be used as modules, and modules whose addon is no longer registered.
+// addons reports addons that cannot be used as modules, and modules whose addon is no longer registered.
 func (v *surveyRun) addons() error {
 	if !v.survey.sources.Addons.Enabled() {
 		return nil
@@ -146,7 +146,7 @@ func (v *surveyRun) addons() error {
 	return err
 }
 
-// sharedObjects finds objects that are in the charts of two enabled modules.
+// sharedObjects reports objects that are in the releases of two enabled modules.
 func (v *surveyRun) sharedObjects() error {
 	return v.survey.sources.DB.View(func(tx *store.Tx) (err error) {
 		v.found[store.SharedObject], err = sharedObjects(tx, v.known)
@@ -165,7 +165,7 @@ func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
 	return err
 }
 
-// compare finds differences between the directories in set and the records in the store.
+// compare reports differences between the directories in set and the records in the store.
 func (v *surveyRun) compare(set module.Set) error {
 	scanned := v.survey.discovered.Load()
 	if err := v.survey.sources.DB.View(func(tx *store.Tx) (err error) {

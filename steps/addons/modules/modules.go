@@ -215,7 +215,7 @@ const NoModulesOfNamespaces = "annotation " + api.ModulesAnnotation + " has no e
 // A choice has the versions of an addon from which one module can be made.
 type choice struct {
 	addon   string           // its name
-	offered []registry.Addon // the registered versions
+	offered []registry.Addon // the registered versions of the addon
 	used    string           // the content that the module uses; empty if it is not in use
 }
 

@@ -168,7 +168,7 @@ func TestAModuleInUseOutlivesTheRegistrationOfItsAddon(t *testing.T) {
 	if len(problems) != 1 || !strings.Contains(problems[0], "module redis still uses addon redis 1.0.0, which is not registered for modules any more") {
 		t.Errorf("problems %q", problems)
 	}
-	use(t, db) // switched off
+	use(t, db) // the module is disabled
 	if got, problems := selected(t, db, false, nil); len(got)+len(problems) != 0 {
 		t.Errorf("%v, %v after the module was switched off", got, problems)
 	}

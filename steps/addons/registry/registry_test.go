@@ -105,7 +105,7 @@ func TestANewVersionWithTheSameIDReplacesTheOldOne(t *testing.T) {
 	db := storetest.Memory(t)
 	process(t, db, "c1", redis)
 	next := redis
-	next.version = "0.0.2" // with the same chart
+	next.version = "0.0.2" // the new version has the same chart
 	if ready, freed := process(t, db, "c1", next); !ready || !freed {
 		t.Fatalf("ready %t, freed %t: name and version are free now", ready, freed)
 	}
