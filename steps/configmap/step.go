@@ -93,7 +93,7 @@ func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChan
 	if err != nil {
 		return nil, err
 	}
-	keys := slices.Compact(slices.Sorted(slices.Values(d.Modules))) // without duplicates
+	keys := d.Modules
 	if d.Global {
 		keys = append(keys, values.Global)
 	}
