@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,6 +53,9 @@ func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	pointer, local := strings.CutPrefix(ref, "#/")
 	if !local {
 		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads to another file: only \"#/definitions/name\" is followed", path, ref)
+	}
+	if decoded, err := url.PathUnescape(pointer); err == nil { // the library escapes the characters that a URL does not permit
+		pointer = decoded
 	}
 	s, found := lookUp(e.root, strings.Split(pointer, "/"))
 	if !found {
