@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -113,5 +114,121 @@ func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 	check(failures + 120)
 	if freed := forget(); freed != 0 {
 		t.Errorf("%d bytes more were freed", freed)
+	}
+}
+
+func TestAttemptsAreForgottenBesideUnreadableRecords(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	const attempts = keptAttempts + 10
+	mustUpdate(t, db, func(tx *Tx) error {
+		for try := range attempts {
+			if err := AddRecord(tx, Record{Run: 1, Node: "n", Queue: "q", Try: try + 1}); err != nil {
+				return err
+			}
+		}
+		n := 0
+		for k := range tx.Range(At(History).Uint(1)) {
+			if n++; n == 3 || n == 50 {
+				tx.Put(k, []byte("7"))
+			}
+		}
+		tx.Put(RunKey(2), []byte("7"))
+		return Save(tx, RunKey(1), Run{ID: 1, Open: 1})
+	})
+	var a *Attempts
+	if err := db.View(func(tx *Tx) (err error) {
+		a, err = ExcessAttempts(tx)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	mustUpdate(t, db, func(tx *Tx) error {
+		freed, more, err := a.Forget(tx)
+		if freed == 0 || more {
+			t.Errorf("%d bytes are freed, more %t", freed, more)
+		}
+		return err
+	})
+	var tries []int
+	unreadable, omitted := 0, 0
+	if err := db.View(func(tx *Tx) error {
+		for r, err := range RecordsOf(tx, 1) {
+			if err != nil {
+				unreadable++
+				continue
+			}
+			tries, omitted = append(tries, r.Try), omitted+r.Omitted
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// Of the 108 readable attempts, the first and the latest 100 are kept.
+	if len(tries) != 1+keptAttempts || tries[0] != 1 || tries[1] != 10 || unreadable != 2 || omitted != 7 {
+		t.Errorf("%d attempts are kept, the second is attempt %d; %d are unreadable, %d are counted as omitted", len(tries), tries[1], unreadable, omitted)
+	}
+}
+
+func TestAttemptsOfOtherStepsAreCountedApart(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	nginx := graph.Subject{Module: "nginx"}
+	steps := []Record{
+		{Run: 1, Node: "n", Subject: nginx, Queue: "q"}, {Run: 1, Node: "other", Subject: nginx, Queue: "q"},
+		{Run: 1, Node: "n", Queue: "q"}, {Run: 1, Node: "n", Subject: nginx, Queue: "other"}, {Run: 2, Node: "n", Subject: nginx, Queue: "q"},
+	}
+	mustUpdate(t, db, func(tx *Tx) error {
+		for range 1 + keptAttempts {
+			for _, r := range steps {
+				if err := AddRecord(tx, r); err != nil {
+					return err
+				}
+			}
+		}
+		return errors.Join(Save(tx, RunKey(1), Run{ID: 1, Open: 1}), Save(tx, RunKey(2), Run{ID: 2, Open: 1}))
+	})
+	mustUpdate(t, db, func(tx *Tx) error {
+		a, err := ExcessAttempts(tx)
+		if err != nil {
+			return err
+		}
+		if freed, more, err := a.Forget(tx); freed != 0 || more || err != nil {
+			t.Errorf("%d bytes are freed, more %t, %v", freed, more, err)
+		}
+		return nil
+	})
+}
+
+func TestForgottenAttemptsAreForgottenAgainAfterAFailedCommit(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	mustUpdate(t, db, func(tx *Tx) error {
+		for range keptAttempts + 5 {
+			if err := AddRecord(tx, Record{Run: 1, Node: "n", Queue: "q"}); err != nil {
+				return err
+			}
+		}
+		return Save(tx, RunKey(1), Run{ID: 1, Open: 1})
+	})
+	var a *Attempts
+	if err := db.View(func(tx *Tx) (err error) {
+		a, err = ExcessAttempts(tx)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("of the test")
+	var freed [2]int64
+	for i, end := range []error{failed, nil} {
+		if err := db.Update(func(tx *Tx) (err error) {
+			freed[i], _, err = a.Forget(tx)
+			return errors.Join(err, end)
+		}); !errors.Is(err, end) {
+			t.Fatal(err)
+		}
+	}
+	if freed[0] == 0 || freed[0] != freed[1] || countIn(t, db, History) != 1+keptAttempts {
+		t.Errorf("%d bytes are freed by the failed transaction, %d by the next; %d records are left", freed[0], freed[1], countIn(t, db, History))
 	}
 }

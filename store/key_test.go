@@ -113,3 +113,36 @@ func TestTablesAreFoundByTheirNames(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOptionalPartIsAddedUnlessItIsEmpty(t *testing.T) {
+	t.Parallel()
+	k := At(Problems).Str("kind")
+	if got := k.Opt(""); !bytes.Equal(got, k) {
+		t.Errorf("%s, want %s", got, k)
+	}
+	if got, want := k.Opt("team/addons"), k.Str("team/addons"); !bytes.Equal(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestPartsOfAKeyThatIsCutOffAreErrors(t *testing.T) {
+	t.Parallel()
+	whole := At(Queues).Str("main").Uint(7).Uint32(9)
+	for n := range len(whole) {
+		k := whole[:n]
+		p, err := k.Parts()
+		if n == 0 {
+			if err == nil {
+				t.Error("an empty key has parts")
+			}
+			continue
+		}
+		_, _, _ = p.Str(), p.Uint(), p.Uint32()
+		if p.Err() == nil || p.More() {
+			t.Errorf("of %d of %d bytes, all parts are read", n, len(whole))
+		}
+		if _, err := ParsePos(k); err == nil {
+			t.Errorf("of %d of %d bytes, a position is read", n, len(whole))
+		}
+	}
+}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,5 +124,66 @@ func TestNewestStartsAreKept(t *testing.T) {
 	all := f.starts()
 	if len(all) != mostStarts || all[len(all)-1].Epoch != mostStarts+109 {
 		t.Errorf("%d starts are kept, the last of epoch %d", len(all), all[len(all)-1].Epoch)
+	}
+}
+
+func TestAnEndWithoutAReadableStartIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(*Tx){
+		"no record":            func(tx *Tx) { tx.Delete(startKey(tx.Epoch())) },
+		"an unreadable record": func(tx *Tx) { tx.Put(startKey(tx.Epoch()), []byte("7")) },
+	} {
+		f := &startsFile{t: t, mem: new(Memory)}
+		f.start()
+		f.update(func(tx *Tx) error {
+			damage(tx)
+			before := string(tx.Get(startKey(tx.Epoch())))
+			err := EndStart(tx)
+			if after := string(tx.Get(startKey(tx.Epoch()))); after != before {
+				t.Errorf("%s: %q became %q", name, before, after)
+			}
+			return err
+		})
+	}
+}
+
+func TestAStartIsRecordedBesideUnreadableOnes(t *testing.T) {
+	t.Parallel()
+	f := &startsFile{t: t, mem: new(Memory)}
+	f.start()
+	f.crash()
+	f.start()
+	f.update(func(tx *Tx) error {
+		tx.Put(startKey(2), []byte("7"))
+		tx.Put(EndsKey(), []byte("7"))
+		return nil
+	})
+	if err := f.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if f.db, err = OpenMemory(f.mem, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	f.update(func(tx *Tx) error {
+		tx.Put(EndsKey(), []byte("7")) // Open has moved the first one
+		return AddStart(tx, strings.Repeat("v", 2000), "pod-1")
+	})
+	all := f.starts()
+	if len(all) != 2 || all[0].Epoch != 1 || all[1].Epoch != 3 || all[1].Crashed != 0 || all[1].Version != strings.Repeat("v", mostText)+"…" {
+		t.Errorf("%d starts: %.100v", len(all), all)
+	}
+}
+
+func TestTheStartOfAProcessThatBeginsAgainIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := &startsFile{t: t, mem: new(Memory)}
+	f.start()
+	f.crash()
+	f.start()
+	f.update(func(tx *Tx) error { return AddStart(tx, "v2", "pod-0") })
+	all := f.starts()
+	if len(all) != 2 || all[1].Version != "v2" || all[1].Crashed != 1 {
+		t.Errorf("starts %+v", all)
 	}
 }

@@ -2,6 +2,7 @@ package values_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -296,4 +297,54 @@ func FuzzParseConfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestTheDifferenceOfConfigsIsTheSameInBothDirections(t *testing.T) {
+	t.Parallel()
+	keys := rapid.SampledFrom([]string{"global", "web", "dbCache"})
+	configs := rapid.Custom(func(t *rapid.T) values.Config {
+		c := values.Config{Sections: values.Values{}}
+		for key, section := range rapid.MapOfN(keys, objects(1), 0, 3).Draw(t, "sections") {
+			c.Sections[key] = map[string]any(section)
+		}
+		c.Flags = rapid.MapOfN(rapid.SampledFrom([]string{"webEnabled", "dbCacheEnabled"}), rapid.Bool(), 0, 2).Draw(t, "flags")
+		c.Maintained = rapid.MapOfN(rapid.SampledFrom([]string{"web", "dbCache"}), rapid.Just(true), 0, 2).Draw(t, "maintained")
+		return c
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := configs.Draw(t, "a"), configs.Draw(t, "b")
+		there, err1 := a.Diff(b)
+		back, err2 := b.Diff(a)
+		if diff := cmp.Diff(there, back); diff != "" || err1 != nil || err2 != nil {
+			t.Fatalf("%v, %v\n%s", err1, err2, diff)
+		}
+		same, err := a.Diff(a)
+		if diff := cmp.Diff(values.Difference{}, same); diff != "" || err != nil {
+			t.Fatalf("from a config to itself: %v\n%s", err, diff)
+		}
+		for _, module := range []string{"web", "dbCache"} {
+			changed, err := values.Changed(orEmptyMap(a.Sections[module]), orEmptyMap(b.Sections[module]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed = changed || a.Maintained[module] != b.Maintained[module]
+			if slices.Contains(there.Modules, module) != changed {
+				t.Fatalf("module %s changes: %t, but the changed modules are %v", module, changed, there.Modules)
+			}
+			flag := values.Flag(module)
+			was, had := a.Flags[flag]
+			is, has := b.Flags[flag]
+			if slices.Contains(there.Flags, flag) != (was != is || had != has) {
+				t.Fatalf("flag %s: %t, %t becomes %t, %t, but the changed flags are %v", flag, was, had, is, has, there.Flags)
+			}
+		}
+	})
+}
+
+// orEmptyMap returns section, or an empty map for an absent section.
+func orEmptyMap(section any) any {
+	if section == nil {
+		return map[string]any{}
+	}
+	return section
 }

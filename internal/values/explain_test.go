@@ -138,3 +138,50 @@ func TestPathsOfValuesArePointersOrNames(t *testing.T) {
 		}
 	}
 }
+
+func TestTheTimeOfAValueIsThatOfItsLastChange(t *testing.T) {
+	t.Parallel()
+	layers := explainedValues(t)
+	configured := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	layers.ConfigAt = map[string]time.Time{"web": configured}
+	at := func(minute int) time.Time { return time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
+	want := map[string]time.Time{
+		"/web/replicas": configured, "/web/image/a~1b": configured, "/web/empty/x": configured,
+		"/web/image/tag": at(1), "/web/internal/found": at(3), "/web/same/m/n": at(6), "/web/old": at(7),
+	}
+	if diff := cmp.Diff(want, layers.Since("web")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if since := layers.Since("other"); len(since) > 0 {
+		t.Errorf("of an unknown section: %v", since)
+	}
+}
+
+func TestTheSourceOfAValueIsNamedForPeople(t *testing.T) {
+	t.Parallel()
+	for want, v := range map[string]values.LayerValue{
+		"modules/010-web/values.yaml":           {Layer: values.FileLayer, By: "modules/010-web/values.yaml"},
+		"values.yaml":                           {Layer: values.FileLayer},
+		"default in openapi/config-values.yaml": {Layer: values.DefaultLayer, By: "openapi/config-values.yaml"},
+		"ConfigMap":                             {Layer: values.ConfigMapLayer},
+		"hook hooks/tag.sh":                     {Layer: values.HookLayer, By: "hooks/tag.sh"},
+	} {
+		if got := v.Source(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestAValueIsShownAsJSON(t *testing.T) {
+	t.Parallel()
+	for want, v := range map[string]values.LayerValue{
+		`"x"`: {Value: "x"}, `null`: {}, `{}`: {Value: map[string]any{}}, `[1,2]`: {Value: []any{int64(1), int64(2)}}, "(removed)": {Removed: true, Value: "x"},
+	} {
+		if got := v.Text(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := (&values.LayerValue{Value: func() {}}).Text(); !strings.HasPrefix(got, `"values hold what JSON cannot express: `) {
+		t.Error(got)
+	}
+}

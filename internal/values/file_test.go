@@ -157,3 +157,20 @@ func FuzzParseFile(f *testing.F) {
 		}
 	})
 }
+
+func TestTheLineOfABadKeyIsThatOfTheKey(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"web: 1":                           "values.yaml:1: ",
+		"a:\n  web: {}\nweb : 1":           "values.yaml:3: ",
+		"# web: 1\nwebs: {}\n'web': 1":     "values.yaml:3: ",
+		"\"web\": text":                    "values.yaml:1: ",
+		"{a: {}, web: 1}":                  "values.yaml: ", // the line is unknown
+		"webEnabled: {}\nweb: 1 # comment": "values.yaml:2: ",
+	} {
+		f, err := values.ParseFile("values.yaml", []byte(text))
+		if err != nil || f.Bad["web"] == nil || !strings.HasPrefix(f.Bad["web"].Error(), want+`"web" is a`) {
+			t.Errorf("%q: %v, %v, want %s", text, f.Bad["web"], err, want)
+		}
+	}
+}
