@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -337,7 +336,7 @@ func TestResultsOfARoundAreInTheOrderOfItsRepositories(t *testing.T) {
 		}
 		return nil
 	})
-	for url := range maps.Keys(want) {
+	for url := range want {
 		t.Errorf("the result for repository %s is missing", url)
 	}
 }

@@ -175,8 +175,11 @@ func TestAttemptsOfOtherStepsAreCountedApart(t *testing.T) {
 	db := opened(t, new(Memory))
 	nginx := graph.Subject{Module: "nginx"}
 	steps := []Record{
-		{Run: 1, Node: "n", Subject: nginx, Queue: "q"}, {Run: 1, Node: "other", Subject: nginx, Queue: "q"},
-		{Run: 1, Node: "n", Queue: "q"}, {Run: 1, Node: "n", Subject: nginx, Queue: "other"}, {Run: 2, Node: "n", Subject: nginx, Queue: "q"},
+		{Run: 1, Node: "n", Subject: nginx, Queue: "q"},
+		{Run: 1, Node: "other", Subject: nginx, Queue: "q"},
+		{Run: 1, Node: "n", Queue: "q"},
+		{Run: 1, Node: "n", Subject: nginx, Queue: "other"},
+		{Run: 2, Node: "n", Subject: nginx, Queue: "q"},
 	}
 	mustUpdate(t, db, func(tx *Tx) error {
 		for range 1 + keptAttempts {

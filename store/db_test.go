@@ -289,10 +289,23 @@ func TestAValueWithoutAChecksumIsRecognizedByItsFirstByte(t *testing.T) {
 		value string
 		sound bool
 	}{
-		{Modules, `{"state":"on"}`, true}, {Modules, `[1]`, true}, {Modules, `"x"`, true}, {Modules, `-1`, true}, {Modules, `true`, true},
-		{Modules, `null`, true}, {Modules, "\x03{}", false}, {Modules, "x", false}, {Modules, "", true}, {250, `{}`, true},
-		{Payloads, "any part of a text", true}, {Payloads, "\x02{", false},
-		{Unique, string(At(Queues)), true}, {Unique, string(At(Held)), true}, {Events, string(At(Deferred)), true}, {Events, string(At(Modules)), false}, {Unique, "{}", false},
+		{Modules, `{"state":"on"}`, true},
+		{Modules, `[1]`, true},
+		{Modules, `"x"`, true},
+		{Modules, `-1`, true},
+		{Modules, `true`, true},
+		{Modules, `null`, true},
+		{Modules, "\x03{}", false},
+		{Modules, "x", false},
+		{Modules, "", true},
+		{250, `{}`, true},
+		{Payloads, "any part of a text", true},
+		{Payloads, "\x02{", false},
+		{Unique, string(At(Queues)), true},
+		{Unique, string(At(Held)), true},
+		{Events, string(At(Deferred)), true},
+		{Events, string(At(Modules)), false},
+		{Unique, "{}", false},
 	} {
 		k := At(test.table).Str("k")
 		got, ok := unseal(k, []byte(test.value))

@@ -69,35 +69,43 @@ func TestTheReasonOfAHeldTaskNamesTheHeldWork(t *testing.T) {
 	}{
 		{
 			store.QuarantinedItem{Subject: graph.Subject{Module: "nginx", Hook: "a.sh"}},
-			store.AwaitsRelease, "module nginx is in quarantine (task 3-14)", []string{"hook", "nginx/a.sh"},
+			store.AwaitsRelease, "module nginx is in quarantine (task 3-14)",
+			[]string{"hook", "nginx/a.sh"},
 		},
 		{
 			store.QuarantinedItem{Subject: graph.Subject{Hook: "g.sh"}},
-			store.AwaitsRelease, "global hook g.sh is in quarantine (task 3-14)", []string{"hook", "g.sh"},
+			store.AwaitsRelease, "global hook g.sh is in quarantine (task 3-14)",
+			[]string{"hook", "g.sh"},
 		},
 		{
 			store.QuarantinedItem{Node: "discover"},
-			store.AwaitsRelease, "step discover is in quarantine (task 3-14)", []string{"all"},
+			store.AwaitsRelease, "step discover is in quarantine (task 3-14)",
+			[]string{"all"},
 		},
 		{
 			store.QuarantinedItem{Subject: graph.Subject{Configuration: "team/addons"}, Queue: "configuration/team/addons"},
-			store.AwaitsRelease, "configuration team/addons is in quarantine (task 3-14)", []string{"queue", "configuration/team/addons"},
+			store.AwaitsRelease, "configuration team/addons is in quarantine (task 3-14)",
+			[]string{"queue", "configuration/team/addons"},
 		},
 		{
 			store.QuarantinedItem{Subject: graph.Subject{Module: "nginx"}, Paused: &store.Pause{By: "mia", Reason: "upgrade"}},
-			store.AwaitsResume, "module nginx is paused by mia: upgrade", []string{"module", "nginx"},
+			store.AwaitsResume, "module nginx is paused by mia: upgrade",
+			[]string{"module", "nginx"},
 		},
 		{
 			store.QuarantinedItem{Subject: graph.Subject{Module: "nginx", Hook: "a.sh"}, Paused: &store.Pause{By: "mia", Reason: "upgrade"}},
-			store.AwaitsResume, "hook nginx/a.sh is paused by mia: upgrade", []string{"hook", "nginx/a.sh"},
+			store.AwaitsResume, "hook nginx/a.sh is paused by mia: upgrade",
+			[]string{"hook", "nginx/a.sh"},
 		},
 		{
 			store.QuarantinedItem{Queue: "main", Paused: &store.Pause{By: "mia", Reason: "upgrade"}},
-			store.AwaitsQueue, "queue main is paused by mia: upgrade", []string{"queue", "main"},
+			store.AwaitsQueue, "queue main is paused by mia: upgrade",
+			[]string{"queue", "main"},
 		},
 		{
 			store.QuarantinedItem{Paused: &store.Pause{By: "mia", Reason: "upgrade"}},
-			store.AwaitsQueue, "all work is paused by mia: upgrade", []string{"all"},
+			store.AwaitsQueue, "all work is paused by mia: upgrade",
+			[]string{"all"},
 		},
 	} {
 		test.item.ID = id

@@ -139,8 +139,12 @@ func TestObjectsOfOneAPIGroupAreTheSameInAllItsVersions(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		{"apps/v1", "apps/v1", true}, {"apps/v1", "apps/v1beta1", true}, {"apps/v1", "extensions/v1beta1", false},
-		{"v1", "v2", true}, {"v1", "apps/v1", false}, {"v1", "", true},
+		{"apps/v1", "apps/v1", true},
+		{"apps/v1", "apps/v1beta1", true},
+		{"apps/v1", "extensions/v1beta1", false},
+		{"v1", "v2", true},
+		{"v1", "apps/v1", false},
+		{"v1", "", true},
 	} {
 		if got := of(test.a).Is(of(test.b)); got != test.same {
 			t.Errorf("%q and %q: the same object %t", test.a, test.b, got)

@@ -70,9 +70,12 @@ func TestAPlainProgramRunsInThisProcessUpToTheLimitOfItsInput(t *testing.T) {
 		bytes int
 		fits  bool
 	}{
-		{plain{is: true}, maxIteration, true}, {plain{is: true}, maxIteration + 1, false},
-		{plain{is: true, iterations: 3}, maxIteration / 4, true}, {plain{is: true, iterations: 3}, maxIteration/4 + 1, false},
-		{plain{}, 0, false}, {plain{iterations: 1}, 1, false},
+		{plain{is: true}, maxIteration, true},
+		{plain{is: true}, maxIteration + 1, false},
+		{plain{is: true, iterations: 3}, maxIteration / 4, true},
+		{plain{is: true, iterations: 3}, maxIteration/4 + 1, false},
+		{plain{}, 0, false},
+		{plain{iterations: 1}, 1, false},
 	} {
 		if got := test.plain.fits(test.bytes); got != test.fits {
 			t.Errorf("%+v on %d bytes fits: %t", test.plain, test.bytes, got)

@@ -18,11 +18,14 @@ import (
 
 var hook = series.Owner{Module: "web", Hook: "a.sh"}
 
-// encoded returns the text of a shard.
-func encoded(t interface {
+// fataler has the methods that unit tests and property tests have in common.
+type fataler interface {
 	Helper()
 	Fatal(args ...any)
-}, s *series.Shard) string {
+}
+
+// encoded returns the text of a shard.
+func encoded(t fataler, s *series.Shard) string {
 	t.Helper()
 	text, err := s.Encode()
 	if err != nil {

@@ -172,8 +172,15 @@ func TestKindsAreNamedForPeople(t *testing.T) {
 		tree any
 		want string
 	}{
-		{nil, "null"}, {"", "a string"}, {false, "a boolean"}, {[]any{}, "a list"}, {map[string]any{}, "a map"},
-		{json.Number("1"), "a number"}, {1, "a number"}, {int64(1), "a number"}, {1.5, "a number"},
+		{nil, "null"},
+		{"", "a string"},
+		{false, "a boolean"},
+		{[]any{}, "a list"},
+		{map[string]any{}, "a map"},
+		{json.Number("1"), "a number"},
+		{1, "a number"},
+		{int64(1), "a number"},
+		{1.5, "a number"},
 	} {
 		if got := tree.Kind(test.tree); got != test.want {
 			t.Errorf("%#v is %s, want %s", test.tree, got, test.want)
