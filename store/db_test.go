@@ -232,7 +232,7 @@ func TestALostSpanSaysWhyAndWhen(t *testing.T) {
 	}
 }
 
-func TestAFileIsSetAsideUnderAFreeNameAndOnce(t *testing.T) {
+func TestAFileGetsAFreeSecondNameOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store.db")
@@ -247,7 +247,7 @@ func TestAFileIsSetAsideUnderAFreeNameAndOnce(t *testing.T) {
 	for range 2 { // a second call finds the name of the first
 		aside, err := LinkAside(path, "replaced")
 		if err != nil || aside != path+".replaced.2" {
-			t.Errorf("set aside as %s, %v", aside, err)
+			t.Errorf("the second name is %s, %v", aside, err)
 		}
 	}
 	if err := os.Remove(path); err != nil {
@@ -255,7 +255,7 @@ func TestAFileIsSetAsideUnderAFreeNameAndOnce(t *testing.T) {
 	}
 	write(path, "second")
 	if aside, err := LinkAside(path, "replaced"); err != nil || aside != path+".replaced.3" {
-		t.Errorf("another file is set aside as %s, %v", aside, err)
+		t.Errorf("the second name of another file is %s, %v", aside, err)
 	}
 	for name, want := range map[string]string{"": "second", ".replaced.1": "another file", ".replaced.2": "first", ".replaced.3": "second"} {
 		if got, err := os.ReadFile(path + name); err != nil || string(got) != want {
@@ -275,7 +275,7 @@ func TestOnlyRecordsThatTheNextStartCanWriteAgainAreReplaceable(t *testing.T) {
 			t.Errorf("%s is not replaceable", k)
 		}
 	}
-	for _, k := range []Key{nil, At(Meta), schemaKey(), idKey(), epochKey(), PreparationKey(), CopyKey(), ModuleKey("life"), StartupKey().Str("x")} {
+	for _, k := range []Key{nil, At(Meta), schemaKey(), idKey(), epochKey(), PreparationKey(), CopyKey(), ModuleKey("tenure"), StartupKey().Str("x")} {
 		if IsReplaceable(k) {
 			t.Errorf("%s is replaceable", k)
 		}
@@ -332,17 +332,17 @@ func TestAValueWithoutAChecksumIsRecognizedByItsFirstByte(t *testing.T) {
 
 func TestNamesOfADumpReplaceOnlyTheListedFields(t *testing.T) {
 	t.Parallel()
-	names := map[string]string{"walk": "run", "pos.place": "slot", "of": "parent", "of.pos.place": "slot"}
+	names := map[string]string{"job": "run", "pos.place": "slot", "of": "parent", "of.pos.place": "slot"}
 	for value, want := range map[string]string{
-		`{"walk":1,"b":2}`:                            `{"run":1,"b":2}`,
-		`{"a":{"walk":1},"place":3}`:                  `{"a":{"walk":1},"place":3}`,
-		`{"pos":{"place":1,"queue":"q"},"place":2}`:   `{"pos":{"slot":1,"queue":"q"},"place":2}`,
-		`{"of":{"pos":{"place":1},"walk":2},"z":{}}`:  `{"parent":{"pos":{"slot":1},"walk":2},"z":{}}`,
-		`{"list":[{"walk":1}],"a":"walk","\u00e9":1}`: `{"list":[{"walk":1}],"a":"walk","é":1}`,
-		`[{"walk":1}]`:                                `[{"walk":1}]`,
-		`"walk"`:                                      `"walk"`,
-		`{}`:                                          `{}`,
-		`{"walk":`:                                    `{"walk":`,
+		`{"job":1,"b":2}`:                           `{"run":1,"b":2}`,
+		`{"a":{"job":1},"place":3}`:                 `{"a":{"job":1},"place":3}`,
+		`{"pos":{"place":1,"queue":"q"},"place":2}`: `{"pos":{"slot":1,"queue":"q"},"place":2}`,
+		`{"of":{"pos":{"place":1},"job":2},"z":{}}`: `{"parent":{"pos":{"slot":1},"job":2},"z":{}}`,
+		`{"list":[{"job":1}],"a":"job","\u00e9":1}`: `{"list":[{"job":1}],"a":"job","é":1}`,
+		`[{"job":1}]`: `[{"job":1}]`,
+		`"job"`:       `"job"`,
+		`{}`:          `{}`,
+		`{"job":`:     `{"job":`,
 	} {
 		if got := string(withNames([]byte(value), names, "")); got != want {
 			t.Errorf("%s became %s, want %s", value, got, want)

@@ -112,7 +112,7 @@ func TestAttributesOfAPartAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestARecorderOfAnAttemptWithinAnotherCountsAnew(t *testing.T) {
+func TestAnAttemptWithinAnotherHasNumbersOfItsOwn(t *testing.T) {
 	t.Parallel()
 	var numbers []string
 	record := func(of string) span.Recorder {
