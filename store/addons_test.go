@@ -299,6 +299,31 @@ func TestCheckFindsWhatIsWrongWithAddons(t *testing.T) {
 	}
 }
 
+func TestCheckGoesOnAfterUnreadableRecordsOfAddons(t *testing.T) {
+	t.Parallel()
+	db := inMemory(t)
+	update(t, db, func(tx *store.Tx) error {
+		for _, k := range []store.Key{
+			store.ConfigurationKey("", "first"), store.ResultKey(store.ID{}, 0), store.AddonKey("", "first"), store.ContentKey("a first"), store.ChartKey("a first"),
+		} {
+			tx.Put(k, []byte("7"))
+		}
+		failed := ready
+		failed.Phase = store.PhaseFailed
+		wrong := redis
+		wrong.Configuration = "other"
+		return errors.Join(saveRegistered(tx), store.Save(tx, store.ConfigurationKey("team", "addons"), failed), store.Save(tx, store.AddonKey("team", "id"), wrong),
+			store.Save(tx, store.ResultKey(store.ID{Epoch: 9, N: 9}, 0), store.RepositoryResult{}), store.Save(tx, store.ContentKey("unused"), store.Content{}),
+			store.Save(tx, store.ChartKey("unused"), store.Chart{}))
+	})
+	for _, want := range []string{
+		"record configurations//first cannot be read", "configuration configurations/team/addons is Failed", "rounds/9/9/0 belongs to no configuration",
+		`addons/team/id belongs to configuration "other"`, "contents/unused counts 0 holders", "charts/unused counts 0 contents",
+	} {
+		checkFinds(t, db, want)
+	}
+}
+
 func TestCheckListsALimitedNumberOfFindingsAboutAddons(t *testing.T) {
 	t.Parallel()
 	db := inMemory(t)

@@ -274,6 +274,34 @@ func TestAnIndexRecordThatLeadsToNoEventIsUnreadable(t *testing.T) {
 	}
 }
 
+func TestAnEventWhoseHeaderCannotBeReadIsUnreadable(t *testing.T) {
+	t.Parallel()
+	db := eventStore(t, 1, 2)
+	if err := db.Update(func(tx *Tx) error { tx.Put(anEvent(2, "b").Key(), []byte("7")); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *Tx) error {
+		var errs []error
+		for e, err := range EventsOf(tx, "q", graph.Subject{Module: "m", Hook: "h"}) {
+			if (e == nil) != (err != nil) {
+				t.Errorf("%+v, %v", e, err)
+			}
+			errs = append(errs, err)
+		}
+		record := (*RecordError)(nil)
+		if len(errs) != 2 || errs[0] != nil || !errors.As(errs[1], &record) || record.Key.String() != anEvent(2, "b").Key().String() {
+			t.Errorf("the events are %v", errs)
+		}
+		n, newest, err := EventsBehind(tx, anEvent(1, "b"), anEvent(1, "b").Key())
+		if n != 1 || newest != nil || !errors.Is(err, ErrCorrupt) {
+			t.Errorf("behind the first: %d events, %+v, %v", n, newest, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheIndexOfEventsIsRepaired(t *testing.T) {
 	t.Parallel()
 	db := eventStore(t, 1, 2, 3)

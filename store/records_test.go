@@ -279,10 +279,14 @@ func TestTheHistoryOfARunIsInTheOrderOfItsAttempts(t *testing.T) {
 		})
 	}
 	view(t, db, func(tx *store.Tx) error {
-		for i, r := range mustAll(t, store.RecordsOf(tx, 1)) {
+		records := mustAll(t, store.RecordsOf(tx, 1))
+		for i, r := range records {
 			if r.Try != i {
 				t.Fatalf("record %d is of attempt %d", i, r.Try)
 			}
+		}
+		if len(records) != 300 {
+			t.Errorf("%d records are yielded", len(records))
 		}
 		return nil
 	})
