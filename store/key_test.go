@@ -128,7 +128,7 @@ func TestAnOptionalPartIsAddedUnlessItIsEmpty(t *testing.T) {
 func TestPartsOfAKeyThatIsCutOffAreErrors(t *testing.T) {
 	t.Parallel()
 	whole := At(Queues).Str("main").Uint(7).Uint32(9)
-	for n := range len(whole) {
+	for n := range whole {
 		k := whole[:n]
 		p, err := k.Parts()
 		if n == 0 {
