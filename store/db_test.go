@@ -338,11 +338,12 @@ func TestNamesOfADumpReplaceOnlyTheListedFields(t *testing.T) {
 		`{"a":{"job":1},"place":3}`:                 `{"a":{"job":1},"place":3}`,
 		`{"pos":{"place":1,"queue":"q"},"place":2}`: `{"pos":{"slot":1,"queue":"q"},"place":2}`,
 		`{"of":{"pos":{"place":1},"job":2},"z":{}}`: `{"parent":{"pos":{"slot":1},"job":2},"z":{}}`,
-		`{"list":[{"job":1}],"a":"job","\u00e9":1}`: `{"list":[{"job":1}],"a":"job","é":1}`,
-		`[{"job":1}]`: `[{"job":1}]`,
-		`"job"`:       `"job"`,
-		`{}`:          `{}`,
-		`{"job":`:     `{"job":`,
+		`{"list":[{"job":1}],"a":"job"}`:            `{"list":[{"job":1}],"a":"job"}`,
+		`{"\u006aob":1}`:                            `{"run":1}`,
+		`[{"job":1}]`:                               `[{"job":1}]`,
+		`"job"`:                                     `"job"`,
+		`{}`:                                        `{}`,
+		`{"job":`:                                   `{"job":`,
 	} {
 		if got := string(withNames([]byte(value), names, "")); got != want {
 			t.Errorf("%s became %s, want %s", value, got, want)
