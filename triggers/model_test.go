@@ -81,16 +81,14 @@ func (c *modelCluster) event(ev *workflow.Event) {
 	shown, name := c.shown[owner(ev.Subject)], ev.Object.Name
 	before, known := shown[name]
 	now := shownObject{ev.Object.UID, label}
-	switch ok := false; kube.ChangeType(ev.Object.Event) {
-	case kube.Added:
-		shown[name], ok = now, !known
-		c.check(ok, ev, before, now)
-	case kube.Modified:
-		shown[name], ok = now, known && before.UID == now.UID && before.Label != now.Label
-		c.check(ok, ev, before, now)
+	switch change := kube.ChangeType(ev.Object.Event); change {
 	case kube.Deleted:
 		delete(shown, name)
 		c.check(known, ev, before, now)
+	default:
+		shown[name] = now
+		modified := known && before.UID == now.UID && before.Label != now.Label
+		c.check(change == kube.Added && !known || change == kube.Modified && modified, ev, before, now)
 	}
 }
 

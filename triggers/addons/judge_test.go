@@ -262,6 +262,23 @@ func TestManyConfigurationsArePlannedAndProcessedInSeveralTransactions(t *testin
 	}
 }
 
+func TestDueConfigurationsAreProcessedInTheOrderOfTheirNames(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	ids := []api.Identity{{Name: "b"}, {Namespace: "ops", Name: "a"}, {Name: "a"}, {Name: "later"}}
+	for _, id := range ids[:3] {
+		w.planAt(id, w.db.Now())
+	}
+	w.planAt(ids[3], w.db.Now().Add(time.Minute))
+	if err := w.raiseDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("a: another attempt is due", "b: another attempt is due", "ops/a: another attempt is due")
+	if next, ok := w.next(); !ok || !next.After(w.db.Now()) {
+		t.Errorf("the next configuration is due at %s, %t", next, ok)
+	}
+}
+
 func TestSettledRoundsPlanTheNextAttemptOrNone(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

@@ -250,7 +250,8 @@ func TestRunsAreListedInColumns(t *testing.T) {
 	summary := Summary{ID: 12, Trigger: "schedule", Subject: "web/a.sh tick", State: Done, Began: began, Ended: began.Add(1500 * time.Millisecond)}
 	open := Summary{ID: 7, Trigger: "start", State: Running, Began: began, Open: 3, Warning: "2 of 3 addons failed"}
 	groups := []RunGroup{
-		{Summary: summary, Count: 1}, {Summary: open, Count: 1},
+		{Summary: summary, Count: 1},
+		{Summary: open, Count: 1},
 		{Summary: summary, Count: 5, First: 3, FirstBegan: began.Add(-time.Hour), Failures: 1, More: true},
 	}
 	want := `ID  STATE         TRIGGER: CAUSE                                                                                         AGE   TOOK OPEN

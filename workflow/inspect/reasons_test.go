@@ -145,7 +145,9 @@ func TestARunWaitsForTheTasksOfOtherRuns(t *testing.T) {
 	t.Parallel()
 	on := func(run uint64, node string) []Ref { return []Ref{{Run: run, Node: node}} }
 	w := &Run{ID: 1, Steps: []Step{
-		{Wait: &Wait{For: ForQueue, On: on(2, "a")}}, {Wait: &Wait{For: ForQueue, On: on(1, "own")}}, {Wait: &Wait{For: ForStep, On: on(3, "step")}},
+		{Wait: &Wait{For: ForQueue, On: on(2, "a")}},
+		{Wait: &Wait{For: ForQueue, On: on(1, "own")}},
+		{Wait: &Wait{For: ForStep, On: on(3, "step")}},
 		{Steps: []Step{{Wait: &Wait{For: ForItems, On: on(4, "b")}}, {Wait: &Wait{For: ForRunning, On: on(5, "c")}}, {}}},
 	}}
 	if diff := cmp.Diff([]Ref{{Run: 2, Node: "a"}, {Run: 4, Node: "b"}, {Run: 5, Node: "c"}}, w.holders()); diff != "" {

@@ -48,8 +48,10 @@ func TestStepsFollowEachOther(t *testing.T) {
 	}{
 		"a start without modules": {Graph.Begin(OnStart), nil, nil, "1 2 3 4 8"},
 		"a start with a module of each kind": {
-			Graph.Begin(OnStart), map[graph.NodeID][]graph.Fact{ModuleRun: {JustEnabled}, ReleaseCheck: {Outdated}, ModuleDelete: {Unwanted}},
-			[]graph.FanOut{Defining, Enabled, Disabled, Unknown}, "1 2 3 4 4a 5 5a 5b 5c 5d 5e 5f 6 6a 6b 6c 6d 7 8",
+			Graph.Begin(OnStart),
+			map[graph.NodeID][]graph.Fact{ModuleRun: {JustEnabled}, ReleaseCheck: {Outdated}, ModuleDelete: {Unwanted}},
+			[]graph.FanOut{Defining, Enabled, Disabled, Unknown},
+			"1 2 3 4 4a 5 5a 5b 5c 5d 5e 5f 6 6a 6b 6c 6d 7 8",
 		},
 		"releases that the first converge has kept":         {at(DiscoverModules), map[graph.NodeID][]graph.Fact{DiscoverModules: {LeftOver}}, nil, "4 8 +3"},
 		"hooks after all modules that change values":        {at(GlobalAfterAll), map[graph.NodeID][]graph.Fact{GlobalAfterAll: {GlobalChanged}}, nil, "8 +3"},
