@@ -60,7 +60,7 @@ func TestKubernetesBindingsAreFollowedAsLongAsTheyExist(t *testing.T) {
 	first := k.follows[web]
 	changedBindings(t, k, func(tx *store.Tx) error { return saveBinding(tx, "web", "pods", store.Kubernetes, pod, 2) })
 	if k.follows[web] != first {
-		t.Error("a binding with the same configuration is followed anew")
+		t.Error("the watch of a binding with the same configuration begins again")
 	}
 	changedBindings(t, k, func(tx *store.Tx) error {
 		other := pod
@@ -68,7 +68,7 @@ func TestKubernetesBindingsAreFollowedAsLongAsTheyExist(t *testing.T) {
 		return saveBinding(tx, "web", "pods", store.Kubernetes, other, 2)
 	})
 	if k.follows[web] == first || k.follows[web] == nil {
-		t.Error("a binding with another configuration is not followed anew")
+		t.Error("the watch of a binding with another configuration does not begin again")
 	}
 	if objects := k.Snapshot(web); len(objects) != 0 {
 		t.Errorf("before the first list, the snapshot is %v", objects)

@@ -187,8 +187,8 @@ func TestFieldsOfASubjectAndOfAnItemKeepTheirNames(t *testing.T) {
 	for want, v := range map[string]any{
 		`{"module":"m","hook":"h","binding":"b","configuration":"c"}`: graph.Subject{Module: "m", Hook: "h", Binding: "b", Configuration: "c"},
 		`{}`: graph.Subject{},
-		`{"subject":{"module":"m"},"queue":"q","wait":true,"lenient":true,"group":"g","width":2}`: graph.Item{
-			Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true, AllowFailure: true, Group: "g", Width: 2,
+		`{"subject":{"module":"m"},"queue":"q","wait":true,"group":"g","width":2}`: graph.Item{
+			Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true, Group: "g", Width: 2,
 		},
 		`{"subject":{}}`: graph.Item{},
 	} {
