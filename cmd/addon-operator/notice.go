@@ -62,13 +62,20 @@ func (q *notices) run(ctx context.Context) {
 	}
 }
 
+// eventMessage returns text, cut between two characters to at most maxMessage bytes.
+func eventMessage(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	const dots = "..."
+	return strings.ToValidUTF8(text[:maxMessage-len(dots)], "") + dots
+}
+
 // post creates an Event for n, or increments the count of an equal Event.
 func (q *notices) post(ctx context.Context, n notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if len(n.message) > maxMessage {
-		n.message = strings.ToValidUTF8(n.message[:maxMessage-3], "") + "..."
-	}
+	n.message = eventMessage(n.message)
 	sum := sha256.Sum256([]byte(n.reason + n.message))
 	name := q.configMap + "." + hex.EncodeToString(sum[:8])
 	events := q.client.Dynamic().Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(q.namespace)
