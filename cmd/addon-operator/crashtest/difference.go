@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"addon-operator/internal/redact"
@@ -116,10 +118,18 @@ func shown(of thing, path, value string, is bool) *string {
 	return &value
 }
 
+// pathPart matches a key in a path, which can be in brackets and quotes.
+var pathPart = regexp.MustCompile(`\["(?:[^"\\]|\\.)*"\]|[^.\[\]]+`)
+
 // isSecret reports whether path contains a field name that is usual for a secret, such as
 // "password".
 func isSecret(path string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }), redact.Secret)
+	return slices.ContainsFunc(pathPart.FindAllString(path, -1), func(part string) bool {
+		if key, err := strconv.Unquote(strings.Trim(part, "[]")); err == nil {
+			part = key
+		}
+		return redact.Secret(part)
+	})
 }
 
 // noise has the things and fields that differ between the two undisturbed runs. The comparison of rounds

@@ -73,8 +73,18 @@ func TestSecretsAreNotInADifference(t *testing.T) {
 		path   string
 		hidden bool
 	}{
-		{secret, "data.user", true}, {secret, "stringData.user", true}, {secret, `data["a.b"]`, true}, {secret, "metadata.labels.user", false}, {secret, "type", false},
-		{config, "data.user", false}, {config, "data.password", true}, {config, "data.web.dbPassword", true}, {config, "data.tokens[0]", true},
+		{secret, "data.user", true},
+		{secret, "stringData.user", true},
+		{secret, `data["a.b"]`, true},
+		{secret, "metadata.labels.user", false},
+		{secret, "type", false},
+		{config, "data.user", false},
+		{config, "data.password", true},
+		{config, "data.web.dbPassword", true},
+		{config, "data.tokens[0]", true},
+		{config, `data["tls.key"]`, true},
+		{config, `data["a.b"]["c d-token"].x`, true},
+		{config, `data["key of \"a\""]`, false},
 		{config, "data.keyboard", false},
 	} {
 		got := *shown(c.of, c.path, "value of "+c.path, true)
