@@ -59,8 +59,10 @@ func TestWithdrawnWebhooksAreNamedAndTheCommandIsRecorded(t *testing.T) {
 		actions []string
 	}{
 		"some": {
-			[]string{"ValidatingWebhookConfiguration a-hooks", "MutatingWebhookConfiguration a-hooks"}, nil, http.StatusOK,
-			"ValidatingWebhookConfiguration a-hooks deleted\nMutatingWebhookConfiguration a-hooks deleted\n", []string{"webhooks withdraw, by somebody: the API server is slow"},
+			[]string{"ValidatingWebhookConfiguration a-hooks", "MutatingWebhookConfiguration a-hooks"},
+			nil, http.StatusOK,
+			"ValidatingWebhookConfiguration a-hooks deleted\nMutatingWebhookConfiguration a-hooks deleted\n",
+			[]string{"webhooks withdraw, by somebody: the API server is slow"},
 		},
 		"none":  {nil, nil, http.StatusOK, "the operator in namespace shop has no webhook configurations\n", []string{"webhooks withdraw, by somebody: the API server is slow"}},
 		"error": {nil, errors.New("forbidden"), http.StatusInternalServerError, "forbidden\n", nil},

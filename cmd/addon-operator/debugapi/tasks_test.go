@@ -413,8 +413,13 @@ func TestTasksOfAConvergeAreThoseOfTheMainQueueThatAreNoEvents(t *testing.T) {
 			queue string
 			node  graph.NodeID
 		}{
-			{workflow.Main, lifecycle.ModuleRun}, {workflow.Main, lifecycle.DiscoverModules}, {workflow.Main, lifecycle.ModuleKubernetesEvent},
-			{workflow.Main, lifecycle.ConfigMapChanged}, {workflow.Main, "a-later-node"}, {workflow.Parked, lifecycle.GlobalAfterAll}, {"side", lifecycle.ModuleRun},
+			{workflow.Main, lifecycle.ModuleRun},
+			{workflow.Main, lifecycle.DiscoverModules},
+			{workflow.Main, lifecycle.ModuleKubernetesEvent},
+			{workflow.Main, lifecycle.ConfigMapChanged},
+			{workflow.Main, "a-later-node"},
+			{workflow.Parked, lifecycle.GlobalAfterAll},
+			{"side", lifecycle.ModuleRun},
 		} {
 			w.add(func(_ *store.Tx, task *store.Task) { task.Queue, task.Node = c.queue, string(c.node) })
 		}
