@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -60,9 +61,7 @@ func TestARecordIsLoggedWithTheFieldsThatItHas(t *testing.T) {
 	}
 	common := func(level, message string, more map[string]any) map[string]any {
 		fields := map[string]any{"level": level, zerolog.MessageFieldName: message, "node": "n", "run": 3.0, "task.id": "1-2", "queue": "main"}
-		for name, value := range more {
-			fields[name] = value
-		}
+		maps.Copy(fields, more)
 		return fields
 	}
 	want := []map[string]any{
@@ -234,10 +233,14 @@ drops     nothing
 		want   string
 	}{
 		"restored": {func(*store.Restoration) {}, false, table + "result    /s.db is restored; start the operator\n"},
-		"a dry run": {func(r *store.Restoration) { r.Aside = "" }, true,
-			strings.Replace(table, ", now named /s.db.old", "", 1) + "result    nothing was changed (--dry-run); about 4096 bytes are needed, 1048576 are free\n"},
-		"restored before": {func(r *store.Restoration) { r.Before = true }, true,
-			strings.Replace(table, "/s.db, now named /s.db.old", "nothing", 1) + "result    this snapshot was restored before, and no operator has started since; nothing to do\n"},
+		"a dry run": {
+			func(r *store.Restoration) { r.Aside = "" }, true,
+			strings.Replace(table, ", now named /s.db.old", "", 1) + "result    nothing was changed (--dry-run); about 4096 bytes are needed, 1048576 are free\n",
+		},
+		"restored before": {
+			func(r *store.Restoration) { r.Before = true }, true,
+			strings.Replace(table, "/s.db, now named /s.db.old", "nothing", 1) + "result    this snapshot was restored before, and no operator has started since; nothing to do\n",
+		},
 		"damaged": {func(r *store.Restoration) { r.Damaged = 2 }, false, strings.Replace(table, "replaces", "damaged   2 records of the snapshot cannot be read; see addon-operator store check --store /s.snapshot\nreplaces", 1) +
 			"result    /s.db is restored; start the operator\n"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -531,9 +532,7 @@ func TestTheConvergeStatusIsThatOfAddonOperator(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %q", name, w.Code, w.Body, c.text)
 		}
 		want := map[string]any{notStarted: true, inProgress: nil, done: false, "CONVERGE_IN_PROGRESS": nil, "CONVERGE_WAIT_TASK": false}
-		for key, value := range c.set {
-			want[key] = value
-		}
+		maps.Copy(want, c.set)
 		w = httptest.NewRecorder()
 		s.convergeStatus(w, httptest.NewRequest(http.MethodGet, "/status/converge?output=json", http.NoBody))
 		var got map[string]any

@@ -209,8 +209,10 @@ func TestASettingOfAddonsSaysWhatItMustBe(t *testing.T) {
 		"no resync":            {func(s *Addons) { s.Resync = 0 }, ""},
 		"another mode":         {func(s *Addons) { s.Mode = "yes" }, `--addons must be one of auto, on, off (got "yes")`},
 		"a resync in the past": {func(s *Addons) { s.Resync = -time.Second }, "--addons-resync must not be negative (got -1s)"},
-		"delays that shrink": {func(s *Addons) { s.Retry = "5m..5s" },
-			`--addons-retry: delays "5m..5s": the first must not be negative or longer than the last; write them like 5s..5m`},
+		"delays that shrink": {
+			func(s *Addons) { s.Retry = "5m..5s" },
+			`--addons-retry: delays "5m..5s": the first must not be negative or longer than the last; write them like 5s..5m`,
+		},
 		"no delay": {func(s *Addons) { s.Retry = "" }, `--addons-retry: delays "": time: invalid duration ""; write them like 5s..5m, or 0 for no retries`},
 	} {
 		s := valid

@@ -88,15 +88,11 @@ func TestEachVariableHasTheEffectOfItsFlag(t *testing.T) {
 				t.Errorf("--%s and --%s read the variable %s", owner[name], f.Name, name)
 			}
 			owner[name] = f.Name
-			if err := os.Setenv(name, other(f)); err != nil {
-				t.Fatal(err)
-			}
+			t.Setenv(name, other(f))
 			if got := parse(t); !reflect.DeepEqual(got, want) {
 				t.Errorf("variable %s has another effect than --%s:\n%+v\nwant\n%+v", name, f.Name, got, want)
 			}
-			if err := os.Setenv(name, ""); err != nil {
-				t.Fatal(err)
-			}
+			t.Setenv(name, "")
 		}
 	})
 	if len(seen) < 50 {
@@ -112,9 +108,7 @@ func TestTheFirstVariableOfTheHelpComesFirst(t *testing.T) {
 			return
 		}
 		for _, name := range names {
-			if err := os.Setenv(name, "of "+name); err != nil {
-				t.Fatal(err)
-			}
+			t.Setenv(name, "of "+name)
 		}
 		var s Settings
 		flags := pflag.NewFlagSet("start", pflag.ContinueOnError)
@@ -125,9 +119,7 @@ func TestTheFirstVariableOfTheHelpComesFirst(t *testing.T) {
 			t.Errorf("--%s has the value %q with the variables %q", f.Name, got, names)
 		}
 		for _, name := range names {
-			if err := os.Setenv(name, ""); err != nil {
-				t.Fatal(err)
-			}
+			t.Setenv(name, "")
 		}
 	})
 }

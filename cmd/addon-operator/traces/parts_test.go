@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -52,7 +51,7 @@ func TestPartsOfAnAttemptAreSpansBelowIt(t *testing.T) {
 	o, c := testTraces(t)
 	task := testAttempt(3, false, 7)
 	o.began(task)
-	ctx := o.context(context.Background(), task)
+	ctx := o.context(t.Context(), task)
 	outer, upgrade := span.Start(ctx, "helm upgrade", span.Attributes{"release": "web"})
 	_, apply := span.Start(outer, "apply", nil)
 	apply.Set("objects", 3)
