@@ -128,11 +128,11 @@ func TestAddonsAreSortedByScopeNameAndVersion(t *testing.T) {
 	register(t, db, "stage", addon("i", "redis", "1.0.0"))
 	register(t, db, registry.Cluster, addon("z", "redis", "1.10.0"), addon("y", "redis", "1.9.0"), addon("x", "redis", "1.9.0-rc.1"), addon("w", "mysql", "2.0.0"))
 	if err := db.Update(func(tx *store.Tx) error {
-		if _, err := store.SaveProblem(tx, store.Problem{Kind: store.OrphanedModule, Subject: graph.Subject{Module: "orphan"}, Error: "not offered"}); err != nil {
+		if _, err := store.SaveProblem(tx, store.Problem{Kind: store.OrphanedModule, Subject: graph.Subject{Module: "left"}, Error: "not offered"}); err != nil {
 			return err
 		}
 		return errors.Join(
-			store.Save(tx, store.AddonModuleKey("orphan"), store.AddonModule{Content: "1--z"}), store.Save(tx, store.AddonModuleKey("mysql"), store.AddonModule{Content: "1--w"}),
+			store.Save(tx, store.AddonModuleKey("left"), store.AddonModule{Content: "1--z"}), store.Save(tx, store.AddonModuleKey("mysql"), store.AddonModule{Content: "1--w"}),
 			store.Save(tx, store.AddonModuleKey("other"), store.AddonModule{Content: "1-stage-i"}),
 		)
 	}); err != nil {
@@ -149,7 +149,7 @@ func TestAddonsAreSortedByScopeNameAndVersion(t *testing.T) {
 	for _, a := range list.Addons {
 		got = append(got, fmt.Sprintf("%s %s %s %s %t", a.Namespace, a.Name, a.Version, a.Module, a.Orphaned))
 	}
-	want := []string{" mysql 2.0.0 mysql false", " redis 1.9.0-rc.1  false", " redis 1.9.0  false", " redis 1.10.0 orphan true", "stage redis 1.0.0  false"}
+	want := []string{" mysql 2.0.0 mysql false", " redis 1.9.0-rc.1  false", " redis 1.9.0  false", " redis 1.10.0 left true", "stage redis 1.0.0  false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -159,7 +159,7 @@ func TestAddonsAreSortedByScopeNameAndVersion(t *testing.T) {
 	}
 	table := []string{
 		"NAMESPACE CONFIGURATION PHASE GENERATION", "(cluster) c Ready 1", "stage c Ready 1", "", "NAMESPACE ADDON VERSION CONFIGURATION ID MODULE", "(cluster) mysql 2.0.0 c w mysql",
-		"(cluster) redis 1.9.0-rc.1 c x -", "(cluster) redis 1.9.0 c y -", "(cluster) redis 1.10.0 c z orphan (orphaned)", "stage redis 1.0.0 c i -",
+		"(cluster) redis 1.9.0-rc.1 c x -", "(cluster) redis 1.9.0 c y -", "(cluster) redis 1.10.0 c z left (orphaned)", "stage redis 1.0.0 c i -",
 	}
 	if diff := cmp.Diff(table, rows); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
