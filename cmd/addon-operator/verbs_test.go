@@ -215,15 +215,15 @@ func TestNamesAreCompletedFromTheSource(t *testing.T) {
 		begun string
 		want  []string
 	}{
-		"modules":                          {listModules, "", []string{"web\tfailing", "db\toff"}},
-		"modules with w":                   {listModules, "w", []string{"web\tfailing"}},
+		"modules":                          {listModules, "", []string{"web\ton", "db\toff"}},
+		"modules with w":                   {listModules, "w", []string{"web\ton"}},
 		"hooks":                            {listHooks, "", []string{"global.sh\tonStartup", "web/hooks/pods.sh\tkubernetes×1", "web/hooks/tick.sh\tschedule×1"}},
 		"scheduled hooks":                  {listScheduledHooks, "", []string{"web/hooks/tick.sh\t0 * * * *"}},
 		"queues":                           {listQueues, "", []string{"pods\tfailed, is tried again", "main\twaits for tasks"}},
 		"failed tasks":                     {listTasks(hasFailed), "1-", []string{"1-1\tmodule-kubernetes-event:pods:web/hooks/pods.sh pods:failures 2:no such host"}},
 		"running tasks":                    {listTasks(isRunning), "", nil},
 		"quarantined tasks":                {listQuarantined, "", nil},
-		"both":                             {listAll(listTasks(nil), listModules), "", []string{"1-1\tmodule-kubernetes-event:pods:web/hooks/pods.sh pods:failures 2:no such host", "web\tfailing", "db\toff"}},
+		"both":                             {listAll(listTasks(nil), listModules), "", []string{"1-1\tmodule-kubernetes-event:pods:web/hooks/pods.sh pods:failures 2:no such host", "web\ton", "db\toff"}},
 		"parameters of a stopped operator": {listParams, "", nil},
 		"both, of which one fails":         {listAll(listModules, listParams), "", nil},
 	} {
