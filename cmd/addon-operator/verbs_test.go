@@ -227,11 +227,7 @@ func TestNamesAreCompletedFromTheSource(t *testing.T) {
 		"parameters of a stopped operator": {listParams, "", nil},
 		"both, of which one fails":         {listAll(listModules, listParams), "", nil},
 	} {
-		var got []string
-		for _, one := range from.names(t.Context(), c.list, c.begun) {
-			got = append(got, string(one))
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
+		if diff := cmp.Diff(c.want, from.names(t.Context(), c.list, c.begun)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -2,6 +2,7 @@ package debugapi
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -439,7 +440,7 @@ func TestEmptyQueuesAreInTheListOnRequest(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(*queueWriter) {})
 	for query, want := range map[string]int{"": 0, "?showEmpty=true": 1, "?showEmpty=1": 0} {
-		page, err := queueReader{db: db}.queueRoute(httptest.NewRequest("GET", "/queue/list"+query, nil), "list")
+		page, err := queueReader{db: db}.queueRoute(httptest.NewRequest(http.MethodGet, "/queue/list"+query, nil), "list")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -184,7 +184,7 @@ func TestAnAddonIsFoundByItsIDInItsScope(t *testing.T) {
 			if unknown := (*UnknownError)(nil); err != nil && !errors.As(err, &unknown) {
 				return err
 			}
-			got := ""
+			var got string
 			if err != nil {
 				got = err.Error()
 			} else {
