@@ -9,7 +9,7 @@ import (
 
 type m = map[string]any
 
-func TestTheContentOfAnObjectLacksWhatTheServerSets(t *testing.T) {
+func TestContentOmitsTheFieldsThatTheServerSets(t *testing.T) {
 	t.Parallel()
 	o := m{
 		"kind": "Pod", "status": m{"phase": "Running"}, "spec": m{"status": "stays"},

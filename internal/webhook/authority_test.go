@@ -67,7 +67,7 @@ func TestAStoredCAIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCAIsNotReadAsOne(t *testing.T) {
+func TestTextsThatAreNotACAAreRejected(t *testing.T) {
 	t.Parallel()
 	ca, other := newTestAuthority(t), newTestAuthority(t)
 	pair, err := ca.pair([]string{"x"})

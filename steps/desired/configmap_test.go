@@ -101,7 +101,7 @@ func TestADamagedRecordOfTheContentInForceIsReplaced(t *testing.T) {
 	}
 }
 
-func TestObserversHearOfNewContentOnlyAfterItsCommit(t *testing.T) {
+func TestObserversAreNotifiedOfNewContentAfterItsCommit(t *testing.T) {
 	t.Parallel()
 	o, _, _ := scantest.Options(t)
 	var seen counted
@@ -113,17 +113,17 @@ func TestObserversHearOfNewContentOnlyAfterItsCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if seen != (counted{}) {
-		t.Errorf("of a failed transaction, observers heard %+v", seen)
+		t.Errorf("of a failed transaction, observers were notified: %+v", seen)
 	}
 	scantest.Update(t, s.DB, func(tx *store.Tx) error {
 		err := s.ConfigMap.SaveApplied(tx, scantest.Config(t, "web", "a: 1"), "1")
 		if seen != (counted{}) {
-			t.Errorf("before the commit, observers heard %+v", seen)
+			t.Errorf("before the commit, observers were notified: %+v", seen)
 		}
 		return err
 	})
 	if seen != (counted{1, 1}) {
-		t.Errorf("after the commit, observers heard %+v", seen)
+		t.Errorf("after the commit, observers were notified: %+v", seen)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAnEffectThatIsNoChangeOfTheConfigMapIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyChangesOfTheConfigMapInJournalsAreLeftToThem(t *testing.T) {
+func TestOnlyAnnouncedChangesOfTheConfigMapAreReverted(t *testing.T) {
 	t.Parallel()
 	before := scantest.Config(t, "web", "size: 1", "webEnabled", "false")
 	on := true

@@ -79,7 +79,7 @@ func TestTheRecordOfAReleaseExistsAsLongAsTheRelease(t *testing.T) {
 	}
 }
 
-func TestTheEndOfADeletionKeepsWhatTheNextInstallationNeeds(t *testing.T) {
+func TestTheEndOfADeletionResetsTheRecordOfTheModule(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {

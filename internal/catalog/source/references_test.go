@@ -45,7 +45,7 @@ func advertised(t *testing.T, ref, capabilities string, lines ...string) *refere
 	return refs
 }
 
-func TestAReferenceMeansWhatGitTakesItFor(t *testing.T) {
+func TestAReferenceIsResolvedInTheOrderOfGit(t *testing.T) {
 	t.Parallel()
 	a, b, c, d := hashOf("a"), hashOf("b"), hashOf("c"), hashOf("d")
 	lines := []string{

@@ -43,7 +43,7 @@ func send(t *testing.T, method, address string, header http.Header) (status int,
 	return got.StatusCode, string(text), err
 }
 
-func TestTheRelayAddsCredentialsAndForwardsOnlyWhatHgNeeds(t *testing.T) {
+func TestTheRelayAddsCredentialsAndForwardsOnlyHeadersOfHg(t *testing.T) {
 	t.Parallel()
 	var requests recorded
 	server := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func TestTheRelayAddsCredentialsAndForwardsOnlyWhatHgNeeds(t *testing.T) {
 	}
 }
 
-func TestTheRelayServesNobodyButHg(t *testing.T) {
+func TestTheRelayRejectsRequestsThatAreNotOfHg(t *testing.T) {
 	t.Parallel()
 	server := answering(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s was requested", r.URL) })
 	r := relayTo(t, Limits{}, server, "me:pass")

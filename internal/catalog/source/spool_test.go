@@ -30,8 +30,8 @@ func textOf(t *testing.T, s *spool) string {
 	return string(text)
 }
 
-// TestASpoolReturnsWhatWasWrittenInAnyPieces writes pieces that are in memory, in a file, or in both.
-func TestASpoolReturnsWhatWasWrittenInAnyPieces(t *testing.T) {
+// TestASpoolReturnsTheBytesWrittenInPiecesOfAnySize writes pieces that are in memory, in a file, or in both.
+func TestASpoolReturnsTheBytesWrittenInPiecesOfAnySize(t *testing.T) {
 	t.Parallel()
 	const space = 4 << 20
 	disk := diskOf(t, space)
@@ -158,7 +158,7 @@ func TestASpoolWithoutItsDirectoryTakesNoSpace(t *testing.T) {
 	}
 }
 
-func TestNoSpoolCanBeClosed(t *testing.T) {
+func TestClosingANilSpoolDoesNothing(t *testing.T) {
 	t.Parallel()
 	var s *spool
 	if err := s.Close(); err != nil {
