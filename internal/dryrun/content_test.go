@@ -65,7 +65,8 @@ func TestAPatchIsAppliedByItsContentType(t *testing.T) {
 		"merge patch replaces lists": {thing, `{"spec":{"list":["c"],"gone":null}}`, merge, m{"apiVersion": "x.io/v1", "kind": "Thing", "spec": m{"list": []any{"c"}}}, ""},
 		"strategic patch merges them": {
 			pod, `{"spec":{"containers":[{"name":"b","image":"2"}]}}`, strategic,
-			m{"apiVersion": "v1", "kind": "Pod", "spec": m{"containers": []any{m{"name": "a", "image": "1"}, m{"name": "b", "image": "2"}}}}, "",
+			m{"apiVersion": "v1", "kind": "Pod", "spec": m{"containers": []any{m{"name": "a", "image": "1"}, m{"name": "b", "image": "2"}}}},
+			"",
 		},
 		"empty patch":                          {thing, `{}`, merge, thing, ""},
 		"strategic patch of a custom resource": {thing, `{}`, strategic, nil, "no kind \"Thing\" is registered"},

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
 )
 
 func TestVersionsThatCannotBeComparedAreDeliveredAgain(t *testing.T) {

@@ -82,12 +82,12 @@ func TestAProgramThatWritesNoAnnotationsIsForeign(t *testing.T) {
 	}{
 		"new Lease":                          {nil, false, nil, false},
 		"acquired without annotations":       {nil, true, &term, true},
-		"acquired by an operator":            {text("3"), true, &term, false},
-		"acquired by another program then":   {text("2"), true, &term, true},
-		"acquired without a number then":     {text("2"), true, nil, true},
-		"damaged annotation":                 {text("x"), true, &term, true},
-		"first acquired without a number":    {text("0"), true, nil, false},
-		"annotation on a Lease without time": {text("3"), false, &term, false},
+		"acquired by an operator":            {new("3"), true, &term, false},
+		"acquired by another program then":   {new("2"), true, &term, true},
+		"acquired without a number then":     {new("2"), true, nil, true},
+		"damaged annotation":                 {new("x"), true, &term, true},
+		"first acquired without a number":    {new("0"), true, nil, false},
+		"annotation on a Lease without time": {new("3"), false, &term, false},
 	} {
 		l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{LeaseTransitions: test.term}}
 		if test.acquired {
@@ -101,8 +101,6 @@ func TestAProgramThatWritesNoAnnotationsIsForeign(t *testing.T) {
 		}
 	}
 }
-
-func text(s string) *string { return &s }
 
 func TestAHolderIsReadFromALeaseAndPrinted(t *testing.T) {
 	t.Parallel()

@@ -174,8 +174,8 @@ func TestTheBaseOfAPatchChangesWithEachLayerOfItsSection(t *testing.T) {
 		}
 		return base
 	}
-	if base("web") == base("other") || base("web") != base("web") {
-		t.Errorf("the bases are %s, %s and %s", base("web"), base("web"), base("other"))
+	if first, second, other := base("web"), base("web"), base("other"); first != second || first == other {
+		t.Errorf("the bases are %s, %s and %s", first, second, other)
 	}
 	for name, test := range map[string]struct {
 		change      func()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,18 +37,17 @@ func lines(t *testing.T, file string) int {
 }
 
 // configsOf returns the configurations of the hooks of state, whose log is written to log.
-func configsOf(t *testing.T) (configs *hooks.Configs, state *scan.State, mounted string, log *bytes.Buffer) {
+func configsOf(t *testing.T, log io.Writer) (configs *hooks.Configs, state *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
-	log = &bytes.Buffer{}
 	o.GlobalHooksDir, o.Log = t.TempDir(), zerolog.New(log)
 	state = scan.New(o, nil)
-	return hooks.New(state.DB, state.Log, scantest.Runner(t), state.Modules), state, mounted, log
+	return hooks.New(state.DB, state.Log, scantest.Runner(t), state.Modules), state, mounted
 }
 
 func TestAHookIsAskedAgainOnlyIfItsCodeHasChanged(t *testing.T) {
 	t.Parallel()
-	configs, state, mounted, _ := configsOf(t)
+	configs, state, mounted := configsOf(t, io.Discard)
 	asked := filepath.Join(t.TempDir(), "asked")
 	scantest.Program(t, mounted, "010-web/hooks/x.sh", counting(asked))
 	scantest.Scan(t, state)
@@ -97,7 +97,8 @@ func TestAHookIsAskedAgainOnlyIfItsCodeHasChanged(t *testing.T) {
 
 func TestOneHookThatDoesNotAnswerMakesItsModuleUnusable(t *testing.T) {
 	t.Parallel()
-	configs, state, mounted, log := configsOf(t)
+	log := &bytes.Buffer{}
+	configs, state, mounted := configsOf(t, log)
 	scantest.Program(t, mounted, "010-web/hooks/bad.sh", "#!/bin/sh\necho broken >&2\nexit 3\n")
 	scantest.Program(t, mounted, "010-web/hooks/good.sh", scantest.GoodHook)
 	scantest.Program(t, mounted, "020-good/hooks/good.sh", scantest.GoodHook)
@@ -144,7 +145,8 @@ func TestOneHookThatDoesNotAnswerMakesItsModuleUnusable(t *testing.T) {
 
 func TestADeletionGoesOnWithoutHooksThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
-	configs, state, mounted, log := configsOf(t)
+	log := &bytes.Buffer{}
+	configs, state, mounted := configsOf(t, log)
 	scantest.Program(t, mounted, "010-web/hooks/bad.sh", "#!/bin/sh\nexit 3\n")
 	scantest.Program(t, mounted, "010-web/hooks/good.sh", scantest.GoodHook)
 	scantest.Program(t, mounted, "020-good/hooks/good.sh", scantest.GoodHook)
@@ -174,7 +176,7 @@ func TestADeletionGoesOnWithoutHooksThatDoNotAnswer(t *testing.T) {
 // A hook that was killed because the operator stops has not failed to answer.
 func TestAnInterruptedDeletionLeavesNoHooksOut(t *testing.T) {
 	t.Parallel()
-	configs, state, mounted, _ := configsOf(t)
+	configs, state, mounted := configsOf(t, io.Discard)
 	scantest.Program(t, mounted, "010-web/hooks/x.sh", scantest.GoodHook)
 	scantest.Scan(t, state)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,7 +191,7 @@ func TestAnInterruptedDeletionLeavesNoHooksOut(t *testing.T) {
 
 func TestABrokenModuleIsNotAsked(t *testing.T) {
 	t.Parallel()
-	configs, state, mounted, _ := configsOf(t)
+	configs, state, mounted := configsOf(t, io.Discard)
 	asked := filepath.Join(t.TempDir(), "asked")
 	scantest.Program(t, mounted, "010-web/hooks/x.sh", counting(asked))
 	scantest.Write(t, mounted, "010-web/values.yaml", "web: [")
@@ -205,7 +207,8 @@ func TestABrokenModuleIsNotAsked(t *testing.T) {
 
 func TestFilesThatAreNoHooksAreLoggedOnce(t *testing.T) {
 	t.Parallel()
-	configs, state, mounted, log := configsOf(t)
+	log := &bytes.Buffer{}
+	configs, state, mounted := configsOf(t, log)
 	scantest.Program(t, mounted, "010-web/hooks/x.sh", scantest.GoodHook)
 	scantest.Write(t, mounted, "010-web/hooks/README.md", "text")
 	scantest.Write(t, mounted, "010-web/hooks/script.sh", "#!/bin/sh\n")

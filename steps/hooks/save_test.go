@@ -195,24 +195,36 @@ func TestValuesOfEarlierCodeWaitForTheRunsOfTheNewCode(t *testing.T) {
 	}{
 		"nothing changed": {before, before, nil, []string{"pods", "tick"}, nil},
 		"other code": {
-			before, map[string]store.Hook{"a": found("2", helmHook), "b": found("1", helmHook)},
-			[]string{"/web/a", "aEnabled"}, []string{"tick"}, []string{"beforeHelm", "afterHelm"},
+			before,
+			map[string]store.Hook{"a": found("2", helmHook), "b": found("1", helmHook)},
+			[]string{"/web/a", "aEnabled"},
+			[]string{"tick"},
+			[]string{"beforeHelm", "afterHelm"},
 		},
 		"other config": {
-			before, map[string]store.Hook{"a": found("1", atStartup), "b": found("1", helmHook)},
-			[]string{"/web/a", "aEnabled"}, []string{"tick"}, []string{"onStartup"},
+			before,
+			map[string]store.Hook{"a": found("1", atStartup), "b": found("1", helmHook)},
+			[]string{"/web/a", "aEnabled"},
+			[]string{"tick"},
+			[]string{"onStartup"},
 		},
 		// Such a hook may never run, so its values are kept.
 		"new code without start bindings": {
 			before, map[string]store.Hook{"a": found("2", noBindings), "b": found("1", helmHook)}, nil, []string{"pods", "tick"}, nil,
 		},
 		"other file of the module": {
-			before, map[string]store.Hook{"a": {Digest: "2", Code: "1", File: json.RawMessage(`{}`), Config: json.RawMessage(helmHook)}, "b": before["b"]},
-			nil, []string{"pods", "tick"}, nil,
+			before,
+			map[string]store.Hook{"a": {Digest: "2", Code: "1", File: json.RawMessage(`{}`), Config: json.RawMessage(helmHook)}, "b": before["b"]},
+			nil,
+			[]string{"pods", "tick"},
+			nil,
 		},
 		"record without code": {
-			map[string]store.Hook{"a": written, "b": before["b"]}, map[string]store.Hook{"a": found("2", helmHook), "b": before["b"]},
-			nil, []string{"pods", "tick"}, nil,
+			map[string]store.Hook{"a": written, "b": before["b"]},
+			map[string]store.Hook{"a": found("2", helmHook), "b": before["b"]},
+			nil,
+			[]string{"pods", "tick"},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,25 +90,35 @@ func TestTheEndOfADeletionResetsTheRecordOfTheModule(t *testing.T) {
 		addons  int
 	}{
 		"disabled module": {
-			store.Module{State: store.Uninstalled, Order: 10, RanInStart: 2, Defined: "d"}, false,
-			store.Module{State: store.Off, Order: 10}, true, 1,
+			store.Module{State: store.Uninstalled, Order: 10, RanInStart: 2, Defined: "d"},
+			false,
+			store.Module{State: store.Off, Order: 10},
+			true, 1,
 		},
 		// Its files are needed again.
 		"module that is enabled again": {
-			store.Module{State: store.Uninstalled, Order: 10, Enabled: true, RanInStart: 2, Defined: "d"}, true,
-			store.Module{State: store.Off, Order: 10, Enabled: true}, true, 0,
+			store.Module{State: store.Uninstalled, Order: 10, Enabled: true, RanInStart: 2, Defined: "d"},
+			true,
+			store.Module{State: store.Off, Order: 10, Enabled: true},
+			true, 0,
 		},
 		"broken module": {
-			store.Module{State: store.Uninstalled, Broken: "bad", BrokenSince: since}, false,
-			store.Module{State: store.Off, Broken: "bad", BrokenSince: since}, true, 1,
+			store.Module{State: store.Uninstalled, Broken: "bad", BrokenSince: since},
+			false,
+			store.Module{State: store.Off, Broken: "bad", BrokenSince: since},
+			true, 1,
 		},
 		"deletion that another task has ended": {
-			store.Module{State: store.On, RanInStart: 2, Defined: "d"}, false,
-			store.Module{State: store.On, RanInStart: 2, Defined: "d"}, false, 0,
+			store.Module{State: store.On, RanInStart: 2, Defined: "d"},
+			false,
+			store.Module{State: store.On, RanInStart: 2, Defined: "d"},
+			false, 0,
 		},
 		"deletion that has not removed the release": {
-			store.Module{State: store.Deleting, Defined: "d"}, false,
-			store.Module{State: store.Deleting, Defined: "d"}, false, 0,
+			store.Module{State: store.Deleting, Defined: "d"},
+			false,
+			store.Module{State: store.Deleting, Defined: "d"},
+			false, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

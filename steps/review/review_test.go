@@ -142,23 +142,28 @@ func TestAHookAnswersEachTypeOfReview(t *testing.T) {
 	}{
 		"allowed": {
 			`echo '{"allowed":true,"warnings":["w"]}' >$ADMISSION_RESPONSE_PATH`, request(hook.TypeValidating),
-			webhook.Answer{Verdict: hook.Verdict{Allowed: true, Warnings: []string{"w"}}}, "web/hooks/x.sh check.example.com kubernetesValidating",
+			webhook.Answer{Verdict: hook.Verdict{Allowed: true, Warnings: []string{"w"}}},
+			"web/hooks/x.sh check.example.com kubernetesValidating",
 		},
 		"denied": {
 			`echo '{"allowed":false,"message":"no"}' >$ADMISSION_RESPONSE_PATH`, request(hook.TypeValidating),
-			webhook.Answer{Verdict: hook.Verdict{Message: "no"}}, "web/hooks/x.sh check.example.com kubernetesValidating",
+			webhook.Answer{Verdict: hook.Verdict{Message: "no"}},
+			"web/hooks/x.sh check.example.com kubernetesValidating",
 		},
 		"changed": {
 			`echo '{"allowed":true,"patch":"` + base64.StdEncoding.EncodeToString(patch) + `"}' >$ADMISSION_RESPONSE_PATH`, request(hook.TypeMutating),
-			webhook.Answer{Verdict: hook.Verdict{Allowed: true, Patch: patch}}, "web/hooks/x.sh change.example.com kubernetesMutating",
+			webhook.Answer{Verdict: hook.Verdict{Allowed: true, Patch: patch}},
+			"web/hooks/x.sh change.example.com kubernetesMutating",
 		},
 		"converted": {
 			`echo '{"convertedObjects":[` + string(object) + `]}' >$CONVERSION_RESPONSE_PATH`, request(hook.TypeConversion),
-			webhook.Answer{Converted: hook.Converted{Objects: []json.RawMessage{object}}}, "web/hooks/x.sh up kubernetesCustomResourceConversion",
+			webhook.Answer{Converted: hook.Converted{Objects: []json.RawMessage{object}}},
+			"web/hooks/x.sh up kubernetesCustomResourceConversion",
 		},
 		"not converted": {
 			`echo '{"failedMessage":"size is missing"}' >$CONVERSION_RESPONSE_PATH`, request(hook.TypeConversion),
-			webhook.Answer{Converted: hook.Converted{Failed: "size is missing"}}, "web/hooks/x.sh up kubernetesCustomResourceConversion",
+			webhook.Answer{Converted: hook.Converted{Failed: "size is missing"}},
+			"web/hooks/x.sh up kubernetesCustomResourceConversion",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

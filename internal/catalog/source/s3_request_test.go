@@ -109,10 +109,10 @@ func TestRequestsWithoutCredentialsAreAnonymous(t *testing.T) {
 func pageOf(t *testing.T, token string, keys ...string) []byte {
 	t.Helper()
 	type page struct {
-		XMLName               xml.Name `xml:"ListBucketResult"`
-		IsTruncated           bool
-		NextContinuationToken string
-		Contents              []s3Object
+		XMLName               xml.Name   `xml:"ListBucketResult"`
+		IsTruncated           bool       `xml:"IsTruncated"`
+		NextContinuationToken string     `xml:"NextContinuationToken"`
+		Contents              []s3Object `xml:"Contents"`
 	}
 	p := page{IsTruncated: token != "", NextContinuationToken: token}
 	for _, key := range keys {
