@@ -225,3 +225,15 @@ func TestModulesOfTheRegistryAreNoCode(t *testing.T) {
 		t.Errorf("with a module made from an addon, the checksum is %s, want %s: %v", after, before, err)
 	}
 }
+
+// Such a module does not run, so a start after a change of its hooks is no start with new code.
+func TestFilesOfABrokenModuleAreNoCode(t *testing.T) {
+	t.Parallel()
+	s, mounted := codeState(t)
+	scantest.Write(t, mounted, "010-web/values.yaml", "web: [")
+	before := codeOf(t, s)
+	scantest.Program(t, mounted, "010-web/hooks/x.sh", "#!/bin/sh\n:\n")
+	if codeOf(t, s) != before {
+		t.Error("a changed hook of a broken module changes the checksum")
+	}
+}
