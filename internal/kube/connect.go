@@ -31,24 +31,25 @@ const (
 	inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
-// Options select the cluster to connect to. The zero value selects the cluster that the process
-// runs in or, outside a cluster, the cluster that kubectl would use.
+// Options select the cluster to connect to. The zero value selects the cluster in which this process runs or, outside
+// a cluster, the cluster that kubectl would use.
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig file; empty means the default locations.
+	// Kubeconfig is the path of a kubeconfig file. If it is empty, the file is searched in the default places.
 	Kubeconfig string
-	// Context is the name of a context in the kubeconfig; empty means its current context.
+	// Context is the name of a context in the kubeconfig. If it is empty, the current context is used.
 	Context string
-	// Server is the URL of the API server; empty means the server of the context.
+	// Server is the URL of the API server. If it is empty, the server of the context is used.
 	Server string
-	// QPS is the maximum number of requests per second; zero means no limit, because the API server
-	// limits requests itself.
+	// QPS is the maximum number of requests per second. Zero means no limit, because the API server itself limits
+	// requests.
 	QPS float32
-	// Burst is the number of requests that may exceed QPS at once. It has no effect without QPS.
+	// Burst is the maximum number of requests that may be sent at once in spite of QPS. If QPS is zero, Burst has no
+	// effect.
 	Burst int
 }
 
-// Connect returns the client configuration for the cluster, and the namespace of the pod or of the
-// kubeconfig's context. The namespace is empty if none is set. Connect sends no request.
+// Connect returns the configuration of a client for the cluster, and the namespace of this pod or of the context in
+// the kubeconfig. The namespace is empty if the context has none. Connect sends no request.
 func Connect(o Options) (*rest.Config, string, error) {
 	config, namespace, err := o.load()
 	if err != nil {
@@ -59,7 +60,7 @@ func Connect(o Options) (*rest.Config, string, error) {
 		config.QPS = o.QPS
 	}
 	config.UserAgent = userAgent
-	config.DisableCompression = true // compressing lists costs more than sending them uncompressed from a nearby server
+	config.DisableCompression = true // if the server is near, compressing a list costs more than sending it uncompressed
 	return config, namespace, nil
 }
 
@@ -100,8 +101,8 @@ func (o Options) load() (*rest.Config, string, error) {
 	return config, "", nil
 }
 
-// Client sends requests to one API server. The clients that its methods return share its
-// connections. It is safe for concurrent use.
+// Client sends requests to one API server. The clients that its methods return use the same connections. A Client is
+// safe for concurrent use.
 type Client struct {
 	config   *rest.Config
 	http     *http.Client
@@ -112,8 +113,8 @@ type Client struct {
 	metadata metadata.Interface
 }
 
-// NewClient returns a client for a copy of config. It sends no request: if the server is
-// unavailable, later calls return the error.
+// NewClient returns a client with a copy of config. It sends no request. So if the API server is unavailable, only
+// later calls return an error.
 func NewClient(config *rest.Config) (*Client, error) {
 	c := &Client{config: rest.CopyConfig(config)}
 	var err error
@@ -138,7 +139,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// rawClient returns a client that decodes only error responses.
+// rawClient returns a client that decodes only those responses that are errors.
 func rawClient(config *rest.Config, client *http.Client) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	scheme := runtime.NewScheme()
@@ -146,18 +147,18 @@ func rawClient(config *rest.Config, client *http.Client) (rest.Interface, error)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeJSON
-	config.WarningHandlerWithContext = rest.NoWarnings{} // otherwise each new watch would log the server's warnings again
+	config.WarningHandlerWithContext = rest.NoWarnings{} // otherwise the warnings of the API server would be logged again for each new watch
 	return rest.UnversionedRESTClientForConfigAndClient(config, client)
 }
 
-// Config returns a copy of the client's configuration. The caller may change it.
+// Config returns a copy of the configuration of the client, which the caller may change.
 func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// HTTP returns the HTTP client that all requests use.
+// HTTP returns the HTTP client with which all requests are sent.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Mapper returns a mapper from kinds to resources. The mapper reads the served kinds at first use,
-// and caches them until it is reset.
+// Mapper returns a mapper from kinds to resources. At its first use, the mapper requests the kinds that the API server
+// serves. It caches them until it is reset.
 func (c *Client) Mapper() *restmapper.DeferredDiscoveryRESTMapper { return c.mapper }
 
 // Dynamic returns a client for objects of any kind.
@@ -166,7 +167,8 @@ func (c *Client) Dynamic() dynamic.Interface { return c.dynamic }
 // Metadata returns a client for the metadata of objects of any kind.
 func (c *Client) Metadata() metadata.Interface { return c.metadata }
 
-// ClusterID returns the permanent, unique ID of the cluster: the UID of the namespace kube-system.
+// ClusterID returns the ID of the cluster, which is unique and never changes. It is the UID of the namespace
+// kube-system.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	id, err := c.identify(ctx, "/api/v1/namespaces/kube-system")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// durableReceiver is a receiver that stores deliveries like the operator: it updates the cursor of
-// a view together with the resulting events. Tests use one for several Watches in turn, as several
-// operator processes use one store in turn.
+// durableReceiver is a receiver that stores deliveries like the operator: it updates the cursor of a view and adds the
+// resulting events in one step. A test uses the same durableReceiver for several Watches, one after another, just as
+// several processes of the operator use the same store.
 type durableReceiver struct {
 	mu       sync.Mutex
 	moved    chan struct{}
@@ -25,13 +25,13 @@ type durableReceiver struct {
 	batches  []kube.Batch
 	left     []kube.View
 	behind   []string // owners that have missed changes
-	refuse   int      // the number of calls that will fail
+	refuse   int      // how many of the next calls will fail
 }
 
-// delivered is the record of an object in a cursor.
+// delivered is what a cursor contains about an object.
 type delivered struct{ uid, checksum string }
 
-// event is an event of an owner.
+// event is an event that an owner has got.
 type event struct {
 	owner   string
 	change  kube.ChangeType
@@ -120,8 +120,7 @@ func (k *durableReceiver) compare(list kube.List) {
 	k.versions[list.View] = list.Version
 }
 
-// move adds an event for each owner if o differs from the object in the cursor, and updates the
-// cursor.
+// move adds events for each owner if o differs from the object in the cursor, and updates the cursor.
 func (k *durableReceiver) move(cursor map[string]delivered, owners []string, filter string, o *kube.Object) {
 	was, known := cursor[key(o)]
 	if known && was == (delivered{o.UID, o.Checksum}) {
@@ -195,7 +194,7 @@ func (k *durableReceiver) wake() {
 	k.moved = make(chan struct{})
 }
 
-// until waits until holds returns true for the receiver.
+// until waits until holds returns true for the receiver. If that takes too long, the test fails.
 func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durableReceiver) bool) {
 	t.Helper()
 	limit := time.NewTimer(90 * time.Second)
@@ -221,7 +220,7 @@ func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durable
 	}
 }
 
-// deliveredTo returns the events of an owner, as "Added name".
+// deliveredTo returns the events of an owner, each as the type and the name, for example "Added name".
 func (k *durableReceiver) deliveredTo(owner string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -245,7 +244,7 @@ func (k *durableReceiver) untilDelivered(t *testing.T, owner string, want ...str
 	})
 }
 
-// causes returns the causes of all delivered lists.
+// causes returns the causes of all lists that were delivered.
 func (k *durableReceiver) causes() []kube.Cause {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,28 +12,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// ErrNotServed matches, with errors.Is, the error for a kind that the API server does not serve.
+// ErrNotServed means that the API server does not serve a kind. Test for it with errors.Is.
 var ErrNotServed = errors.New("the API server does not serve this kind")
 
-// errConflicts is the error of a write whose attempts all failed with a conflict.
+// errConflicts means that all attempts of a write have failed because of conflicts.
 var errConflicts = errors.New("changed by other writers during each attempt")
 
-// errAhead is the error for a version that is newer than the server's newest version: the server
+// errAhead means that the requested version is newer than the newest version of the API server. Then the API server
 // was restored from a backup.
 var errAhead = errors.New("the version is newer than the server's newest version")
 
-// NotServedError reports which kind is not served. It matches [ErrNotServed].
+// NotServedError says which kind is not served. With errors.Is, it is an [ErrNotServed].
 type NotServedError struct {
-	// APIVersion is the requested group/version; empty means any.
+	// APIVersion is the requested group/version. It is empty if any was requested.
 	APIVersion string
 	// Kind is the requested kind.
 	Kind string
-	// Undiscovered is the error of API groups whose kinds could not be read; nil if all groups
-	// could be read. The kind may be in one of these groups.
+	// Undiscovered says for which API groups the kinds could not be read, and why. The kind may be in one of these
+	// groups. If the kinds of all groups could be read, Undiscovered is nil.
 	Undiscovered error
 }
 
-// Error names the kind, and the API groups that could not be read.
+// Error contains APIVersion, Kind and Undiscovered.
 func (e *NotServedError) Error() string {
 	text := fmt.Sprintf("kind %q: %v", e.Kind, ErrNotServed)
 	if e.APIVersion != "" {
@@ -45,12 +45,12 @@ func (e *NotServedError) Error() string {
 	return text
 }
 
-// Is makes errors.Is match [ErrNotServed].
+// Is is for errors.Is. It reports whether target is [ErrNotServed].
 func (e *NotServedError) Is(target error) bool { return target == ErrNotServed }
 
-// IsRefused reports whether a retry of the same request is useless: the API server answered with a
-// 4xx status other than 408, 409 and 429, or all attempts of a write failed with a conflict. After
-// all other errors, such as 5xx, timeouts and broken connections, a retry may succeed.
+// IsRefused reports whether it is useless to send the same request again. This is so if the API server has answered
+// with a 4xx status other than 408, 409 and 429, or if all attempts of a write have failed because of conflicts. After
+// any other error, such as a 5xx status, a timeout or a broken connection, another attempt may succeed.
 func IsRefused(err error) bool {
 	if errors.Is(err, errConflicts) {
 		return true
@@ -67,7 +67,7 @@ func IsRefused(err error) bool {
 	}
 }
 
-// isVersionRefused reports whether err means that a watch cannot start from the requested version.
+// isVersionRefused reports whether err means that a watch cannot start at the requested version.
 func isVersionRefused(err error) bool {
 	return errors.Is(err, errAhead) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
@@ -77,18 +77,18 @@ const (
 	retryLast  = 10 * time.Second
 )
 
-// retry is the backoff of requests to the API server. The zero value is ready to use.
+// retry determines the delays between attempts of a request to the API server. The zero value is ready to use.
 type retry struct {
 	delays *backoff.ExponentialBackOff // nil until an attempt has ended
 }
 
-// reset makes the next delay the shortest. Call it when the API server has answered.
+// reset makes the next delay as short as the first. Call reset when the API server has answered.
 func (r *retry) reset() { r.delays = nil }
 
-// next returns the delay after an attempt that ended with err: 50 ms, doubled after each attempt up
-// to 10 s, with jitter. If the API server requests a longer delay, next returns the longer one.
-// After a first attempt that ended without an error, such as a watch that the server ended, the
-// delay is zero.
+// next returns the delay after an attempt that has ended with err. The delay is 50 ms after the first attempt, is
+// doubled after each further attempt up to 10 s, and has jitter. If the API server requests a longer delay, next
+// returns the longer one. If the first attempt has ended without an error, such as a watch that the server has ended,
+// the delay is zero.
 func (r *retry) next(err error) time.Duration {
 	if r.delays == nil {
 		r.delays = backoff.NewExponentialBackOff(
@@ -106,7 +106,7 @@ func (r *retry) next(err error) time.Duration {
 	return wait.Jitter(delay, 0.2)
 }
 
-// pause waits for the delay of next, or until ctx ends or wake receives an element; wake may be
+// pause waits for the delay that next returns. It returns earlier if ctx ends, or if wake has an element. wake may be
 // nil.
 func (r *retry) pause(ctx context.Context, err error, wake <-chan struct{}) {
 	delay := r.next(err)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Versions that a caller of [Client.ListNames] can request.
+// A caller of [Client.ListNames] can request these versions.
 const (
 	NewestVersion = newestVersion
 	AnyVersion    = anyVersion
 )
 
-// ListNames lists source at version notBefore or later. It returns the names of all objects, and the version of the
-// list.
+// ListNames lists source at the version notBefore or later. It returns the names of all objects in the list, and the
+// version of the list.
 func (c *Client) ListNames(ctx context.Context, source Source, notBefore string) (names []string, version string, err error) {
 	begun := func() { names = nil }
 	each := func(raw json.RawMessage) error {
@@ -27,16 +27,16 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 	return names, version, err
 }
 
-// DeliverVersionsEvery sets the interval at which the watches deliver the current version while
-// nothing changes. The default is one minute.
+// DeliverVersionsEvery sets the interval at which the watches deliver the current version if nothing changes. The
+// default is one minute.
 func (h *Watches) DeliverVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
 
-// KnowDefinitions delivers an empty list of CustomResourceDefinitions to k.
+// KnowDefinitions delivers an empty first list of CustomResourceDefinitions to k.
 func (k *Kinds) KnowDefinitions(ctx context.Context) error {
 	return (&appearances{Kinds: k}).Listed(ctx, List{View: View{Source: definitionSource}})
 }
 
-// Reach reads the kinds of a version of a local group, as if an APIService had announced the group.
+// Reach reads the kinds in a version of a local group, as if an APIService had announced them.
 func (k *Kinds) Reach(ctx context.Context, groupName, version string) {
 	k.reach(ctx, group{Group: groupName, Version: version})
 }

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a cluster, a namespace in it, and the watches of a test.
+// fixture has the clients of a test for a cluster, and a namespace in the cluster.
 type fixture struct {
 	config    *rest.Config
 	client    *kube.Client
@@ -48,14 +48,14 @@ func fixtureOf(t testing.TB, config *rest.Config, namespace string) *fixture {
 	return &fixture{config, client, api, namespace}
 }
 
-// run is a running Watches, which represents one operator process.
+// run is a running Watches, which stands for one process of the operator.
 type run struct {
 	*kube.Watches
 	stop func()
 	logs *logs
 }
 
-// logs records the calls of an observer.
+// logs contains what an observer was told.
 type logs struct {
 	mu      sync.Mutex
 	refused []string
@@ -83,7 +83,7 @@ func (l *logs) observer() kube.Observer {
 	}
 }
 
-// begin starts watches that deliver to k. They run until the test ends or stops them.
+// begin starts a Watches that delivers to k. It runs until the test stops it or ends.
 func (s *fixture) begin(t testing.TB, k kube.Receiver) *run {
 	t.Helper()
 	l := &logs{}
@@ -98,7 +98,7 @@ func (s *fixture) begin(t testing.TB, k kube.Receiver) *run {
 	return &run{watches, stop, l}
 }
 
-// open opens a monitor and waits for its snapshot.
+// open opens a monitor and waits until its snapshot is complete.
 func (l *run) open(t testing.TB, spec kube.Spec) *kube.Monitor {
 	t.Helper()
 	m, err := l.Open(spec)
@@ -118,7 +118,7 @@ func wait(t testing.TB, m *kube.Monitor) {
 	}
 }
 
-// configMaps selects the ConfigMaps of the test's namespace, except kube-root-ca.crt, which every
+// configMaps returns a selection of the ConfigMaps in the namespace of the test, without kube-root-ca.crt, which every
 // namespace has.
 func (s *fixture) configMaps() kube.Selection {
 	return kube.Selection{
@@ -142,8 +142,8 @@ func (s *fixture) createIn(t testing.TB, namespace, name string, data ...string)
 	return made
 }
 
-// awaitCache waits until the cache of the API server contains a written object. First lists are read from
-// this cache.
+// awaitCache waits until the object made is in the cache of the API server, from which the API server answers first
+// lists.
 func (s *fixture) awaitCache(t testing.TB, made *corev1.ConfigMap) {
 	t.Helper()
 	_, err := s.api.CoreV1().ConfigMaps(made.Namespace).List(context.Background(), metav1.ListOptions{
@@ -198,7 +198,8 @@ func shown(m *kube.Monitor) []string {
 	return found
 }
 
-// eventually polls until holds returns true, for states that are not delivered to a receiver.
+// eventually waits until holds returns true, by calling it again and again. It is for states that are not delivered to
+// a receiver. If the wait takes too long, the test fails.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(90 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {

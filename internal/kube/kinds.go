@@ -17,19 +17,18 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// definitionFilter selects the kind that a CustomResourceDefinition defines. The result is null if
-// the API server does not serve the kind.
+// definitionFilter returns the kind that a CustomResourceDefinition defines, or null if the API server does not serve
+// the kind.
 const definitionFilter = `select(.metadata.deletionTimestamp == null
 	and any(.status.conditions[]?; .type == "Established" and .status == "True"))
 | {group: .spec.group, namespaced: (.spec.scope == "Namespaced"), kind: .spec.names.kind, plural: .spec.names.plural,
 	shortNames: (.spec.names.shortNames // []), versions: [.spec.versions[] | select(.served) | .name]}`
 
-// groupFilter selects the group and version that an APIService adds. The result is null if the
-// APIService is not available.
+// groupFilter returns the group and the version that an APIService adds, or null if the APIService is not available.
 const groupFilter = `select(any(.status.conditions[]?; .type == "Available" and .status == "True"))
 | {group: .spec.group, version: .spec.version, remote: (.spec.service != null)}`
 
-// definition is the result of definitionFilter.
+// definition is a result of definitionFilter that is not null.
 type definition struct {
 	Group      string   `json:"group"`
 	Namespaced bool     `json:"namespaced"`
@@ -39,20 +38,20 @@ type definition struct {
 	Versions   []string `json:"versions"`
 }
 
-// group is the result of groupFilter.
+// group is a result of groupFilter that is not null.
 type group struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
-	Remote  bool   `json:"remote"` // an extension API server serves the group
+	Remote  bool   `json:"remote"` // whether an extension API server serves the group
 }
 
 func (g group) String() string {
 	return schema.GroupVersion{Group: g.Group, Version: g.Version}.String()
 }
 
-// Kinds reports when unserved kinds become served. It starts to watch the CustomResourceDefinitions
-// and APIServices of the cluster when the first caller waits for a kind. It is safe for concurrent
-// use.
+// Kinds tells callers when the API server starts to serve the kinds for which they wait. When the first caller waits
+// for a kind, it starts to watch the CustomResourceDefinitions and APIServices of the cluster. It is safe for
+// concurrent use.
 type Kinds struct {
 	client   *Client
 	observer Observer
@@ -61,19 +60,18 @@ type Kinds struct {
 
 	mu          sync.Mutex
 	defined     bool                                 // the first list of CustomResourceDefinitions has arrived
-	definitions map[string][]*metav1.APIResourceList // by the name of the CustomResourceDefinition
-	groups      map[string]group                     // available groups of extension API servers, by the name of the APIService
+	definitions map[string][]*metav1.APIResourceList // the kinds that CustomResourceDefinitions define, by the name of the CustomResourceDefinition
+	groups      map[string]group                     // the available groups that extension API servers serve, by the name of the APIService
 	waiting     map[*wanted]struct{}
 }
 
-// wanted is a kind that a caller waits for.
+// wanted is a kind for which a caller waits.
 type wanted struct {
 	apiVersion, name string
 	served           chan Kind
 }
 
-// NewKinds returns a Kinds for the cluster of client. The watches start only while [Kinds.Run]
-// runs.
+// NewKinds returns a Kinds for the cluster of client. Its watches run only while [Kinds.Run] runs.
 func NewKinds(client *Client, observer Observer) *Kinds {
 	k := &Kinds{
 		client: client, observer: observer,
@@ -84,7 +82,7 @@ func NewKinds(client *Client, observer Observer) *Kinds {
 	return k
 }
 
-// Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
+// Run runs the watches until ctx ends. It returns when all their goroutines have ended. Call it once.
 func (k *Kinds) Run(ctx context.Context) { k.reads.workers.run(ctx) }
 
 var (
@@ -94,13 +92,12 @@ var (
 	groupSource = Source{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices", Kind: "APIService"}
 )
 
-// Served returns a channel that receives the kind with that name in apiVersion, as in
-// [Client.Resolve], when the API server serves that kind. If the kind is known already, the channel
-// receives it at once. It receives at most one kind. The caller must call stop at the end of the
-// wait.
+// Served returns a channel for the kind with this name in apiVersion; see [Client.Resolve] about both. The channel
+// gets the kind when the API server serves it, or at once if it is already known. The channel gets at most one kind.
+// When the caller no longer waits, it must call stop.
 //
-// The API server announces a kind shortly before it serves the kind. So requests for objects of the
-// kind may fail as not found for a moment.
+// The API server announces a kind shortly before it serves the kind. So for a moment, requests for objects of the kind
+// may fail with "not found".
 func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()) {
 	w := &wanted{apiVersion, name, make(chan Kind, 1)}
 	k.mu.Lock()
@@ -121,8 +118,8 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	}
 }
 
-// Resolve is like [Client.Resolve], but also finds kinds that were announced to the watches of k.
-// For a moment, such a kind may be missing from the server's list of kinds.
+// Resolve is like [Client.Resolve], but also finds kinds that the watches of k know. For a moment, such a kind may
+// still be missing from the API server's list of kinds.
 func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
 	kind, missing := k.client.Resolve(ctx, apiVersion, name)
 	if !errors.Is(missing, ErrNotServed) {
@@ -151,7 +148,7 @@ func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, err
 	}
 }
 
-// join starts the watches of the objects that add kinds.
+// join starts the watches of CustomResourceDefinitions and APIServices.
 func (k *Kinds) join() {
 	for _, watched := range []struct {
 		source Source
@@ -166,10 +163,10 @@ func (k *Kinds) join() {
 	}
 }
 
-// isIn reports whether the group and version g may contain the kind.
+// isIn reports whether the kind may be in the group and version g.
 func (w *wanted) isIn(g group) bool { return w.apiVersion == "" || w.apiVersion == g.String() }
 
-// offer sends the kind to the waiting caller if lists contain it.
+// offer sends the kind to the caller that waits for it, if the kind is in lists.
 func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	if w.apiVersion != "" {
 		lists = slices.DeleteFunc(slices.Clone(lists), func(l *metav1.APIResourceList) bool { return l.GroupVersion != w.apiVersion })
@@ -180,19 +177,19 @@ func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	}
 	select {
 	case w.served <- kind:
-	default: // a kind was sent before
+	default: // a kind has already been sent
 	}
 }
 
-// offerAll sends the kinds in lists to the callers that wait for them. The caller holds the lock.
+// offerAll sends each kind in lists to the callers that wait for the kind. The caller of offerAll holds the lock.
 func (k *Kinds) offerAll(lists []*metav1.APIResourceList) {
 	for w := range k.waiting {
 		w.offer(lists)
 	}
 }
 
-// define stores the kind that the CustomResourceDefinition o defines now, and sends it to the
-// callers that wait for it. If the definition is deleted or not served, define removes the kind.
+// define stores the kind that the CustomResourceDefinition o now defines, and sends it to the callers that wait for
+// it. If o is deleted or the API server does not serve the kind, define removes the kind.
 func (k *Kinds) define(o *Object, gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -217,8 +214,8 @@ func (k *Kinds) define(o *Object, gone bool) {
 	k.offerAll(lists)
 }
 
-// resolveAgain looks up the awaited kinds in the server's list of kinds. A kind may have appeared
-// after its caller did not find it, and before the watches started.
+// resolveAgain looks up the kinds for which callers wait in the API server's list of kinds. A kind may have appeared
+// after its caller has not found it, but before the watches have started.
 func (k *Kinds) resolveAgain(ctx context.Context) error {
 	k.mu.Lock()
 	waiting := make([]*wanted, 0, len(k.waiting))
@@ -246,8 +243,8 @@ func (k *Kinds) resolveAgain(ctx context.Context) error {
 	return nil
 }
 
-// announce stores the group that the APIService o adds now if an extension API server serves it. It
-// returns the group, and reports whether the group is available.
+// announce returns the group that the APIService o now adds, and whether the group is available. If an extension API
+// server serves the group, announce stores it.
 func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -266,12 +263,13 @@ func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	return g, true
 }
 
-// reach reads the kinds of g if a caller may wait for one of them, and sends them to these callers. The API server
-// announces a group a moment before it serves the group, so reach repeats the request until it succeeds or is rejected.
+// reach requests the kinds of g if callers may wait for some of them, and sends each kind to the callers that wait for
+// it. The API server announces a group a moment before it serves the group. So reach repeats the request until it
+// succeeds or is refused.
 //
 // If g is local, its kinds are defined by CustomResourceDefinitions. Once these are known, reach does nothing for a
-// local group: g is only one version of the group, and may not be the preferred version. The next process would resolve
-// the preferred version, and would deliver all objects again because their source differs.
+// local group, because g is only one version of the group, and possibly not the preferred one. The next process of the
+// operator would find the preferred version. Because that is another source, all objects would be delivered again.
 func (k *Kinds) reach(ctx context.Context, g group) {
 	k.mu.Lock()
 	asked := false
@@ -293,7 +291,7 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 			return
 		}
 		if apierrors.IsNotFound(err) && !g.Remote {
-			return // the CustomResourceDefinitions define the kinds of g
+			return // the kinds of g will come from the CustomResourceDefinitions
 		}
 		k.observer.sourceFailed(groupSource, err)
 		if IsRefused(err) {
@@ -303,7 +301,7 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 	}
 }
 
-// appearances is the Receiver of the watches of a Kinds.
+// appearances is the Receiver for the watches of a Kinds.
 type appearances struct {
 	silent
 	*Kinds

@@ -20,7 +20,8 @@ var definitions = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
-// define creates a CustomResourceDefinition of kind, in a group that only this test uses.
+// define creates a CustomResourceDefinition that defines kind in a group that only this test uses, and returns the
+// resource of the kind.
 func (s *fixture) define(t testing.TB, kind string) schema.GroupVersionResource {
 	t.Helper()
 	group, plural := s.group(), strings.ToLower(kind)+"s"
@@ -53,7 +54,7 @@ func (s *fixture) undefine(kind string) error {
 	return s.client.Dynamic().Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
 }
 
-// put creates a custom object. It repeats the request until the API server accepts the object.
+// put creates an object of a custom resource. It repeats the request until the API server accepts it.
 func (s *fixture) put(t testing.TB, resource schema.GroupVersionResource, kind, name string) {
 	t.Helper()
 	eventually(t, "a custom object to be taken", func() bool {
@@ -79,7 +80,7 @@ func TestKindIsNotTakenFromAVersionThatIsAnnouncedBeforeItsDefinition(t *testing
 	t.Parallel()
 	s := newFixture(t)
 	resource := s.define(t, "Doodad")
-	s.put(t, resource, "Doodad", "one") // waits until the kind is served
+	s.put(t, resource, "Doodad", "one") // also waits until the kind is served
 	for _, known := range []bool{false, true} {
 		kinds := kube.NewKinds(s.client, kube.Observer{})
 		if known {
@@ -158,7 +159,7 @@ func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 		t.Errorf("the views are %v", views)
 	}
 
-	// The deletion of a kind deletes its objects. The kind may be defined again.
+	// If the definition of a kind is deleted, its objects are deleted too. Later the kind can be defined again.
 	if err := s.undefine("Widget"); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 	resource := s.define(t, "Gizmo")
 	s.put(t, resource, "Gizmo", "one")
 	k.untilDelivered(t, "told", "Added one")
-	first.stop() // before the other monitors are notified
+	first.stop() // before other monitors are told that the kind is served
 
 	spec.Resume = true
 	second := s.begin(t, k)

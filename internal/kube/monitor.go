@@ -12,41 +12,40 @@ import (
 	"time"
 )
 
-// undiscoveredEvery is the interval between attempts to find a kind while the discovery of some API
-// groups fails. The kind may be in one of these groups.
+// undiscoveredEvery is the interval between attempts to find a kind as long as the kinds of some API groups cannot be
+// read. The kind may be in one of these groups.
 const undiscoveredEvery = time.Minute
 
 const namespaceKind = "Namespace"
 
-// Monitor follows one selection through one filter for one owner. It is safe for concurrent use.
+// Monitor follows the objects of one selection with one filter, for one owner. It is safe for concurrent use.
 type Monitor struct {
 	watches *Watches
 	spec    Spec
 	plan    plan
 	stop    func()
-	wake    chan struct{} // capacity 1; an element makes follow check the namespaces and the unserved sources
+	wake    chan struct{} // has an element if follow must check the namespaces and the sources that are not served; capacity 1
 
 	mu      sync.Mutex
 	moved   chan struct{} // closed and replaced by update
-	settled bool          // the set of sources is known; it is empty if the kind is not served
-	gone    bool          // the API server did not serve a source
+	settled bool          // all sources are known; there are none if the kind is not served
+	gone    bool          // the API server has not served a source
 	closed  bool
 	problem error // why settled is false
 	places  map[Source]place
-	known   map[Source]bool // sources at which the owner was registered before the kind was no longer served
-	among   place           // the watch of the followed namespaces; zero if there is none
+	known   map[Source]bool // sources that the monitor had to leave; true if the owner was registered at the source
+	among   place           // the place in the watch of namespaces; zero if no namespaces are watched
 }
 
-// Close ends the monitor. The receiver is not notified.
+// Close ends the monitor. The receiver is not told.
 func (m *Monitor) Close() {
 	m.update(func() { m.closed = true })
 	m.stop()
 	m.leaveAll()
 }
 
-// Snapshot returns the current objects of the monitor, sorted by namespace and name. The result is
-// empty before the first list, and if the kind is not served. Callers share the result and must not
-// change it.
+// Snapshot returns the current objects of the monitor, sorted by namespace and name. There are none before the first
+// list, and if the kind is not served. Several callers may get the same slice, so they must not change it.
 func (m *Monitor) Snapshot() []*Object {
 	m.mu.Lock()
 	places := slices.Collect(maps.Values(m.places))
@@ -58,7 +57,7 @@ func (m *Monitor) Snapshot() []*Object {
 			return shown
 		}
 		for _, object := range shown {
-			if object.Raw != nil && !m.spec.KeepFull { // another owner of the view keeps full objects
+			if object.Raw != nil && !m.spec.KeepFull { // full because of another owner of the view
 				slim := *object
 				slim.Raw = nil
 				object = &slim
@@ -70,7 +69,7 @@ func (m *Monitor) Snapshot() []*Object {
 	return objects
 }
 
-// Views returns the current views of the monitor, sorted by their text.
+// Views returns the current views of the monitor, sorted as text.
 func (m *Monitor) Views() []View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,15 +81,15 @@ func (m *Monitor) Views() []View {
 	return views
 }
 
-// A Failure is an object for which the filter fails now.
+// Failure says for which object a filter currently fails.
 type Failure struct {
 	Namespace, Name string
-	// Err is the reason. It contains no content of the object.
+	// Err says why the filter fails. It contains no content of the object.
 	Err string
 }
 
-// Failures returns the objects for which the monitor's filter fails now, sorted by namespace and
-// name. Each view records at most 1000 of them.
+// Failures returns the objects for which the filter of the monitor currently fails, sorted by namespace and name. For
+// each view, at most 1000 objects are recorded.
 func (m *Monitor) Failures() []Failure {
 	m.mu.Lock()
 	places := slices.Collect(maps.Values(m.places))
@@ -109,8 +108,9 @@ func (m *Monitor) Failures() []Failure {
 	return all
 }
 
-// Wait returns when the snapshot is complete and the receiver has accepted it, or when the kind is
-// known not to be served. If ctx ends first, the error names the missing list and the reason.
+// Wait returns nil when the snapshot is complete and the receiver has accepted it, or when it is known that the kind
+// is not served. If ctx ends first, the error says which list is missing and why. Wait also returns an error if the
+// monitor is closed.
 func (m *Monitor) Wait(ctx context.Context) error {
 	for {
 		m.mu.Lock()
@@ -140,7 +140,7 @@ func (m *Monitor) Wait(ctx context.Context) error {
 	}
 }
 
-// unsettled returns the error of [Monitor.Wait] while the set of sources is not known.
+// unsettled returns the error of [Monitor.Wait] if ctx has ended before the sources are known.
 func (m *Monitor) unsettled(ctx context.Context) error {
 	m.mu.Lock()
 	problem, among := m.problem, m.among
@@ -151,7 +151,7 @@ func (m *Monitor) unsettled(ctx context.Context) error {
 	return fmt.Errorf("objects of kind %q are not known yet: %w", m.spec.Selection.Kind, orEnd(ctx, problem))
 }
 
-// orEnd returns err or, if err is nil, the cause of the end of ctx.
+// orEnd returns err or, if err is nil, the cause for which ctx has ended.
 func orEnd(ctx context.Context, err error) error {
 	if err != nil {
 		return err
@@ -168,7 +168,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// update changes the monitor's state under its lock and wakes waiting goroutines.
+// update calls change, which changes the state of the monitor, under the lock. It wakes the goroutines that wait for a
+// change.
 func (m *Monitor) update(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,11 +178,11 @@ func (m *Monitor) update(change func()) {
 	m.moved = make(chan struct{})
 }
 
-// run resolves the kind and follows its objects. When the kind is no longer served, run waits until
-// it is served again.
+// run waits until the kind is served, and follows its objects. When the kind is no longer served, run waits until it
+// is served again.
 func (m *Monitor) run(ctx context.Context) {
 	var again retry
-	appeared := m.spec.Resume && !m.plan.followsNamespace // if the receiver does not know a view, its snapshots were empty
+	appeared := m.spec.Resume && !m.plan.followsNamespace // if the receiver does not know a view, the snapshots of the view were empty
 	for ctx.Err() == nil {
 		kind, waited := m.resolve(ctx)
 		if ctx.Err() != nil {
@@ -189,7 +190,7 @@ func (m *Monitor) run(ctx context.Context) {
 		}
 		m.follow(ctx, kind, appeared || waited)
 		if ctx.Err() != nil {
-			return // the last snapshot stays readable until the monitor is closed
+			return // without leaveAll, so that the last snapshot can be read until the monitor is closed
 		}
 		if m.leaveAll() {
 			again.reset()
@@ -199,8 +200,8 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// resolve waits until the kind is served and returns the kind. The result waited is true if the
-// kind was not served at first, so that the owner got an empty snapshot.
+// resolve waits until the kind is served, and returns it. waited is true if the kind was not served at first. Then the
+// owner has got an empty snapshot.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {
@@ -225,9 +226,9 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	}
 }
 
-// awaitServed waits until the kind is served and returns it. It returns false when ctx ends. If the
-// error missing says that the discovery of some API groups failed, awaitServed also returns false
-// after undiscoveredEvery, so that the caller reads these groups again.
+// awaitServed waits until the kind is served, and returns it. If ctx ends first, awaitServed returns false. missing is
+// the error that the kind was not found. If it says that the kinds of some API groups could not be read, awaitServed
+// also returns false after undiscoveredEvery, so that the caller reads these groups again.
 func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
 	served, stop := m.watches.kinds.Served(m.plan.apiVersion, m.plan.kind)
 	defer stop()
@@ -263,7 +264,7 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 	for {
 		m.arrange(m.wants(kind, namespaces), appeared)
-		appeared = false // later sources are added because their namespaces start to match
+		appeared = false // later, sources are added only because their namespaces have started to match
 		select {
 		case <-ctx.Done():
 			return
@@ -275,9 +276,8 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 }
 
-// lost reports whether the API server did not serve a source, and the kind is no longer served or
-// has another resource name. If the server still serves the kind unchanged, lost returns false, and
-// the watch retries.
+// lost reports whether the API server has not served a source, because the kind is no longer served or has changed,
+// for example its resource name. If the server still serves the same kind, lost returns false, and the watch retries.
 func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	m.mu.Lock()
 	gone := m.gone
@@ -294,7 +294,7 @@ func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	return now != kind
 }
 
-// wants returns the sources that the monitor needs now.
+// wants returns the sources that the monitor should follow now.
 func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	if namespaces.watch == nil {
 		return m.plan.sources(kind, m.plan.namespaces)
@@ -310,8 +310,8 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	return m.plan.sources(kind, names)
 }
 
-// arrange joins the wanted sources that are not followed yet, and leaves the followed sources that
-// are not wanted.
+// arrange joins the wanted sources that the monitor does not follow yet, and leaves those that it follows but that are
+// not wanted.
 func (m *Monitor) arrange(wanted []Source, appeared bool) {
 	delivered := map[Source]bool{}
 	for _, source := range wanted {
@@ -340,7 +340,7 @@ func (m *Monitor) arrange(wanted []Source, appeared bool) {
 	})
 }
 
-// notServed is called when the server does not serve a source of the monitor.
+// notServed is called if the API server does not serve a source of the monitor.
 func (m *Monitor) notServed() {
 	m.mu.Lock()
 	m.gone = true
@@ -348,8 +348,8 @@ func (m *Monitor) notServed() {
 	signal(m.wake)
 }
 
-// leaveAll unsubscribes from all sources at once, without delivering pending changes. It reports whether the owner was
-// registered at any source. Afterwards the snapshot of the monitor is empty.
+// leaveAll leaves all sources at once, and changes that are still pending are not delivered. Afterwards the snapshot
+// of the monitor is empty. leaveAll reports whether the owner was registered at any source.
 func (m *Monitor) leaveAll() (registered bool) {
 	m.update(func() {
 		for source, p := range m.places {

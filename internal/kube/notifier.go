@@ -8,7 +8,7 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Notifier calls a function when the followed objects have changed. It is safe for concurrent use.
+// Notifier calls a function when the objects that it follows have changed. It is safe for concurrent use.
 type Notifier struct {
 	reads *reads
 
@@ -16,19 +16,19 @@ type Notifier struct {
 	places map[View]place
 }
 
-// NewNotifier returns a Notifier that calls changed after the first list of the followed views and
-// after each change. One call may cover several changes. The watches start only while
-// [Notifier.Run] runs.
+// NewNotifier returns a Notifier that calls changed after the first list of each view that it follows, and after
+// changes. There may be only one call for several changes. The watches of the Notifier run only while [Notifier.Run]
+// runs.
 func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 	return &Notifier{reads: newReads(client, calls{changed: changed}, observer), places: map[View]place{}}
 }
 
-// Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
+// Run runs the watches until ctx ends. It returns when all their goroutines have ended. Call it once.
 func (l *Notifier) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
-// Follow replaces the followed views. Afterwards, the function of l is called only for changes of
-// the filter result of a followed view. If a filter is not a valid jq program, Follow returns an
-// error and changes nothing.
+// Follow sets the views that l follows, which replace those that it has followed before. Then the function of l is
+// called only if the filter result for an object of one of these views changes. If a filter is not a valid jq program,
+// Follow returns an error and changes nothing.
 func (l *Notifier) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {
@@ -55,7 +55,7 @@ func (l *Notifier) Follow(views ...View) error {
 	return nil
 }
 
-// calls is the Receiver of a Notifier.
+// calls is the Receiver for the watches of a Notifier.
 type calls struct {
 	silent
 

@@ -15,30 +15,30 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Object is one object as one view shows it. Callers share it and must not change it.
+// Object is an object in a view. Several callers may get the same Object, so they must not change it.
 type Object struct {
 	Namespace       string
 	Name            string
 	UID             string
 	ResourceVersion string
 
-	// Manager is the field manager of the last change; empty if the object names none. If several
-	// managers changed the object in the same second, their names are joined by " or ".
+	// Manager is the field manager that has changed the object last. If several field managers have changed it in the
+	// same second, Manager has all their names, joined by " or ". It is empty if the object names no field manager.
 	Manager string
 
-	// Checksum changes when the content that the view shows changes: it is the checksum of the
-	// filter result or, without a filter, of the whole object.
+	// Checksum is the checksum of the content that the view has of the object: the filter result or, without a filter,
+	// the whole object.
 	Checksum string
 
-	// Raw is the whole object as JSON, unchanged from the server; nil if no owner of the view keeps
-	// full objects.
+	// Raw is the whole object as JSON, as the API server has sent it. It is nil if no owner of the view keeps full
+	// objects.
 	Raw json.RawMessage
 
-	// FilterResult is the filter's result for the object, as JSON; nil without a filter.
+	// FilterResult is the result of the filter for the object, as JSON. It is nil if the view has no filter.
 	FilterResult json.RawMessage
 
-	// Unfiltered is true if the filter failed for an object that the view did not contain before.
-	// The object has no checksum and is not part of snapshots.
+	// Unfiltered is true if the filter has failed and the view did not contain the object before. Such an object has
+	// no checksum and is not in snapshots.
 	Unfiltered bool
 }
 
@@ -47,12 +47,12 @@ type objectKey struct{ namespace, name string }
 
 func (o *Object) key() objectKey { return objectKey{o.Namespace, o.Name} }
 
-// compareObjects orders objects by namespace, then name.
+// compareObjects compares a and b by namespace, and then by name.
 func compareObjects(a, b *Object) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// identity is the part of an object that identifies it and its last change.
+// identity contains those fields of an object that identify it and its last change.
 type identity struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -63,14 +63,14 @@ type identity struct {
 		ManagedFields   []struct {
 			Manager     string `json:"manager"`
 			Subresource string `json:"subresource"`
-			Time        string `json:"time"` // RFC 3339 in UTC, whole seconds
+			Time        string `json:"time"` // in the format of RFC 3339, in UTC and in whole seconds
 		} `json:"managedFields"`
 	} `json:"metadata"`
 }
 
-// manager returns the field manager of the newest change, with its subresource, as in "kubelet
-// (status)". The times of changes have a resolution of one second. So several managers can have the
-// newest time; their names are joined by " or ".
+// manager returns the name of the field manager of the newest change, with the subresource, as in "kubelet (status)".
+// The times of changes have a resolution of one second. So several field managers can have the newest time; then
+// manager returns their names, joined by " or ".
 func (id *identity) manager() string {
 	newest := ""
 	var names []string
@@ -92,16 +92,16 @@ func (id *identity) manager() string {
 	return strings.Join(names, " or ")
 }
 
-// document is an object read from the server, before any filter was applied.
+// document is an object as it was read from the API server, before a filter was applied.
 type document struct {
 	raw json.RawMessage
 	id  identity
-	in  *jq.Input // shared by all filters; nil until the first is applied
+	in  *jq.Input // the input of all filters; nil before the first filter is applied
 }
 
-// readDocument parses an object of a watch or a list. The server omits kind and apiVersion from the
-// items of a list. readDocument adds both as the server writes them in a watch, so that an object
-// has the same text in a list and in a watch.
+// readDocument parses an object that was read by a watch or a list of source. In a list, the API server omits kind and
+// apiVersion from the objects. readDocument adds both, in the same way as the API server writes them in a watch. So an
+// object has the same text in a list and in a watch.
 func readDocument(raw json.RawMessage, source Source) (*document, error) {
 	d := &document{raw: raw}
 	if err := json.Unmarshal(raw, &d.id); err != nil {
@@ -117,7 +117,7 @@ func readDocument(raw json.RawMessage, source Source) (*document, error) {
 	return d, nil
 }
 
-// object returns the part of d that does not depend on a filter.
+// object returns an Object with those fields of d that do not depend on a filter.
 func (d *document) object() *Object {
 	m := d.id.Metadata
 	return &Object{
@@ -128,8 +128,9 @@ func (d *document) object() *Object {
 
 func (d *document) key() objectKey { return objectKey{d.id.Metadata.Namespace, d.id.Metadata.Name} }
 
-// filtered applies filter to d and returns the object with the result. The object includes its JSON
-// text if full is true. If the filter fails, the object has no result and no checksum.
+// filtered applies filter to d, and returns the object with the result of the filter. If full is true, it has the
+// whole object too. If the filter fails, filtered returns the error and the object, which then has no result and no
+// checksum.
 func (d *document) filtered(ctx context.Context, filter *jq.Filter, full bool) (*Object, error) {
 	object := d.object()
 	if full {
@@ -150,7 +151,7 @@ func (d *document) filtered(ctx context.Context, filter *jq.Filter, full bool) (
 	return object, nil
 }
 
-// checksum returns 128 bits of the SHA-256 of text, in hex.
+// checksum returns the first 128 bits of the SHA-256 of text, in hexadecimal digits.
 func checksum(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])

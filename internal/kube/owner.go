@@ -11,19 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ReleaseIn returns the Helm release of an object, read from the annotations that Helm sets on all
-// objects of a release. Both results are empty if the object belongs to no release.
+// ReleaseIn returns the name and the namespace of the Helm release to which an object with these annotations belongs.
+// Helm sets these annotations in all objects of a release. If the object belongs to no release, name and namespace are
+// empty.
 func ReleaseIn(annotations map[string]string) (name, namespace string) {
 	return annotations["meta.helm.sh/release-name"], annotations["meta.helm.sh/release-namespace"]
 }
 
-// longestOwners is the maximum length of a chain of owners that is followed, with the pod. A usual
-// chain has three objects: pod, ReplicaSet, Deployment.
+// longestOwners is the maximum number of objects that are read in a chain of owners, including the pod. A usual chain
+// has three objects: pod, ReplicaSet and Deployment.
 const longestOwners = 8
 
-// ScaledToZero reports whether the workload of a pod was deleted or scaled to zero replicas. The
-// workload is the topmost object in the chain of controllers of the pod. If the pod does not exist
-// or has no controller, the result is false.
+// ScaledToZero reports whether the workload of a pod was deleted or scaled to zero replicas. The workload is the last
+// object in the chain of controllers that begins at the pod. If the pod does not exist or has no controller,
+// ScaledToZero returns false.
 func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero bool, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
 		return c.Dynamic().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -47,9 +48,9 @@ func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero 
 	return zero, nil
 }
 
-// ReleaseOf returns the name of the Helm release in namespace that owns a pod or one of the
-// controllers of the pod. The name is empty if there is no such release, or if the pod does not
-// exist. ReleaseOf sends one request for the pod and one for each controller that it reads.
+// ReleaseOf returns the name of the Helm release in namespace to which a pod belongs, or an object in the chain of
+// controllers of the pod. The name is empty if there is no such release, or if the pod does not exist. ReleaseOf sends
+// one request for the pod, and one for each controller that it reads.
 func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release string, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*metav1.PartialObjectMetadata, error) {
 		return c.Metadata().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -61,7 +62,7 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release 
 		return release != "", nil
 	})
 	if gone || meta.IsNoMatchError(err) {
-		return "", nil // a missing owner, or one of an unknown kind, controls nothing
+		return "", nil // a controller that does not exist, or has an unknown kind, is ignored
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the release of pod %s/%s: %w", namespace, pod, err)
@@ -69,8 +70,8 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release 
 	return release, nil
 }
 
-// controllers reads a pod and then its chain of controllers, and calls visit with each object until
-// visit returns true. The result gone is true if an object of the chain does not exist.
+// controllers reads a pod and then its chain of controllers, and calls visit with each object until visit returns
+// true. If an object of the chain does not exist, gone is true.
 func controllers[O metav1.Object](c *Client, pod string, get func(schema.GroupVersionResource, string) (O, error), visit func(O) (bool, error)) (gone bool, err error) {
 	kind, name := schema.FromAPIVersionAndKind("v1", "Pod"), pod
 	for range longestOwners {

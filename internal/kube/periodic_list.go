@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// periodicTimer is the timer for periodic lists of a source.
+// periodicTimer says when the next periodic list of a source is due.
 type periodicTimer struct {
 	alarm  *time.Timer
-	period time.Duration // zero: no periodic lists
+	period time.Duration // zero if there are no periodic lists
 }
 
 func newPeriodicTimer() periodicTimer {
@@ -17,8 +17,8 @@ func newPeriodicTimer() periodicTimer {
 	return periodicTimer{alarm: alarm}
 }
 
-// set sets the period of the alarm and starts it. If the period is unchanged, the running alarm is
-// kept. If it is zero, the alarm is stopped.
+// set sets the period. If the period has changed, the alarm is started again for the new period or, if the new period
+// is zero, stopped. Otherwise the alarm is not changed.
 func (a *periodicTimer) set(period time.Duration) {
 	if period == a.period {
 		return
@@ -28,22 +28,21 @@ func (a *periodicTimer) set(period time.Duration) {
 	a.rearm()
 }
 
-// rearm restarts the alarm for one period.
+// rearm starts the alarm for one period. If the period is zero, it does nothing.
 func (a *periodicTimer) rearm() {
 	if a.period > 0 {
 		a.alarm.Reset(a.period)
 	}
 }
 
-// missing records that the list of that version did not contain an object of the view.
+// missing means that an object of a view, which has this UID, was not in the list with this version.
 type missing struct{ uid, version string }
 
-// relist lists the source again, updates the views, and delivers the objects of each view to the
-// receiver, which compares them with the objects delivered before.
+// relist lists the source again, updates the views, and delivers the objects of each view to the receiver. The
+// receiver compares them with the objects that were delivered before.
 //
-// The list may be newer than the version that the watch has reached. The watch will deliver the
-// changes after the version that it has reached, so relist does not move the views beyond that
-// version.
+// The list may be newer than the version that the watch has reached. The changes after this version will come from the
+// watch, so relist does not apply them to the views.
 func (f *watch) relist(ctx context.Context) error {
 	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) }, newestVersion)
 	if err != nil {
@@ -65,10 +64,10 @@ func (f *watch) relist(ctx context.Context) error {
 	return nil
 }
 
-// update updates the view of g from a list of the given version. Only changes up to version
-// reached, the version of the watch, are applied. An object that is missing from the list may have
-// been deleted after reached. So update removes the object only if an earlier list did not contain
-// it either, and the watch has reached the version of that list. The caller holds the lock.
+// update updates the view of g from a list, whose version is version. reached is the version that the watch has
+// reached. Only changes up to reached are applied. An object that is not in the list may have been deleted after
+// reached. So update removes the object only if an earlier list did not contain it either, and the watch has reached
+// the version of that list. The caller holds the lock.
 func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {

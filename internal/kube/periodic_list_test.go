@@ -29,7 +29,7 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	a := newPeriodicTimer()
 	defer a.alarm.Stop()
 	a.set(time.Hour)
-	a.alarm.Reset(0) // the alarm fires at once
+	a.alarm.Reset(0) // now the alarm fires at once
 	a.set(time.Hour)
 	<-a.alarm.C
 	a.rearm()
@@ -40,8 +40,9 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	}
 }
 
-// A second list updates an object only if the object is not newer than the version of the watch. An
-// object that is missing from two lists is deleted.
+// TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome updates a view from lists. An object must be updated only
+// if it is not newer than the version of the watch. An object that is missing must be deleted only after a second
+// list, when the watch has reached the version of the first.
 func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	t.Parallel()
 	object := func(name, version, sum string) *Object {

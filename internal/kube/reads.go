@@ -10,21 +10,21 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// versionEvery is the interval at which a receiver gets the current version while nothing changes.
+// versionEvery is the interval at which a receiver gets the current version if nothing changes.
 const versionEvery = time.Minute
 
-// reads holds the watched sources of one receiver. Each source is watched once.
+// reads has the watches for one receiver. There is one watch for each source.
 type reads struct {
 	client       *Client
 	receiver     Receiver
 	observer     Observer
-	metadata     bool // only metadata is read, so objects have no content
+	metadata     bool // whether only the metadata of objects are read
 	versionEvery time.Duration
 	workers      workers
 
 	mu      sync.Mutex
 	watches map[Source]*watch
-	ending  map[Source]<-chan struct{} // the done channels of watches that were stopped but have not ended yet
+	ending  map[Source]<-chan struct{} // the channels done of the watches that were stopped, but have not ended yet
 }
 
 func newReads(client *Client, receiver Receiver, observer Observer) *reads {
@@ -34,7 +34,7 @@ func newReads(client *Client, receiver Receiver, observer Observer) *reads {
 	}
 }
 
-// place identifies one owner of one view.
+// place stands for one owner of one view.
 type place struct {
 	reads *reads
 	watch *watch
@@ -42,8 +42,8 @@ type place struct {
 	owner *owner
 }
 
-// join adds o to the owners of the view of source through filter. It starts the watch of the source
-// if there is none.
+// join adds o to the owners of the view with this source and filter. If there is no watch of the source yet, join
+// starts one.
 func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,8 +72,8 @@ func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	return place{r, f, v, o}
 }
 
-// remove removes o from the owners of v. A view without owners is deleted, and a watch without
-// views is stopped.
+// remove removes o from the owners of v. If v then has no owners, it is deleted. If f then has no views, it is
+// stopped.
 func (r *reads) remove(f *watch, v *view, o *owner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *reads) remove(f *watch, v *view, o *owner) {
 	}
 }
 
-// ended records that f has ended.
+// ended is called when f has ended.
 func (r *reads) ended(f *watch) {
 	close(f.done)
 	r.mu.Lock()
@@ -104,8 +104,8 @@ func (r *reads) ended(f *watch) {
 	}
 }
 
-// callReceiver repeats call, with growing delays, until it returns no error. If ctx ends first, callReceiver
-// returns the error of ctx.
+// callReceiver calls call until it returns no error. The delays between the calls grow. If ctx ends first,
+// callReceiver returns the error of ctx.
 func (r *reads) callReceiver(ctx context.Context, source Source, call func(Receiver) error) error {
 	var again retry
 	for {
@@ -121,9 +121,8 @@ func (r *reads) callReceiver(ctx context.Context, source Source, call func(Recei
 	}
 }
 
-// leave removes the owner from the view. If deliver is true, the watch first delivers pending
-// changes and calls [Receiver.Left]. Otherwise leave removes the owner at once, and the receiver is
-// not notified.
+// leave removes the owner from the view. If deliver is true, the watch first delivers the changes that are pending,
+// and calls [Receiver.Left]. Otherwise leave removes the owner at once, and the receiver is not told.
 func (p place) leave(deliver bool) {
 	if !deliver {
 		p.reads.remove(p.watch, p.view, p.owner)
@@ -135,21 +134,21 @@ func (p place) leave(deliver bool) {
 	signal(p.watch.wake)
 }
 
-// snapshot returns the sorted objects of the view, and whether they include full objects.
+// snapshot returns the objects of the view, sorted by namespace and name, and whether they are full objects.
 func (p place) snapshot() (objects []*Object, full bool) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	return p.view.snapshot(), p.view.full
 }
 
-// problem returns the error of the last read of the source; nil if the read succeeded.
+// problem returns the error of the last read of the source, or nil if this read was successful.
 func (p place) problem() error {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	return p.watch.err
 }
 
-// unknown returns the error for a caller that waited for the list of the source until ctx ended.
+// unknown returns the error for a caller that has waited for the list of the source until ctx has ended.
 func (p place) unknown(ctx context.Context) error {
 	return fmt.Errorf("the list of %s is not known yet: %w", p.watch.source, orEnd(ctx, p.problem()))
 }

@@ -9,14 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errNoNamespace is the error for a [Ref] without a namespace if its kind is namespaced.
+// errNoNamespace means that a [Ref] has no namespace although its kind is namespaced.
 var errNoNamespace = errors.New("its kind is namespaced, but no namespace is given")
 
 // Ref names one object.
 type Ref struct {
 	APIVersion string
 	Kind       string
-	// Namespace is empty only for kinds without namespaces.
+	// Namespace is empty only if the kind is not namespaced.
 	Namespace string
 	Name      string
 }
@@ -30,8 +30,8 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s.%s %s", r.Kind, r.APIVersion, name)
 }
 
-// sourceOf returns the source that contains the object of ref, without a label selector. It calls
-// resolve to find the kind.
+// sourceOf returns the source that contains the object ref. The source has no label selector. sourceOf calls resolve
+// to find the kind of the object.
 func sourceOf(ctx context.Context, resolve func(ctx context.Context, apiVersion, name string) (Kind, error), ref Ref) (Source, error) {
 	kind, err := resolve(ctx, ref.APIVersion, ref.Kind)
 	if err != nil {
@@ -43,7 +43,7 @@ func sourceOf(ctx context.Context, resolve func(ctx context.Context, apiVersion,
 	return plan{}.sources(kind, []string{ref.Namespace})[0], nil
 }
 
-// exists asks the API server whether the object exists.
+// exists asks the API server whether the object ref, which is in source, exists.
 func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, error) {
 	_, err := c.identify(ctx, source.path()+"/"+ref.Name)
 	switch {
@@ -51,7 +51,7 @@ func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, erro
 		return true, nil
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return false, nil
-	default: // also a 404 for an unknown path, which means that the kind is not served
+	default: // also if the path is unknown (404), which means that the kind is not served
 		return false, fmt.Errorf("find %s: %w", ref, err)
 	}
 }

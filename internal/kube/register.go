@@ -12,9 +12,9 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// register registers the owners that have joined since the last call, and removes the leaving
-// owners. After a call without an error, every view has the content that its owners need, and the
-// lists for new owners are delivered.
+// register registers the owners that have joined since its last call, and removes the owners that are leaving. When it
+// returns without an error, every view has the content that its owners need, and the lists for the new owners have
+// been delivered.
 func (f *watch) register(ctx context.Context) error {
 	if err := f.unsubscribe(ctx); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (f *watch) register(ctx context.Context) error {
 	}
 }
 
-// gathered holds the objects and filter failures of one view after a list.
+// gathered contains the objects and filter failures of one view that come from a list.
 type gathered struct {
 	view    *view
 	owners  []string
@@ -55,8 +55,8 @@ type gathered struct {
 	failing map[objectKey]string
 }
 
-// list lists the source at version notBefore or later. It replaces the objects of each view for
-// which the function which returns true.
+// list lists the source at the version notBefore or later. It replaces the objects of each view for which which
+// returns true.
 func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore string) error {
 	gathering, version, err := f.collect(ctx, which, notBefore)
 	if err != nil {
@@ -75,9 +75,9 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 	return nil
 }
 
-// collect lists the source at version notBefore or later. It returns the objects of each view for
-// which the function which returns true, and the version of the list. The function is called when
-// the server starts to respond, so the result includes views that owners have joined before.
+// collect lists the source at the version notBefore or later. It returns the objects of each view for which which
+// returns true, and the version of the list. which is called only when the API server starts to respond. So the result
+// also has the views that owners have joined before that moment.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
@@ -113,8 +113,8 @@ func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore s
 	return gathering, version, nil
 }
 
-// judgeAll stores the filter failures of a list in the views. It returns the views whose failures
-// changed. The caller holds the lock.
+// judgeAll stores the filter failures of a list in the views. It returns the views whose failures have changed. The
+// caller holds the lock.
 func judgeAll(gathering []gathered) (changed []View) {
 	for _, g := range gathering {
 		if !maps.Equal(g.view.failing, g.failing) {
@@ -125,9 +125,9 @@ func judgeAll(gathering []gathered) (changed []View) {
 	return changed
 }
 
-// gather returns the object of doc for one view of a list. If the filter fails, gather returns the
-// object that the view contained before, or an Unfiltered object if there is none. If the filter
-// was interrupted, gather returns an error.
+// gather returns doc, an object in a list, as the object for the view of g. If the filter fails, gather returns the
+// object that the view has contained before or, if there is none, an object that is Unfiltered. If the filter was
+// interrupted, gather returns an error.
 func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
 	object, err := f.reads.filterDocument(ctx, g.view, g.owners, doc, g.full)
 	failure := (*jq.FilterError)(nil)
@@ -150,9 +150,8 @@ func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object,
 	return object, nil
 }
 
-// subscribe delivers the lists that the new owners of v need and registers the owners. It does
-// nothing if the view lacks content that the new owners need: the caller then lists the source
-// again.
+// subscribe delivers the lists that the new owners of v need, and registers these owners. If v lacks content that they
+// need, subscribe does nothing, and the caller lists the source again.
 func (f *watch) subscribe(ctx context.Context, v *view) error {
 	f.mu.Lock()
 	if v.lacking() {
@@ -194,7 +193,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	return nil
 }
 
-// pick returns the owners for which the function which returns true.
+// pick returns those of the owners for which which returns true.
 func pick(owners []*owner, which func(*owner) bool) []*owner {
 	var picked []*owner
 	for _, o := range owners {
@@ -205,9 +204,9 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// resume delivers v to owners that had joined in an earlier process, if they have missed changes that
-// were delivered to other owners. The list contains all changes that the watch has read, and those
-// up to the version of v that it has not repeated yet.
+// resume delivers a list of v to owners that had already joined in an earlier process, if one of them has missed
+// changes that were delivered to other owners. The list contains all changes that the watch has read. If the watch was
+// rewound, the list also contains changes that the watch has not read again yet.
 func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
 	if len(returned) == 0 {
 		return nil
@@ -232,11 +231,10 @@ func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
 	return nil
 }
 
-// begin starts the delivery of a view whose stored version the receiver was not asked for yet. If
-// the receiver has stored no version, begin delivers the list and returns the owners named in it.
-// If the watch can continue from the stored version, begin sets that version as delivered, and
-// rewinds the watch if necessary. If the stored version is ahead of the server's newest, begin
-// delivers the list as a gap.
+// begin starts to deliver the view v, and first asks the receiver which version of v it has stored. If it has stored
+// none, begin delivers the list and returns the owners in this list. If the watch can continue at the stored version,
+// begin records this version as delivered, and rewinds the watch if necessary. If the stored version is newer than the
+// newest version of the API server, begin delivers the list with the cause [Gap].
 func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner, error) {
 	var stored string
 	err := f.reads.callReceiver(ctx, f.source, func(r Receiver) (err error) {
