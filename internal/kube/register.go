@@ -258,7 +258,7 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 		if f.version != "" && After(f.version, stored) {
 			f.rewind(stored)
 		}
-	case !v.newest: // another API server can have a newer cache than the one that has responded
+	case !v.newest: // another instance of the API server may have a newer cache than the one that has responded
 		if err := f.list(ctx, func(other *view) bool { return other == v }, newestVersion); err != nil {
 			return nil, err
 		}
@@ -276,8 +276,8 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 	return informed, nil
 }
 
-// rewind makes the next watch start at version, because the receiver has stored less of one view
-// than of the others. The repeated changes have no effect on the other views.
+// rewind makes the next watch start at version, which is necessary if the receiver has stored less of one view than of
+// the others. The changes that are read again have no effect on the other views.
 func (f *watch) rewind(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -290,7 +290,7 @@ func (f *watch) rewind(version string) {
 	f.retry.reset()
 }
 
-// compare lists the source for all views and delivers the lists in place of the lost changes.
+// compare lists the source for all views, and delivers the lists instead of the changes that are lost.
 func (f *watch) compare(ctx context.Context) error {
 	if err := f.list(ctx, func(*view) bool { return true }, newestVersion); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (f *watch) compare(ctx context.Context) error {
 	f.mu.Unlock()
 	for _, v := range views {
 		if !v.asked {
-			continue // subscribe delivers the list of this view
+			continue // subscribe will deliver the list of this view
 		}
 		f.mu.Lock()
 		admitted := v.registered()
@@ -316,8 +316,7 @@ func (f *watch) compare(ctx context.Context) error {
 	return nil
 }
 
-// deliverList delivers the objects of v to the receiver. If there are no owners, it delivers them
-// only for a gap.
+// deliverList delivers a list of all objects of v to the receiver. If there are no owners, it does so only for a gap.
 func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []*owner) error {
 	if len(owners) == 0 && cause != Gap {
 		return nil
@@ -329,9 +328,9 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 	return f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }
 
-// unsubscribe removes the owners whose namespace no longer matches. If the namespace was deleted,
-// the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists the
-// source, and the receiver compares the list with the objects delivered before.
+// unsubscribe removes the owners that are leaving because the namespace no longer matches. If the namespace was
+// deleted, the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists the source,
+// and the receiver compares the list with the objects that were delivered before.
 func (f *watch) unsubscribe(ctx context.Context) error {
 	f.mu.Lock()
 	leaving, known := false, false
@@ -368,7 +367,7 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 		}
 		f.mu.Lock()
 		if !slices.ContainsFunc(v.owners, func(o *owner) bool { return o.registered }) {
-			v.asked, v.delivered = false, "" // the next owner may need a first list
+			v.asked, v.delivered = false, "" // so that the next owner gets a first list if it needs one
 		}
 		f.mu.Unlock()
 	}

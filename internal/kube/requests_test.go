@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requests counts the open watches of clients with its config.
+// requests counts the open watches of the clients that use its config.
 type requests struct {
 	config *rest.Config
 	mu     sync.Mutex
@@ -59,7 +59,7 @@ func (b *countedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// lists records the versions that clients with its config request in lists.
+// lists records which versions the clients that use its config request in lists.
 type lists struct {
 	config *rest.Config
 	mu     sync.Mutex

@@ -15,27 +15,26 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 )
 
-// Kind is a kind, in one version, that the API server serves.
+// Kind is a kind in one version that the API server serves.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is the name in URLs: lower case, plural.
+	// Resource is the name of the kind in URLs, which is a plural in lower case.
 	Resource string
-	// Namespaced is true if objects of the kind belong to namespaces.
+	// Namespaced is true if the objects of the kind belong to namespaces.
 	Namespaced bool
 }
 
-// GroupVersionResource returns the kind's name in URLs.
+// GroupVersionResource returns the group, the version and the resource of the kind.
 func (k Kind) GroupVersionResource() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
 }
 
-// Resolve returns the kind called name, which is the name of the kind, its plural or a short name,
-// in upper or lower case. If apiVersion is a group/version or version, Resolve searches only this
-// version. If apiVersion is empty, Resolve searches all groups in the server's order, and the
-// preferred version of each group first. If the cached discovery data has no such kind, Resolve
-// reads the discovery data again.
+// Resolve returns the kind with the name name. That may be the name of the kind, its plural or a short name, in upper
+// or lower case. If apiVersion is a group/version or a version, Resolve searches only there. If apiVersion is empty,
+// Resolve searches all groups in the order of the API server, and the preferred version of each group first. If there
+// is no such kind in the cache, Resolve requests the kinds again.
 //
-// The error is a *[NotServedError] if the server answered and has no such kind.
+// If the API server has answered and has no such kind, the error is a *[NotServedError].
 func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
 	if _, err := schema.ParseGroupVersion(apiVersion); err != nil {
 		return Kind{}, fmt.Errorf("apiVersion of kind %q: %w", name, err)
@@ -48,8 +47,8 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 	return c.lookUp(ctx, apiVersion, name)
 }
 
-// lookUp resolves a kind from cached discovery data. If the discovery of an API group failed,
-// lookUp requests the kinds of this group again, because the group may be available again.
+// lookUp is like Resolve, but searches only the cache. If the kinds of an API group could not be read for the cache,
+// lookUp requests them again, because the group may be available now.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {
@@ -94,7 +93,7 @@ func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, err
 	return Kind{}, &NotServedError{Kind: name, Undiscovered: errors.Join(undiscovered...)}
 }
 
-// resources requests the kinds of one group and version from the server.
+// resources requests the kinds of one group and version from the API server.
 func (c *Client) resources(ctx context.Context, apiVersion string) (*metav1.APIResourceList, error) {
 	path := "/apis/" + apiVersion
 	if !strings.Contains(apiVersion, "/") {
@@ -111,8 +110,7 @@ func (c *Client) resources(ctx context.Context, apiVersion string) (*metav1.APIR
 	return &list, nil
 }
 
-// byPreference returns the lists in the order of groups. Within a group, the preferred version is
-// first.
+// byPreference returns lists in the order of groups. Within a group, the preferred version comes first.
 func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	byVersion := make(map[string]*metav1.APIResourceList, len(lists))
 	for _, list := range lists {
@@ -135,8 +133,8 @@ func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []
 	return ordered
 }
 
-// matchKind returns the first kind in lists called name. Names and plurals of kinds have priority
-// over short names.
+// matchKind returns the first kind in lists with the name name, and whether there is one. A kind with this name or
+// plural precedes one with this short name.
 func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	named := func(r metav1.APIResource) bool { return same(r.Kind) || same(r.Name) }
@@ -145,7 +143,7 @@ func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
 		for _, list := range lists {
 			version, err := schema.ParseGroupVersion(list.GroupVersion)
 			if err != nil {
-				continue // an invalid group must not hide the others
+				continue // the other groups are valid nevertheless
 			}
 			for _, r := range list.APIResources {
 				if !strings.Contains(r.Name, "/") && matches(r) {

@@ -50,7 +50,7 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	}
 }
 
-// BenchmarkMemoryOf10000Objects measures the memory of one object in a snapshot.
+// BenchmarkMemoryOf10000Objects measures how much memory an object in a snapshot needs.
 func BenchmarkMemoryOf10000Objects(b *testing.B) {
 	s := newFixture(b)
 	const objects = 10_000

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// namedSources is the maximum number of names in a selection for which each name has a source of
-// its own. If there are more names, one source lists all objects, and the watch picks the named
-// objects. The limit does not depend on the number of namespaces. So the views of a namespace stay
-// the same when other namespaces are added or removed.
+// namedSources is the maximum number of names in a selection for which each name has a source of its own. If there are
+// more names, there is one source for all of them. The API server then sends all objects, and the watch picks those
+// with the names. The limit does not depend on the number of namespaces. So the views of a namespace stay the same
+// when other namespaces are added or removed.
 const namedSources = 8
 
-// FieldMatch is one condition of a field selector.
+// FieldMatch is a condition in a field selector.
 type FieldMatch struct {
 	Field string
 	// Operator is =, ==, Equals, != or NotEquals.
@@ -25,28 +25,27 @@ type FieldMatch struct {
 	Value    string
 }
 
-// Selection selects objects. An object must match every field that is set.
+// Selection says which objects are selected. An object must match every field of the Selection that is set.
 type Selection struct {
-	// APIVersion is a version or group/version; empty means the preferred version.
+	// APIVersion is a version or a group/version. If it is empty, the preferred version is used.
 	APIVersion string
-	// Kind is the name of a kind, its plural or a short name, in upper or lower case.
+	// Kind is the name of the kind, its plural or a short name, in upper or lower case.
 	Kind string
-	// Names are the objects' names; none means any.
+	// Names are the names of the objects. If there are none, the objects may have any name.
 	Names []string
-	// Labels selects by the objects' labels; nil means any.
+	// Labels selects objects by their labels. If it is nil, the objects may have any labels.
 	Labels *metav1.LabelSelector
-	// Fields selects by the objects' fields. The API server defines the supported fields of each
-	// kind.
+	// Fields selects objects by their fields. Which fields are possible for a kind is defined by the API server.
 	Fields []FieldMatch
-	// Namespaces are the objects' namespaces; none means all. For a cluster-scoped kind, Namespaces
-	// and NamespaceLabels are ignored.
+	// Namespaces are the namespaces of the objects. If there are none, the objects may be in any namespace. If the
+	// kind is not namespaced, Namespaces and NamespaceLabels are ignored.
 	Namespaces []string
-	// NamespaceLabels selects the objects' namespaces by the labels of the namespaces. When these
-	// labels change, the selected namespaces change too. If it is set, Namespaces is ignored.
+	// NamespaceLabels selects objects by the labels of their namespaces. When these labels change, the selected
+	// namespaces change too. If NamespaceLabels is set, Namespaces is ignored.
 	NamespaceLabels *metav1.LabelSelector
 }
 
-// plan is a validated selection, with selectors as strings for the API server.
+// plan is a valid selection, with its selectors in the form that the API server expects.
 type plan struct {
 	apiVersion, kind string
 	names            []string // sorted, each once
@@ -120,8 +119,8 @@ func (s Selection) fieldSelector() (string, error) {
 	return fields.AndSelectors(terms...).String(), nil
 }
 
-// sources returns the sources to watch for objects of kind in namespaces. An empty list means all
-// namespaces.
+// sources returns the sources that must be watched for the objects of kind in namespaces. If namespaces is empty, it
+// means all namespaces.
 func (p plan) sources(kind Kind, namespaces []string) []Source {
 	if len(namespaces) == 0 || !kind.Namespaced {
 		namespaces = []string{""}

@@ -8,33 +8,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Source identifies one list and watch. Equal sources share one watch. A Source is used as a map
-// key, so all fields must have the canonical form that [Selection] produces.
+// Source says what one list and its watch contain. There is one watch for equal sources. Because a Source is used as a
+// key of maps, all its fields must have the canonical form, in which [Selection] writes them.
 type Source struct {
 	Group    string
 	Version  string
 	Resource string
-	// Kind is the kind's name; the resource implies it.
+	// Kind is the name of the kind. It is always the same for the same resource.
 	Kind string
-	// Namespace is the objects' namespace; empty means all namespaces, or that the kind is not
-	// namespaced.
+	// Namespace is the namespace of the objects. It is empty if the objects may be in any namespace, or the kind is
+	// not namespaced.
 	Namespace string
-	// Names are the objects' names, sorted and separated by commas; empty means any.
+	// Names are the names of the objects, sorted and separated by commas. It is empty if the objects may have any
+	// name.
 	Names string
-	// Labels is a label selector in the syntax of the API server; empty means any.
+	// Labels is a label selector in the form that the API server expects. It is empty if the objects may have any
+	// labels.
 	Labels string
-	// Fields is a field selector in the syntax of the API server; empty means any.
+	// Fields is a field selector in the form that the API server expects. It is empty if the objects may have any
+	// fields.
 	Fields string
 }
 
-// APIVersion returns the group and version as in the apiVersion of an object.
+// APIVersion returns the group and version in the same form as in the field apiVersion of an object.
 func (s Source) APIVersion() string { return s.groupVersion().String() }
 
 func (s Source) groupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: s.Group, Version: s.Version}
 }
 
-// String returns a text that is unique among sources and the same in every process.
+// String returns a text that is different for each source, and is the same in every process.
 func (s Source) String() string { return s.text("") }
 
 func (s Source) text(filter string) string {
@@ -53,17 +56,18 @@ func (s Source) text(filter string) string {
 	return text
 }
 
-// View identifies a source and the filter that is applied to its objects. It is used as a map key.
+// View identifies a view by its source, and by the filter that is applied to the objects of the source. It is used as
+// a key of maps.
 type View struct {
 	Source
-	// Filter is the text of the jq program; empty means none.
+	// Filter is the jq program of the filter. It is empty if there is no filter.
 	Filter string
 }
 
-// String returns a text that is unique among views and the same in every process.
+// String returns a text that is different for each view, and is the same in every process.
 func (v View) String() string { return v.text(v.Filter) }
 
-// path returns the URL path of the source's collection.
+// path returns the path in the URL of the collection that contains the objects of the source.
 func (s Source) path() string {
 	segments := []string{"", "apis", s.Group, s.Version}
 	if s.Group == "" {
@@ -75,9 +79,9 @@ func (s Source) path() string {
 	return strings.Join(append(segments, s.Resource), "/")
 }
 
-// fieldSelector returns the field selector for the API server. If the source has one name, the
-// selector includes it. Several names cannot be expressed as a field selector. Then the server
-// returns all objects, and the watch picks the named objects.
+// fieldSelector returns the field selector for requests to the API server. If the source has one name, the field
+// selector contains the name. A field selector cannot contain several names. In this case the API server returns all
+// objects, and the watch picks those with the names.
 func (s Source) fieldSelector() string {
 	if s.Names == "" || strings.Contains(s.Names, ",") {
 		return s.Fields
@@ -89,9 +93,9 @@ func (s Source) fieldSelector() string {
 	return name + "," + s.Fields
 }
 
-// picker returns a function that reports whether the watch must process the object with a given
-// name. Only a source with several names excludes objects: for any other source, the server selects
-// them.
+// picker returns a function that reports whether the watch must process an object with a given name. It returns false
+// only if the source has several names and this is none of them. For all other sources, the API server returns only
+// the right objects.
 func (s Source) picker() func(name string) bool {
 	if !strings.Contains(s.Names, ",") {
 		return func(string) bool { return true }

@@ -8,12 +8,12 @@ import (
 	"addon-operator/internal/span"
 )
 
-// StartWrite begins a span for a request that writes an object or a subresource. The span belongs
-// to the attempt of ctx. The caller must call the returned function with the error of the request.
-// The text of that error must contain no values of the object.
+// StartWrite starts a tracing span for a request that writes the object o or a subresource of it. The span is part of
+// the attempt of ctx. The caller must call the returned function with the error of the request. The text of that error
+// must not contain values of the object.
 //
-// The span does not fail if the object is absent, exists already, or has been changed in the
-// meantime: writers expect these answers.
+// If the object does not exist, already exists, or has been changed in the meantime, the span does not count as
+// failed, because writers expect these answers.
 func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (context.Context, func(error)) {
 	ctx, writing := span.Start(ctx, "kubernetes "+verb, attributes(o, span.Attributes{"verb": verb, "subresource": subresource}))
 	return ctx, func(err error) {
@@ -27,15 +27,14 @@ func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (co
 	}
 }
 
-// StartWait begins a span for a wait, in the attempt of ctx. The parameter what names the expected
-// event, and o the object or kind. The caller must call the returned function at the end of the
-// wait.
+// StartWait starts a tracing span for a wait, as part of the attempt of ctx. what is the event for which the caller
+// waits, and o is the object or kind. At the end of the wait, the caller must call the returned function.
 func StartWait(ctx context.Context, what string, o Ref) func(error) {
 	_, waiting := span.Start(ctx, "kubernetes wait", attributes(o, span.Attributes{"wait": what}))
 	return waiting.End
 }
 
-// attributes returns a with the attributes that name o.
+// attributes adds the attributes that identify o to a, and returns a.
 func attributes(o Ref, a span.Attributes) span.Attributes {
 	a["api_version"], a["kind"], a["namespace"], a["name"] = o.APIVersion, o.Kind, o.Namespace, o.Name
 	return a

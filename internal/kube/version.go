@@ -2,14 +2,14 @@ package kube
 
 import "k8s.io/apimachinery/pkg/util/resourceversion"
 
-// After reports whether resource version a is later than b. If the versions cannot be compared, it
-// returns true, because delivering a change twice is harmless and missing a change is not.
+// After reports whether the resource version a is later than b. If they cannot be compared, it returns true, because
+// it does no harm to deliver a change twice, but it does harm to miss one.
 func After(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0
 }
 
-// later returns the later of two versions. The empty version is earlier than all others.
+// later returns the later one of two resource versions. The empty version is earlier than all others.
 func later(a, b string) string {
 	if a == "" || (b != "" && After(b, a)) {
 		return b
@@ -17,8 +17,8 @@ func later(a, b string) string {
 	return a
 }
 
-// isReached reports whether a server whose newest version is newest has reached version. It returns
-// false if the versions cannot be compared.
+// isReached reports whether an API server has reached version if its newest version is newest. If the versions cannot
+// be compared, it returns false.
 func isReached(version, newest string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, newest)
 	return err == nil && order <= 0

@@ -9,27 +9,26 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// owner is one user of one view. All fields except the last group are set before the owner joins,
-// and do not change afterwards.
+// owner is an owner of one view. All fields except those of the last group are set when the owner joins, and do not
+// change afterwards.
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // had joined in an earlier process, so the receiver knows what was delivered to it
-	appeared bool          // had an empty snapshot because the kind was not served
-	period   time.Duration // interval of periodic lists; zero means none
+	resume   bool          // has already joined in an earlier process, so the receiver knows what was delivered to it
+	appeared bool          // has had an empty snapshot because the kind was not served
+	period   time.Duration // interval of periodic lists; zero if there are none
 
-	changed   func()        // called after a snapshot has changed; may be nil
-	notServed func()        // called when the server does not serve the source; may be nil
-	ready     chan struct{} // closed when the snapshot exists and the receiver has accepted it
+	changed   func()        // called after the snapshot has changed; may be nil
+	notServed func()        // called if the API server does not serve the source; may be nil
+	ready     chan struct{} // closed when there is a snapshot and the receiver has accepted it
 
 	// The lock of the watch guards the fields below.
 	registered bool
-	leaving    bool   // the goroutine of the watch removes the owner after it has delivered pending changes
-	since      string // changes up to this version do not affect the owner
+	leaving    bool   // the watch must deliver the changes that are pending, and then remove the owner
+	since      string // the owner does not get the changes up to this version
 }
 
-// views are the views of a source. The key is the text of the filter. The lock of the watch guards
-// the map.
+// views are the views of a source, by the text of their filter. The lock of the watch guards the map.
 type views map[string]*view
 
 // ordered returns the views sorted by filter.
@@ -37,8 +36,8 @@ func (vs views) ordered() []*view {
 	return slices.SortedFunc(maps.Values(vs), func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
 }
 
-// oldestDelivered returns the oldest of the delivered versions of all views. The next watch must
-// start from it. The result is empty if nothing was delivered.
+// oldestDelivered returns the oldest version that was delivered of a view. The next watch must start at this version.
+// It is empty if nothing was delivered.
 func (vs views) oldestDelivered() string {
 	oldest := ""
 	for _, v := range vs {
@@ -49,7 +48,7 @@ func (vs views) oldestDelivered() string {
 	return oldest
 }
 
-// shortestPeriod returns the shortest period of all owners, or zero if no owner has a period.
+// shortestPeriod returns the shortest period of an owner, or zero if no owner has a period.
 func (vs views) shortestPeriod() time.Duration {
 	var shortest time.Duration
 	for _, v := range vs {
@@ -62,29 +61,29 @@ func (vs views) shortestPeriod() time.Duration {
 	return shortest
 }
 
-// view is the state of a view while its source is watched. The lock of the watch guards it. Only
-// the watch's goroutine writes listed, delivered and asked.
+// view is a view whose source is being watched. The lock of the watch guards its fields. Only the goroutine of the
+// watch writes listed, delivered and asked.
 type view struct {
 	name    View
 	filter  *jq.Filter
 	owners  []*owner
-	whom    []string // the owners' names, sorted; nil until named is called
+	whom    []string // the names of the owners, sorted; nil before named is called
 	objects map[objectKey]*Object
-	sorted  []*Object // the objects for snapshots: all except Unfiltered objects; nil until snapshot is called
+	sorted  []*Object // the objects in snapshots, which are all except Unfiltered ones; nil before snapshot is called
 
-	listed    string // objects include all changes up to this version; empty before the first list
-	newest    bool   // the last list was of the server's newest version
-	delivered string // the receiver has all changes up to this version
-	full      bool   // all objects have Raw, and new objects get it
-	asked     bool   // the receiver was asked for its stored version
-	dirty     bool   // objects have changed since the owners were notified
+	listed    string // all changes up to this version are applied to objects; empty before the first list
+	newest    bool   // the last list was requested with the newest version
+	delivered string // the receiver has all changes up to this version or a later one
+	full      bool   // all objects have Raw, and new objects must get it
+	asked     bool   // the receiver was asked which version it has stored
+	dirty     bool   // objects have changed since announce has called the owners
 
-	failing map[objectKey]string // the reasons of filter failures by object; at most mostFailing
+	failing map[objectKey]string // why the filter fails, by object; at most mostFailing objects
 
-	missing map[objectKey]missing // objects not in the last periodic list; only the goroutine of run uses the map
+	missing map[objectKey]missing // the objects that were not in the last periodic list; used only by the goroutine of the watch
 }
 
-// wantsFull reports whether any owner wants full objects.
+// wantsFull reports whether an owner wants full objects.
 func (v *view) wantsFull() bool {
 	return slices.ContainsFunc(v.owners, func(o *owner) bool { return o.keep })
 }
@@ -94,12 +93,11 @@ func (v *view) newcomers() []*owner {
 	return pick(v.owners, func(o *owner) bool { return !o.registered })
 }
 
-// lacking reports whether the source must be listed for the view: the view was never listed, or an
-// owner needs full objects and the view has none.
+// lacking reports whether the source must be listed for the view. This is so if it was never listed for the view, or
+// if an owner wants full objects and the view does not have them.
 func (v *view) lacking() bool { return v.listed == "" || (v.wantsFull() && !v.full) }
 
-// set stores object under key. If object is nil, set removes the object under key and its filter
-// failure.
+// set stores object, whose key is key. If object is nil, set removes the object with this key, and its filter failure.
 func (v *view) set(key objectKey, object *Object) {
 	if object == nil {
 		delete(v.objects, key)
@@ -110,7 +108,7 @@ func (v *view) set(key objectKey, object *Object) {
 	v.sorted, v.dirty = nil, true
 }
 
-// slim removes the JSON text of all objects. No owner may want full objects.
+// slim removes the Raw of all objects. It must not be called if an owner wants full objects.
 func (v *view) slim() {
 	v.full, v.sorted = false, nil
 	for key, object := range v.objects {
@@ -120,12 +118,12 @@ func (v *view) slim() {
 	}
 }
 
-// all returns all objects, including Unfiltered objects, sorted by namespace and name.
+// all returns all objects, including those that are Unfiltered, sorted by namespace and name.
 func (v *view) all() []*Object {
 	return slices.SortedFunc(maps.Values(v.objects), compareObjects)
 }
 
-// snapshot returns the objects for snapshots, sorted. It returns the same slice until the view
+// snapshot returns the objects in snapshots, sorted by namespace and name. It returns the same slice until the view
 // changes.
 func (v *view) snapshot() []*Object {
 	if v.sorted == nil {
@@ -134,9 +132,9 @@ func (v *view) snapshot() []*Object {
 	return v.sorted
 }
 
-// affected returns the names of the registered owners, sorted: those that a change at version
-// affects, and the others, which have a newer list. An owner that is leaving is affected, because
-// the change can be the deletion of an object together with its namespace.
+// affected returns the names of the registered owners that get a change at version, and of the others, which have a
+// newer list. Both are sorted. An owner that is leaving also gets the change, because the change may be that an object
+// was deleted together with its namespace.
 func (v *view) affected(version string) (affected, others []string) {
 	affected = make([]string, 0, len(v.owners))
 	for _, o := range v.owners {
@@ -158,8 +156,7 @@ func (v *view) registered() []*owner {
 	return pick(v.owners, func(o *owner) bool { return o.registered })
 }
 
-// named returns the owners' names, sorted. It returns the same slice until an owner joins or
-// leaves.
+// named returns the names of all owners of v, sorted. It returns the same slice until an owner joins or leaves.
 func (v *view) named() []string {
 	if v.whom == nil {
 		v.whom = names(v.owners)
@@ -167,7 +164,7 @@ func (v *view) named() []string {
 	return v.whom
 }
 
-// names returns the owners' names, sorted.
+// names returns the names of owners, sorted.
 func names(owners []*owner) []string {
 	found := make([]string, len(owners))
 	for i, o := range owners {
@@ -177,11 +174,11 @@ func names(owners []*owner) []string {
 	return found
 }
 
-// mostFailing limits the number of recorded filter failures of a view.
+// mostFailing is the maximum number of filter failures that are recorded for a view.
 const mostFailing = 1000
 
-// recordFailure records whether the filter fails for an object, and reports whether the record changed. The
-// recorded reason contains no content of the object.
+// recordFailure records the filter failure of an object or, if failure is nil, that there is none. It reports whether
+// the recorded failures have changed. The reason that it records contains no content of the object.
 func (v *view) recordFailure(key objectKey, failure *jq.FilterError) (changed bool) {
 	before, failed := v.failing[key]
 	switch {

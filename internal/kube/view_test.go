@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestChangeAffectsTheOwnersThatHaveNotSeenIt checks which owners get a change. An owner that is leaving gets it, because the change
-// can be the deletion of an object together with its namespace.
+// TestChangeAffectsTheOwnersThatHaveNotSeenIt checks which owners get a change. An owner that is leaving must get it
+// too, because the change may be that an object was deleted together with its namespace.
 func TestChangeAffectsTheOwnersThatHaveNotSeenIt(t *testing.T) {
 	t.Parallel()
 	v := &view{owners: []*owner{

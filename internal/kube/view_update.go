@@ -7,26 +7,26 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// viewUpdate is one object of a watch frame, prepared for one view.
+// viewUpdate is the object in a frame of a watch, as it will be in one view.
 type viewUpdate struct {
 	view        *view
 	owners      []string
-	full        bool // the view keeps full objects
+	full        bool // whether the view keeps full objects
 	object      *Object
-	failure     *jq.FilterError // why the view's filter failed; nil if it succeeded
-	inSnapshot  bool            // the frame is newer than the snapshot
-	forReceiver bool            // the frame is newer than the version delivered to the receiver
+	failure     *jq.FilterError // why the filter of the view has failed; nil if it has not
+	inSnapshot  bool            // whether the frame is newer than the objects of the view
+	forReceiver bool            // whether the frame is newer than the version that was delivered to the receiver
 }
 
-// apply applies a frame of the watch to all views and returns the resulting changes. If a filter
-// was interrupted, apply returns an error and changes no view.
+// apply applies a frame of the watch to all views, and returns the resulting changes. doc is the object in the frame.
+// If a filter was interrupted, apply returns an error and changes no view.
 func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
 	var changed []viewUpdate
 	for _, v := range f.views.ordered() {
 		if v.listed == "" {
-			continue // its first list contains the object
+			continue // the object will be in the first list of the view
 		}
 		n := viewUpdate{view: v, owners: v.named(), full: v.full, inSnapshot: After(version, v.listed), forReceiver: After(version, v.delivered)}
 		if n.inSnapshot || n.forReceiver {
@@ -38,7 +38,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	for i := range changed {
 		n := &changed[i]
 		var err error
-		n.object, err = f.reads.filterDocument(ctx, n.view, n.owners, doc, n.full) // without the lock, because filters are slow
+		n.object, err = f.reads.filterDocument(ctx, n.view, n.owners, doc, n.full) // f.mu is not locked, because filters are slow
 		if err != nil && !errors.As(err, &n.failure) {
 			return nil, err
 		}
@@ -67,8 +67,8 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	return changes, nil
 }
 
-// applyTo applies the frame to the view and returns the change, or nil if there is none. The caller
-// holds the lock.
+// applyTo applies a frame of this type to the view, and returns the change of the view, or nil if there is none. The
+// caller holds the lock.
 func (n viewUpdate) applyTo(frameType string) *Change {
 	v, key := n.view, n.object.key()
 	before := v.objects[key]
@@ -104,8 +104,8 @@ func (n viewUpdate) applyTo(frameType string) *Change {
 	}
 }
 
-// filterDocument returns doc as the view v shows it, with the full object if full is true. The
-// observer receives owners with the duration of the filter.
+// filterDocument returns doc as it is in the view v. If full is true, it has the full object too. filterDocument tells
+// the observer the duration of the filter, with owners as the owners of the view.
 func (r *reads) filterDocument(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
 	if r.metadata {
 		return doc.object(), nil

@@ -11,37 +11,36 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// watch reads one source. The goroutine of run reads the API server, updates the views and calls
-// the receiver.
+// watch reads one source. The goroutine of run reads from the API server, updates the views and calls the receiver.
 //
-// A list of version L fills the views. If the receiver has stored the source up to an older version
-// S, the watch starts at S. Changes between S and L are only delivered to the receiver; changes
-// after L also change the views. If the API server cannot continue from S, or from the last version
-// of an earlier watch, the watch delivers a list in place of the changes.
+// The views first get their objects from a list, which has a version L. If the receiver has stored the views only up
+// to an older version S, the watch starts at S. The changes between S and L are only delivered to the receiver. The
+// changes after L are also applied to the views. If the API server cannot continue at S, or at the last version of an
+// earlier watch, a list is delivered instead of the changes.
 type watch struct {
 	source   Source
 	reads    *reads
 	picks    func(name string) bool
-	previous <-chan struct{} // closed when an earlier watch of the same source has ended; nil if there is none
+	previous <-chan struct{} // closed when an earlier watch of the same source has ended; nil if there was none
 
 	stop func()
 	done chan struct{} // closed when run has returned
-	wake chan struct{} // has an element when views or owners have changed
+	wake chan struct{} // has an element if views or owners have changed
 
 	mu    sync.Mutex
 	views views
-	err   error // why the last read of the source failed; nil if it succeeded
+	err   error // why the last read of the source has failed; nil if it was successful
 
 	// Only the goroutine of run uses the fields below.
-	version     string // the watch has read all changes up to this version
+	version     string // all changes up to this version have been read
 	undelivered bool   // the receiver does not have the current version yet
-	opened      bool   // stream has opened a watch before
-	rewound     bool   // version was set back, so a new watch must be opened
+	opened      bool   // stream has already opened a watch
+	rewound     bool   // rewind has set version back, so a new watch must be opened
 	retry       retry
 	again       periodicTimer
 }
 
-// run follows the source until ctx ends.
+// run reads the source until ctx ends.
 func (f *watch) run(ctx context.Context) {
 	defer f.reads.ended(f)
 	if f.previous != nil {
@@ -61,8 +60,8 @@ func (f *watch) run(ctx context.Context) {
 	}
 }
 
-// follow registers new owners, opens a watch and reads it until it ends. It returns nil if the
-// caller may call it again without a delay.
+// follow registers new owners, opens a watch, and reads it until it ends. If there was no error, it returns nil, and
+// the caller may call follow again without a delay.
 func (f *watch) follow(ctx context.Context) error {
 	if err := f.register(ctx); err != nil {
 		return err
@@ -84,8 +83,8 @@ func (f *watch) follow(ctx context.Context) error {
 	return err
 }
 
-// failed records the error of the source and reports it to the observer. If the server does not
-// serve the source, failed also calls the notServed functions of all owners.
+// failed records err as the error of the source, and tells it to the observer. If the API server does not serve the
+// source, failed also calls notServed of all owners.
 func (f *watch) failed(err error) {
 	f.mu.Lock()
 	f.err = err
@@ -99,20 +98,20 @@ func (f *watch) failed(err error) {
 	}
 	f.mu.Unlock()
 	f.reads.observer.sourceFailed(f.source, err)
-	if apierrors.IsNotFound(err) { // the URL of a served collection is found even if the collection is empty
+	if apierrors.IsNotFound(err) { // if the collection is served but empty, the error is not "not found"
 		for _, notServed := range callbacks {
 			notServed()
 		}
 	}
 }
 
-// stream opens a watch after version and reads it until it ends.
+// stream opens a watch that starts after f.version, and reads it until it ends.
 func (f *watch) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if f.opened {
-		// After a restore from a backup, the server accepts a version that it has not reached yet,
-		// and sends nothing until it reaches the version.
+		// If the API server was restored from a backup, it may not have reached f.version yet. Then it accepts the
+		// version, but sends nothing until it has reached it.
 		newest, err := f.reads.client.newest(ctx, f.source)
 		if err != nil {
 			return err
@@ -140,7 +139,8 @@ func (f *watch) stream(ctx context.Context) error {
 	return errors.Join(err, closed)
 }
 
-// read processes the events of an open watch until it ends.
+// read processes the frames of an open watch until it ends. In between it registers new owners, and delivers periodic
+// lists and the current version.
 func (f *watch) read(ctx context.Context, in *buffer) error {
 	timer := time.NewTimer(f.reads.versionEvery)
 	timer.Stop()
@@ -177,7 +177,7 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 	}
 }
 
-// setPeriod sets the interval of periodic lists to the shortest period of all owners.
+// setPeriod sets the interval of periodic lists to the shortest period of an owner.
 func (f *watch) setPeriod() {
 	f.mu.Lock()
 	period := f.views.shortestPeriod()
@@ -185,8 +185,8 @@ func (f *watch) setPeriod() {
 	f.again.set(period)
 }
 
-// applyBuffered applies the frames in the buffer. It reports whether the watch has ended. If the
-// watch broke off, applyBuffered returns an error; if the API server ended the watch, it does not.
+// applyBuffered applies the frames that are in the buffer. It reports whether the watch has ended. If the connection
+// was broken, applyBuffered returns an error. If the API server has ended the watch properly, that is no error.
 func (f *watch) applyBuffered(ctx context.Context, in *buffer) (ended bool, err error) {
 	frames, ended, ending := in.drain()
 	if len(frames) > 0 {
@@ -201,7 +201,7 @@ func (f *watch) applyBuffered(ctx context.Context, in *buffer) (ended bool, err 
 	return ended, nil
 }
 
-// applyFrames applies frames to the views and delivers the resulting changes.
+// applyFrames applies frames to the views, and delivers the resulting changes to the receiver.
 func (f *watch) applyFrames(ctx context.Context, frames []frame) error {
 	var changes []Change
 	var ending error
@@ -219,7 +219,7 @@ func (f *watch) applyFrames(ctx context.Context, frames []frame) error {
 		if frame.Type != frameBookmark && f.picks(doc.id.Metadata.Name) {
 			applied, err := f.apply(ctx, frame.Type, doc)
 			if err != nil {
-				ending = err // the next watch shows the object again
+				ending = err // the object will also be in the next watch
 				break
 			}
 			changes = append(changes, applied...)
@@ -236,8 +236,8 @@ func (f *watch) applyFrames(ctx context.Context, frames []frame) error {
 	return ending
 }
 
-// deliver calls the receiver with the current version and with changes, which are the changes up to
-// this version.
+// deliver delivers changes to the receiver, with the current version. They are all changes up to this version that
+// have not been delivered yet.
 func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
@@ -248,7 +248,7 @@ func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	}
 	f.mu.Unlock()
 	if len(batch.Filters) == 0 {
-		return nil // more was already delivered of all views
+		return nil // of each view, a newer version has already been delivered
 	}
 	err := f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
 	if err == nil {
@@ -265,7 +265,7 @@ func (f *watch) deliverVersion(ctx context.Context) error {
 	return f.deliver(ctx, nil)
 }
 
-// announce calls the changed functions of the owners of changed views.
+// announce calls the function changed of the owners of those views whose objects have changed.
 func (f *watch) announce() {
 	f.mu.Lock()
 	var callbacks []func()

@@ -9,20 +9,20 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Watches runs monitors and delivers changes to a receiver. It is safe for concurrent use.
+// Watches runs monitors, and delivers the changes of their objects to a receiver. It is safe for concurrent use.
 type Watches struct {
 	client     *Client
 	kinds      *Kinds
 	observer   Observer
 	objects    *reads
-	namespaces *reads // the namespaces that monitors select by labels
+	namespaces *reads // for the namespaces that monitors select by labels
 	monitors   workers
 }
 
-// NewWatches returns watches that deliver changes to receiver. Monitors that are opened before
-// [Watches.Run] is called start when it is called. The caller must also run kinds.
+// NewWatches returns a Watches that delivers changes to receiver. If a monitor is opened before [Watches.Run] is
+// called, it starts when Run is called. The caller must also run kinds.
 func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Watches {
-	quiet := observer // no owner has requested the watches of namespaces
+	quiet := observer // without Delivered, because no owner gets changes of the namespaces
 	quiet.Delivered = nil
 	h := &Watches{
 		client: client, kinds: kinds, observer: observer,
@@ -33,8 +33,8 @@ func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observ
 	return h
 }
 
-// Run runs the watches until ctx ends. When Run returns, no call of the receiver is running and
-// none will follow. Call Run once.
+// Run runs the watches until ctx ends. When Run returns, no call of the receiver is running, and there will be no
+// further calls. Call Run once.
 func (h *Watches) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, c := range []*workers{&h.objects.workers, &h.namespaces.workers, &h.monitors} {
@@ -45,31 +45,29 @@ func (h *Watches) Run(ctx context.Context) {
 
 // Spec describes a monitor.
 type Spec struct {
-	// Owner is the name of the owner in calls of the receiver.
+	// Owner is the name by which the receiver knows the owner.
 	Owner     string
 	Selection Selection
-	// Filter selects the relevant content of an object; nil means all content.
+	// Filter selects the relevant content of an object. If it is nil, all content is relevant.
 	Filter *jq.Filter
-	// KeepFull includes full objects in snapshots and changes.
+	// KeepFull means that snapshots and changes contain the full objects.
 	KeepFull bool
-	// Period is the interval of periodic lists, which the receiver compares with the delivered
-	// objects; zero means no such lists. If a source has several owners, the shortest of their
-	// periods is used.
+	// Period is the interval of periodic lists, which the receiver compares with the objects that were delivered. Zero
+	// means that there are no such lists. If a source has several owners, the shortest of their periods is used.
 	Period time.Duration
-	// Resume is true if the owner followed the same selection in an earlier process, and the
-	// snapshot was delivered. Then no list is delivered for this owner if the receiver has stored
-	// the view. If the receiver has not stored a view, all its objects are delivered with cause
-	// [Appeared]. This does not apply to a selection with NamespaceLabels.
+	// Resume is true if the owner has already followed the same selection in an earlier process, and its snapshot was
+	// delivered. Then no list of a view is delivered to this owner if the receiver has stored the view. If the
+	// receiver has not stored a view, all objects of the view are delivered with the cause [Appeared], except for a
+	// selection with NamespaceLabels.
 	Resume bool
-	// Delivered reports whether a stored view was delivered to the resuming owner. Nil means that
-	// all stored views were delivered. Delivered returns false for a view if the kind was not
-	// served at first, and the earlier process ended before it had delivered the view to this
-	// owner.
+	// Delivered is for Resume. It reports whether a view that the receiver has stored was delivered to this owner. It
+	// returns false if the kind was not served at first, and the earlier process has ended before it delivered the
+	// view to this owner. If Delivered is nil, all stored views were delivered.
 	Delivered func(View) bool
 }
 
-// Open starts a monitor and returns at once. It returns an error if the selection or the owner's
-// name is invalid.
+// Open starts a monitor and returns at once. If the selection or the name of the owner is invalid, it returns an
+// error.
 func (h *Watches) Open(spec Spec) (*Monitor, error) {
 	if spec.Owner == "" {
 		return nil, errors.New("open a monitor: the owner has no name")

@@ -16,20 +16,19 @@ import (
 )
 
 const (
-	// pageSize is the number of objects per page of a list. Only one object of a page is in memory
-	// at a time.
+	// pageSize is the number of objects in a page of a list. While a page is read, only one of its objects is in
+	// memory at a time.
 	pageSize = 500
 
-	// watchSeconds is the minimum duration of a watch in seconds. Each watch requests a random
-	// duration between watchSeconds and twice that number, so that watches do not end at the same
-	// time.
+	// watchSeconds is the minimum duration of a watch, in seconds. For each watch, a random duration between
+	// watchSeconds and twice as much is requested, so that not all watches end at the same time.
 	watchSeconds = 300
 
 	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 	acceptMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
-// The types of frames in a watch.
+// These are the types of frames in a watch.
 const (
 	frameAdded    = "ADDED"
 	frameModified = "MODIFIED"
@@ -38,13 +37,13 @@ const (
 	frameError    = "ERROR"
 )
 
-// frame is one message of a watch.
+// frame is a message of the API server in a watch.
 type frame struct {
 	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
 }
 
-// get returns a GET request for path. If metadataAs is not empty, it is the Accept header.
+// get returns a GET request for path. If metadataAs is not empty, it is the value of the header Accept.
 func (c *Client) get(path string, metadataAs string) *rest.Request {
 	request := c.raw.Get().AbsPath(path).MaxRetries(0)
 	if metadataAs != "" {
@@ -53,8 +52,8 @@ func (c *Client) get(path string, metadataAs string) *rest.Request {
 	return request
 }
 
-// read returns the body of answer. If the server reported an error, read returns it with the
-// message of the server.
+// read returns the body of answer. If the API server has answered with an error, read returns this error, with the
+// message of the API server.
 func read(answer rest.Result) ([]byte, error) {
 	if err := answer.Error(); err != nil {
 		return nil, err
@@ -62,8 +61,8 @@ func read(answer rest.Result) ([]byte, error) {
 	return answer.Raw()
 }
 
-// identify returns the identity of the object at path. If the object does not exist,
-// apierrors.IsNotFound is true for the error.
+// identify returns the identity of the object at path. If the object does not exist, apierrors.IsNotFound returns true
+// for the error.
 func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	var id identity
 	text, err := read(c.get(path, acceptMetadata).Do(ctx))
@@ -76,26 +75,25 @@ func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	return id, nil
 }
 
-// Versions that a list can request, in addition to a version that the server has returned before.
+// A list can request these versions, or a version that the API server has returned before.
 const (
-	newestVersion = ""  // the newest at the time of the request
-	anyVersion    = "0" // any version in the server's cache
+	newestVersion = ""  // the newest version at the time of the request
+	anyVersion    = "0" // the version that the cache of the API server has
 )
 
-// list calls each with every object of source, one at a time, and returns the version of the list,
-// which is notBefore or later. When the server starts to answer, list calls begun. If the list must
-// be repeated, list calls begun again, and then calls each with all objects again.
+// list lists source at the version notBefore or later, and returns the version of the list. It calls each with every
+// object in the list, one after another. When the API server starts to answer, list calls begun. If the list must be
+// requested again, list calls begun again, and then each again with every object.
 //
-// The API server answers a list of the newest version only after its cache has caught up with etcd.
-// This takes up to 0.1 s for a kind that did not change. It answers a list of any version from its
-// cache at once.
+// The API server answers a list of the newest version only when its cache has all changes in etcd. This takes up to
+// 0.1 s if the objects of the kind have not changed. It answers a list of any version at once, from its cache.
 func (c *Client) list(ctx context.Context, source Source, metadata bool, notBefore string, begun func(), each func(json.RawMessage) error) (string, error) {
 	for restarts := 0; ; restarts++ {
 		version, err := c.listPages(ctx, source, metadata, notBefore, begun, each)
 		switch {
 		case apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
-			notBefore = newestVersion // a server restored from a backup may never reach notBefore
-		case !apierrors.IsResourceExpired(err): // the version of a long list may be compacted before its last page
+			notBefore = newestVersion // an API server that was restored from a backup may never reach notBefore
+		case !apierrors.IsResourceExpired(err): // etcd may compact the version of a long list before its last page is read
 			return version, err
 		}
 		if restarts == 3 {
@@ -109,7 +107,7 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 	for {
 		request := c.get(source.path(), "")
 		if from == "" && notBefore != newestVersion {
-			request.Param("resourceVersion", notBefore) // no limit: with a limit, the server requires exactly this version
+			request.Param("resourceVersion", notBefore) // without a limit, because with a limit, the API server returns exactly this version or an error
 		} else {
 			request.Param("limit", strconv.Itoa(pageSize))
 		}
@@ -138,11 +136,11 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 	}
 }
 
-// newest returns the newest version of source's collection that the server knows.
+// newest returns the newest version that the API server knows of the collection of source.
 func (c *Client) newest(ctx context.Context, source Source) (string, error) {
 	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
 	if source.Labels == "" {
-		setParam(request, "fieldSelector", source.fieldSelector()) // the operator may have permission for this name only
+		setParam(request, "fieldSelector", source.fieldSelector()) // because the operator may have permission only for this name
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
@@ -158,8 +156,8 @@ func setParam(request *rest.Request, name, value string) {
 	}
 }
 
-// readPage reads a list from body and passes its items to each as they arrive. The metadata may
-// precede or follow the items.
+// readPage reads a list or a page of a list from body, and calls each with every item as soon as it has been read. It
+// returns the metadata of the list, which may be in front of the items or behind them.
 func readPage(body io.Reader, each func(json.RawMessage) error) (metav1.ListMeta, error) {
 	var page metav1.ListMeta
 	decoder := json.NewDecoder(body)
@@ -189,7 +187,7 @@ func readPage(body io.Reader, each func(json.RawMessage) error) (metav1.ListMeta
 
 func readItems(decoder *json.Decoder, each func(json.RawMessage) error) error {
 	start, err := decoder.Token()
-	if err != nil || start == nil { // a list without items may be null
+	if err != nil || start == nil { // the API server may write null if there are no items
 		return err
 	}
 	if start != json.Delim('[') {
@@ -218,8 +216,7 @@ func expect(decoder *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// watch opens a watch of source that starts after version. The caller must close the returned
-// stream.
+// watch opens a watch of source that starts after version, and returns its frames. The caller must close the result.
 func (c *Client) watch(ctx context.Context, source Source, metadata bool, version string) (io.ReadCloser, error) {
 	request := c.get(source.path(), "").
 		Param("watch", "true").
@@ -234,7 +231,7 @@ func (c *Client) watch(ctx context.Context, source Source, metadata bool, versio
 	return request.Stream(ctx)
 }
 
-// statusError returns the error in an ERROR frame of a watch.
+// statusError returns the error in object, which is the object of an ERROR frame of a watch.
 func statusError(object json.RawMessage) error {
 	var status metav1.Status
 	if err := json.Unmarshal(object, &status); err != nil || status.Code == 0 {
