@@ -182,8 +182,8 @@ func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*uns
 	return nil
 }
 
-// reprocess increments the reprocessRequest of one configuration. reprocess returns the time from
-// the last response of the repositories until the configuration is Ready again.
+// reprocess increments the reprocessRequest of one configuration. reprocess returns the time from the last response of
+// the repositories until the configuration is Ready again.
 func reprocess(ctx context.Context, objects dynamic.Interface, served *served) (time.Duration, error) {
 	const namespace = "tenant-000"
 	patched, err := objects.Resource(api.NamespacedResource).Namespace(namespace).Patch(ctx, "addons", types.MergePatchType,

@@ -113,7 +113,7 @@ func (w *environment) makeFor(ctx context.Context, namespace, name, label string
 	return err
 }
 
-// delays waits until hooks have received all created objects. It returns the delay of each object in milliseconds,
+// delays waits until hooks have received all created objects. delays returns the delay of each object in milliseconds,
 // shortest first.
 func (w *environment) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -199,7 +199,7 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 }
 
 // convergedAfter returns the time at which the first converge after start ended, according to the log of the operator.
-// It returns the zero time if no converge has ended.
+// convergedAfter returns the zero time if no converge has ended.
 func convergedAfter(start time.Time, log string) time.Time {
 	for line := range strings.Lines(log) {
 		var event struct {

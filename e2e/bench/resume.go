@@ -269,7 +269,7 @@ func waiting(ctx context.Context, p *operator.Process) (n int, err error) {
 	return n, lines.Err()
 }
 
-// startedSince waits until n hook runs have started after since. It returns the start time of the earliest.
+// startedSince waits until n hook runs have started after since. startedSince returns the start time of the earliest.
 func startedSince(ctx context.Context, p *operator.Process, record string, since time.Time, n int) (first time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -142,7 +142,7 @@ const simulation = "./e2e/simulate"
 // each breakage. The failing history is not shortened, because nobody reads it.
 var simulated = []string{"SIMULATE_SEED=", "SIMULATE_ACTIONS=", "SIMULATE_DAYS=1000", "SIMULATE_SHORTEST=no"}
 
-// run runs the tests of t with the overlay, and returns the first failed test. It returns an error if no test fails.
+// run runs the tests of t with the overlay, and returns the first failed test. run returns an error if no test fails.
 func (t target) run(ctx context.Context, root, overlay string) (failed string, err error) {
 	args := []string{"test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", t.names, t.pkg}
 	if t.pkg == simulation {
@@ -195,8 +195,8 @@ func (t target) drawn(ctx context.Context, root string) (bool, error) {
 	return strings.Contains(string(imports), "pgregory.net/rapid"), nil
 }
 
-// overlay writes the changed file to dir, and a file for the flag -overlay of the go command. It returns the path of
-// the file for the flag.
+// overlay writes the changed file to dir, and a file for the flag -overlay of the go command. overlay returns the path
+// of the file for the flag.
 func (b *breakage) overlay(root, dir string) (string, error) {
 	text, err := b.broken(root)
 	if err != nil {

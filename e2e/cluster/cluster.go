@@ -166,9 +166,9 @@ func namePrefix(name string) string {
 	return "t-" + strings.Trim(name[:min(len(name), 36)], "-") + "-"
 }
 
-// Stop stops the cluster and waits until its process has ended. It returns an error if the cluster has failed before,
-// or does not stop in time. If the cluster was already stopped, Stop does nothing. Do not stop the shared cluster,
-// because Run does that.
+// Stop stops the cluster and waits until its process has ended. Stop returns an error if the cluster has failed
+// before, or does not stop in time. If the cluster was already stopped, Stop does nothing. Do not stop the shared
+// cluster, because Run does that.
 func (c *Cluster) Stop() error { return c.process.stop() }
 
 // Kill kills the process of the control plane, as a power failure would, and waits until the process has ended.

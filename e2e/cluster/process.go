@@ -70,7 +70,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop stops the process. It returns an error if the process had to be killed or ended with an error, except after a
+// stop stops the process. stop returns an error if the process had to be killed or ended with an error, except after a
 // call of kill.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended

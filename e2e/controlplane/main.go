@@ -45,7 +45,7 @@ func main() {
 }
 
 // command runs a control plane with the command line args, until the process receives SIGTERM or SIGINT, its parent
-// ends, or a part fails. It returns nil if all parts were stopped and none failed.
+// ends, or a part fails. command returns nil if all parts were stopped and none failed.
 func command(args []string) error {
 	var a arguments
 	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)

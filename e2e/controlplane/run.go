@@ -16,8 +16,8 @@ import (
 	"addon-operator/e2e/controlplane/kubelet"
 )
 
-// run starts the parts one after another, announces that they are ready, and stops them when ctx
-// ends or one of them has ended. It returns nil if ctx ended and all parts stopped.
+// run starts the parts one after another, announces that they are ready, and stops them when ctx ends or one of them
+// has ended. run returns nil if ctx ended and all parts stopped.
 func run(ctx context.Context, a arguments) (err error) {
 	d, err := openDirectory(a)
 	if err != nil {
@@ -86,8 +86,8 @@ func start(ctx context.Context, d *directory, running *parts) error {
 	return nil
 }
 
-// startAPIServer starts the API server, adds it to running and writes DIR/kubeconfig. It returns a
-// client for it.
+// startAPIServer starts the API server, adds it to running and writes DIR/kubeconfig. startAPIServer returns a client
+// for it.
 func startAPIServer(
 	ctx context.Context, d *directory, running *parts, etcd string, listener net.Listener,
 ) (kubernetes.Interface, error) {

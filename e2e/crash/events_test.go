@@ -89,7 +89,7 @@ func (w *environment) events(t *testing.T) []string {
 	return events
 }
 
-// until waits until holds returns true. It fails the test if p ends before, or after 90 seconds.
+// until waits until holds returns true. until fails the test if p ends before, or after 90 seconds.
 func (w *environment) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)

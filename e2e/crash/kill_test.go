@@ -167,7 +167,7 @@ func (w *environment) prepare(t *testing.T, want int) {
 	w.quiet(t, w.start(t), want)
 }
 
-// round kills the operator at k, waits until the next process has converged, and compares its end with want. It
+// round kills the operator at k, waits until the next process has converged, and compares its end with want. round
 // returns false if the converge had ended before the kill.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
@@ -279,7 +279,7 @@ func (w *environment) runsAlone(t *testing.T) (work string) {
 	return work
 }
 
-// end returns the state of the environment when its operator has stopped. It fails the test if tasks are pending.
+// end returns the state of the environment when its operator has stopped. end fails the test if tasks are pending.
 func (w *environment) end(t *testing.T) end {
 	t.Helper()
 	e := end{
@@ -374,8 +374,8 @@ func (w *environment) inRetryQueue(t *testing.T) {
 	}
 }
 
-// attempts counts the attempts in the last start run, at each node of steps 1 to 8. It fails the test if a node has no
-// successful attempt.
+// attempts counts the attempts in the last start run, at each node of steps 1 to 8. attempts fails the test if a node
+// has no successful attempt.
 func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	t.Helper()
 	of := map[graph.NodeID]attempts{}

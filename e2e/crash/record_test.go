@@ -52,7 +52,7 @@ func (e element) String() string {
 	return text
 }
 
-// readRecord returns the runs in the file at path. It returns none if the file does not exist. It ignores an
+// readRecord returns the runs in the file at path. readRecord returns none if the file does not exist. It ignores an
 // incomplete last line, which a hook is writing or a kill has cut.
 func readRecord(path string) ([]run, error) {
 	content, err := os.ReadFile(path)

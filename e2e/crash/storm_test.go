@@ -310,8 +310,8 @@ func (s *storm) get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// quarantined returns the id of the quarantined task of crashHook. It returns an error if no task of this hook is in
-// quarantine, or if a task of another hook is.
+// quarantined returns the id of the quarantined task of crashHook. quarantined returns an error if no task of this
+// hook is in quarantine, or if a task of another hook is.
 func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 	problems, err := s.problems(ctx)
 	if err != nil {

@@ -55,8 +55,8 @@ func (k *supervisor) run() {
 	}
 }
 
-// restart starts another process if the last one was killed. It returns false if the last process ended in another
-// way, or if the start fails.
+// restart starts another process if the last one was killed. restart returns false if the last process ended in
+// another way, or if the start fails.
 func (k *supervisor) restart() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,7 +85,7 @@ func (k *supervisor) now() *operator.Process {
 	return k.p
 }
 
-// err returns the reason why the supervisor has given up restarting the operator. It returns nil if it has not given
+// err returns the reason why the supervisor has given up restarting the operator. err returns nil if it has not given
 // up.
 func (k *supervisor) err() error {
 	k.mu.Lock()
@@ -127,7 +127,7 @@ func (k *supervisor) end() {
 	<-k.done
 }
 
-// stop ends the restarts and stops the operator. It returns an error if a process was neither killed nor stopped
+// stop ends the restarts and stops the operator. stop returns an error if a process was neither killed nor stopped
 // cleanly.
 func (k *supervisor) stop() error {
 	k.end()

@@ -153,8 +153,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop sends SIGTERM and waits for the end of the process. It returns an error if the process does not exit with code
-// 0 within a minute.
+// Stop sends SIGTERM and waits for the end of the process. Stop returns an error if the process does not exit with
+// code 0 within a minute.
 func (p *Process) Stop() error {
 	const within = time.Minute
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
@@ -170,8 +170,8 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Ready waits until /readyz returns status 200, which is after the first converge of this process. It returns an error
-// if the process or ctx ends before that.
+// Ready waits until /readyz returns status 200, which is after the first converge of this process. Ready returns an
+// error if the process or ctx ends before that.
 func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + "/readyz"
 	return p.Until(ctx, "the first converge to end", func() bool {
@@ -189,8 +189,8 @@ func (p *Process) Ready(ctx context.Context) error {
 	})
 }
 
-// Until calls holds repeatedly until it returns true. It returns an error if the process or ctx ends before that. what
-// completes "wait for ..." in the error.
+// Until calls holds repeatedly until it returns true. Until returns an error if the process or ctx ends before that.
+// what completes "wait for ..." in the error.
 func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
 	every := cmp.Or(p.Every, 5*time.Millisecond)
 	for !holds() {

@@ -158,7 +158,7 @@ func (h home) run(b block) (string, error) {
 }
 
 // serveRepository serves .run/repository with the sample addons, as make run does, and creates the addons
-// configurations of the sample. It returns the URL of the server.
+// configurations of the sample. serveRepository returns the URL of the server.
 func (h home) serveRepository() string {
 	h.t.Helper()
 	sample := filepath.Join(h.dir, ".run", "repository", "sample")

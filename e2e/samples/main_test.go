@@ -53,8 +53,8 @@ func buildHook(path string) error {
 	return nil
 }
 
-// linkPrograms creates the directory dir/bin with links to the programs that make run and the documents use. It
-// returns the path of the operator.
+// linkPrograms creates the directory dir/bin with links to the programs that make run and the documents use.
+// linkPrograms returns the path of the operator.
 func linkPrograms(t *testing.T, dir string) string {
 	t.Helper()
 	path, err := program()
@@ -177,8 +177,8 @@ func start(t *testing.T, environment operator.Environment, env ...string) *opera
 	return p
 }
 
-// eventually calls holds repeatedly until it returns nil. It fails the test after 90 s. what names the condition in
-// the failure.
+// eventually calls holds repeatedly until it returns nil. eventually fails the test after 90 s. what names the
+// condition in the failure.
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	const within, every = 90 * time.Second, 20 * time.Millisecond

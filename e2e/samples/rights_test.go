@@ -49,7 +49,7 @@ func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	}
 }
 
-// limited creates a service account with the rights that docs/reference/rights.md shows, and with forSamples. It
+// limited creates a service account with the rights that docs/reference/rights.md shows, and with forSamples. limited
 // returns the path of a kubeconfig for this account.
 func (s *sample) limited(c *cluster.Cluster) string {
 	s.t.Helper()

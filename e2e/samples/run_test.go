@@ -66,7 +66,7 @@ func unusedPort(t *testing.T) int {
 }
 
 // run runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when a line of the output matches the regular expression
-// until. It returns the output and the exit code.
+// until. run returns the output and the exit code.
 func (c checkout) run(until string) (output string, code int) {
 	c.t.Helper()
 	pattern := regexp.MustCompile(until)
@@ -74,7 +74,7 @@ func (c checkout) run(until string) (output string, code int) {
 }
 
 // shell runs a shell command that runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when stop returns true for a line
-// of the output. It returns the output and the exit code.
+// of the output. shell returns the output and the exit code.
 func (c checkout) shell(command string, stop func(line string) bool) (output string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
@@ -235,7 +235,7 @@ func (c checkout) left() (programs []string) {
 	return programs
 }
 
-// stopped waits until no program runs with the checkout as working directory. It fails the test after a minute.
+// stopped waits until no program runs with the checkout as working directory. stopped fails the test after a minute.
 func (c checkout) stopped() {
 	c.t.Helper()
 	for deadline := time.Now().Add(time.Minute); len(c.left()) > 0 && time.Now().Before(deadline); {

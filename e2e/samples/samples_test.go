@@ -202,7 +202,7 @@ func get(t *testing.T, p *operator.Process, path string) (string, error) {
 	return string(page), err
 }
 
-// revision returns the newest revision of a Helm release. It returns 0 if the release does not exist.
+// revision returns the newest revision of a Helm release. revision returns 0 if the release does not exist.
 func (s *sample) revision(release string) (int, error) {
 	secrets, err := s.client.CoreV1().Secrets(s.namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
 	newest := 0

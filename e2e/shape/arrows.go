@@ -142,8 +142,8 @@ func rank(uses, users int) int {
 	}
 }
 
-// settle moves file to the position in order at which the fewest of its arrows run backwards. It reports whether fewer
-// arrows run backwards than before.
+// settle moves file to the position in order at which the fewest of its arrows run backwards. settle reports whether
+// fewer arrows run backwards than before.
 func settle(order []string, file string, arrows []arrow) bool {
 	was := slices.Index(order, file)
 	others := slices.Delete(slices.Clone(order), was, was+1)

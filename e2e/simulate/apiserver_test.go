@@ -209,7 +209,7 @@ type call struct {
 	byField  fields.Selector
 }
 
-// parse parses a request for objects. It returns an error if the model serves no such path.
+// parse parses a request for objects. parse returns an error if the model serves no such path.
 func parse(r *http.Request) (*call, error) {
 	for i := range resources {
 		res := &resources[i]
@@ -318,7 +318,7 @@ func (c *call) parseSelectors() (err error) {
 	return nil
 }
 
-// selects reports whether o has the resource, the namespace, the labels and the fields that c selects. It returns
+// selects reports whether o has the resource, the namespace, the labels and the fields that c selects. selects returns
 // false if o is nil.
 func (c *call) selects(o *object) bool {
 	if o == nil || o.at.resource != c.at.resource || c.at.namespace != "" && o.at.namespace != c.at.namespace {
@@ -479,7 +479,7 @@ func (s *apiServer) remove(c *call) (*object, error) {
 }
 
 // next returns the watch event of the first logged change that is newer than the version after, and that the watch c
-// selects. It returns nil if there is none. version is the version from which the watch must continue.
+// selects. next returns nil if there is none. version is the version from which the watch must continue.
 func (s *apiServer) next(c *call, after int) (frame []byte, version int, err error) {
 	if after < s.compacted {
 		return nil, 0, refuse(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: %d (%d)", after, s.compacted)

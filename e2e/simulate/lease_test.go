@@ -103,8 +103,8 @@ func (p *process) lost() bool {
 	return p.lease != nil && errors.Is(p.lease.Check(), lease.ErrLost) && errors.Is(p.db.Err(), store.ErrFenced)
 }
 
-// judge is called when p changes its store or the cluster; what names the change. It reports a violation if p has led
-// and the rival works at this time.
+// judge is called when p changes its store or the cluster; what names the change. judge reports a violation if p has
+// led and the rival works at this time.
 func (p *process) judge(what string) {
 	if r := p.rival; p.leads.Load() && !r.from.IsZero() && !time.Now().Before(r.from) {
 		p.violated("fence: %s of an operator that has lost its Lease is carried out", what)

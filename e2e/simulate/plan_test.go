@@ -208,8 +208,8 @@ func (w *simulation) changeWithin(a action, d time.Duration) {
 	w.live(d / 2)
 }
 
-// calmDown ends all disturbances, and continues the simulation for so long that all work can be done. It reports a
-// violation if a task that could start does not start.
+// calmDown ends all disturbances, and continues the simulation for so long that all work can be done. calmDown reports
+// a violation if a task that could start does not start.
 func (w *simulation) calmDown() {
 	w.note("environment", "calm: nothing fails any more")
 	w.network.heal()

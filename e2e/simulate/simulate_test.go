@@ -51,7 +51,7 @@ func (w *simulation) releaseQuarantined() {
 	}
 }
 
-// play simulates p. It returns the story, of which it keeps what keep says, and the number of simulated days.
+// play simulates p. play returns the story, of which it keeps what keep says, and the number of simulated days.
 func play(t *testing.T, p plan, keep detail) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()

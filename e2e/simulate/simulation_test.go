@@ -166,8 +166,8 @@ func (w *simulation) do(fn func() error) error {
 	return errors.New("the call did not end within an hour")
 }
 
-// revive starts the operator again if its process has ended or has crashed. It reports a violation if nothing explains
-// the end.
+// revive starts the operator again if its process has ended or has crashed. revive reports a violation if nothing
+// explains the end.
 func (w *simulation) revive() {
 	synctest.Wait()
 	p := w.process

@@ -98,7 +98,7 @@ func (n *network) heal() {
 	n.faults, n.down = nil, false
 }
 
-// take returns the fault that makes the call c fail, and counts the call. It returns nil if no fault applies to c.
+// take returns the fault that makes the call c fail, and counts the call. take returns nil if no fault applies to c.
 func (n *network) take(c *call) *fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -297,7 +297,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// over returns the reason why the stream has ended. It returns nil if the stream has not ended.
+// over returns the reason why the stream has ended. over returns nil if the stream has not ended.
 func (s *stream) over() error {
 	select {
 	case <-s.closed:
@@ -326,7 +326,7 @@ func (s *stream) fill() {
 	}
 }
 
-// until waits for d. It returns an error at once when ctx ends or the process is killed.
+// until waits for d. until returns an error at once when ctx ends or the process is killed.
 func (p *process) until(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

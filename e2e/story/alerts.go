@@ -23,7 +23,7 @@ type alertRule struct {
 	section string
 }
 
-// findAlert returns the alert called name. It returns an error if there is none.
+// findAlert returns the alert called name. findAlert returns an error if there is none.
 func findAlert(name string) (*alertRule, error) {
 	root := filepath.Join("..", "..") // the root of the repository, from the directory of a package with stories
 	text, err1 := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "prometheusrule.yaml"))

@@ -218,8 +218,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait calls look repeatedly until look returns nil or a [final] error, but at most for patience. It returns the last
-// error of look.
+// wait calls look repeatedly until look returns nil or a [final] error, but at most for patience. wait returns the
+// last error of look.
 func wait(look func() error) error { return waitAtMost(patience, look) }
 
 // waitAtMost does the same as wait, but calls look at most for limit.

@@ -134,7 +134,7 @@ func certificateOf(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// spoils applies the fault of the proxy to a request. It returns true if it has answered the request, so that the
+// spoils applies the fault of the proxy to a request. spoils returns true if it has answered the request, so that the
 // proxy must not forward the request.
 func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Query().Get("watch") == "true" || strings.Contains(r.URL.Path, "/leases/") {

@@ -193,7 +193,7 @@ func (w *environment) start(flags []string) error {
 	return nil
 }
 
-// end sends signal to the operator, if signal is not nil, and waits until the operator has ended. It returns an error
+// end sends signal to the operator, if signal is not nil, and waits until the operator has ended. end returns an error
 // if the exit code is not code.
 func (w *environment) end(signal os.Signal, code int) error {
 	o := w.operator
@@ -277,8 +277,8 @@ func lookAtLog(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// lookAtNoLog implements the command "no-log REGEXP". It returns an error if the log of the last started process
-// matches REGEXP.
+// lookAtNoLog implements the command "no-log REGEXP". lookAtNoLog returns an error if the log of the last started
+// process matches REGEXP.
 func lookAtNoLog(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("no-log REGEXP")

@@ -29,7 +29,8 @@ func parseFields(text []byte) (*fields, error) {
 	return &fields{of: of}, nil
 }
 
-// err returns one error with the texts of all collected errors, separated by commas. It returns nil if there are none.
+// err returns one error with the texts of all collected errors, separated by commas. err returns nil if there are
+// none.
 func (f *fields) err() error {
 	if len(f.errs) == 0 {
 		return nil

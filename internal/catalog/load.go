@@ -141,8 +141,8 @@ func (f *form) readDocs(r *reader) error {
 	return err
 }
 
-// validate returns one error with the texts of all problems of the form, separated by commas. It returns nil if there
-// are none.
+// validate returns one error with the texts of all problems of the form, separated by commas. validate returns nil if
+// there are none.
 func (f *form) validate() error {
 	var wrong []string
 	if f.empty {

@@ -108,8 +108,8 @@ func (p *planForm) readValues(r *reader, dir string) error {
 	return err
 }
 
-// readSchema returns the text of the JSON schema in file. It returns nil if the file does not exist, and an error if
-// the text is not a JSON object.
+// readSchema returns the text of the JSON schema in file. readSchema returns nil if the file does not exist, and an
+// error if the text is not a JSON object.
 func readSchema(r *reader, dir, file string) (json.RawMessage, error) {
 	name := path.Join(dir, file)
 	if r.size(name) >= maxSchema {

@@ -37,7 +37,7 @@ const (
 	maxDepth = 32
 )
 
-// Unpack reads a gzipped tar archive into memory, and returns its files. It returns an error, and no files, if the
+// Unpack reads a gzipped tar archive into memory, and returns its files. Unpack returns an error, and no files, if the
 // archive exceeds a limit, contains links or devices, or has names that occur twice or lead out of the archive.
 func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error) {
 	files, err := unpack(&stoppable{stopped: ctx.Err, r: archive}, limits)
@@ -153,8 +153,8 @@ func (u *unpacker) addFile(name string, size int64, data io.Reader) error {
 	return u.files.write(name, buffer.Bytes())
 }
 
-// entryName returns the cleaned path of an archive entry whose name is raw. It returns an error if the name leads out
-// of the archive or is not a valid path.
+// entryName returns the cleaned path of an archive entry whose name is raw. entryName returns an error if the name
+// leads out of the archive or is not a valid path.
 func entryName(raw string) (string, error) {
 	name := path.Clean(strings.TrimPrefix(raw, "./"))
 	switch {

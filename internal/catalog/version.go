@@ -19,8 +19,8 @@ func parseVersion(text string) (*semver.Version, error) {
 	return version, nil
 }
 
-// NormalizeVersion returns the canonical form of a semantic version: for "v1.0" it returns "1.0.0". It returns any
-// other text unchanged.
+// NormalizeVersion returns the canonical form of a semantic version: for "v1.0" it returns "1.0.0". NormalizeVersion
+// returns any other text unchanged.
 func NormalizeVersion(text string) string {
 	version, err := parseVersion(text)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // maxYAML is the maximum size of a YAML file in bytes. Parsing a file needs up to 70 times as much memory.
 const maxYAML = 1 << 20
 
-// parseYAML decodes the first document of a YAML text. It returns nil if the text has no document.
+// parseYAML decodes the first document of a YAML text. parseYAML returns nil if the text has no document.
 func parseYAML(text []byte) (any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if len(text) > maxYAML {

@@ -168,8 +168,8 @@ func decode(text []byte) (*unstructured.Unstructured, error) {
 	}
 }
 
-// define returns a copy of the definition object that has only its name, labels, annotations and spec. It returns an
-// error if a field that the installer needs is missing or wrong. It leaves the check of all other fields to the API
+// define returns a copy of the definition object that has only its name, labels, annotations and spec. define returns
+// an error if a field that the installer needs is missing or wrong. It leaves the check of all other fields to the API
 // server.
 func define(object unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
@@ -204,8 +204,8 @@ type shape struct {
 	storage, served     string // names of the first storage and the first served version
 }
 
-// shapeOf returns the shape of the definition o. It returns an error if one of the fields is missing or has a wrong
-// type.
+// shapeOf returns the shape of the definition o. shapeOf returns an error if one of the fields is missing or has a
+// wrong type.
 func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(o.Object, path...)

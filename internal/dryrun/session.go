@@ -425,7 +425,7 @@ func replayable(response *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// decoded returns the decoded JSON object in text. It returns nil if text is not a JSON object.
+// decoded returns the decoded JSON object in text. decoded returns nil if text is not a JSON object.
 func decoded(text []byte) map[string]any {
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON(text); err == nil {

@@ -82,7 +82,8 @@ func runAlone(t *testing.T, env ...string) {
 	}
 }
 
-// hasGrowth waits until the first collection has ended. It returns an error if GOGC differs from want afterwards.
+// hasGrowth waits until the first collection has ended. hasGrowth returns an error if GOGC differs from want
+// afterwards.
 func hasGrowth(want int) error {
 	runtime.GC()
 	for !collectorStarted() {

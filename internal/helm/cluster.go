@@ -152,8 +152,8 @@ func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.R
 	return k.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: kind}, gv.Version)
 }
 
-// gone reports whether it is certain that the API server does not serve a kind. It returns false if the API service of
-// the kind's group does not respond.
+// gone reports whether it is certain that the API server does not serve a kind. gone returns false if the API service
+// of the kind's group does not respond.
 func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	if _, err := k.mapping(ctx, apiVersion, kind); !meta.IsNoMatchError(err) {
 		return false

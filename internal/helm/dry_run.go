@@ -141,8 +141,8 @@ func (w *unsaved) Create(key string, r *release.Release) error {
 	return w.set(key, r)
 }
 
-// last returns the newest revision of a release. It returns nil if the release has none, or if the revisions cannot be
-// read.
+// last returns the newest revision of a release. last returns nil if the release has none, or if the revisions cannot
+// be read.
 func (w *unsaved) last(name string) (newest *release.Release) {
 	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // the Helm action gets the error from a query of its own
 	for _, r := range found {

@@ -156,7 +156,8 @@ func (b fixture) render(t testing.TB, r helm.Release) helm.Manifest {
 	return m
 }
 
-// apply renders the release, and installs or upgrades it. It returns the manifest and the number of the new revision.
+// apply renders the release, and installs or upgrades it. apply returns the manifest and the number of the new
+// revision.
 func (b fixture) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	t.Helper()
 	m := b.render(t, r)

@@ -100,8 +100,8 @@ func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, err
 	return list, err
 }
 
-// WatchUntilReady waits until the Jobs and Pods among the Helm hooks have completed. It returns an error if one of
-// them fails or takes longer than timeout.
+// WatchUntilReady waits until the Jobs and Pods among the Helm hooks have completed. WatchUntilReady returns an error
+// if one of them fails or takes longer than timeout.
 func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Duration) error {
 	if o.reads != nil {
 		defer o.reads.clear() // Helm hooks may have changed any object
@@ -158,7 +158,7 @@ func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already wa
 	}
 }
 
-// ended reports whether the Job or Pod in a watch event has completed. It returns an error if the Job or Pod has
+// ended reports whether the Job or Pod in a watch event has completed. ended returns an error if the Job or Pod has
 // failed.
 func ended(e watch.Event) (bool, error) {
 	object, ok := e.Object.(*unstructured.Unstructured)

@@ -149,8 +149,8 @@ func TestUnionKeepsTheFirstOfEachObject(t *testing.T) {
 	}
 }
 
-// rendered returns text, the output of a template, in the form in which Helm passes it to a post-renderer. It returns
-// false if Helm rejects the text.
+// rendered returns text, the output of a template, in the form in which Helm passes it to a post-renderer. rendered
+// returns false if Helm rejects the text.
 func rendered(text string) (string, bool) {
 	_, manifests, err := releaseutil.SortManifests(map[string]string{"chart/templates/f.yaml": text}, nil, releaseutil.InstallOrder)
 	var out strings.Builder

@@ -61,7 +61,7 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads the field as a map. It reports each key that is not in known, unless f.loose is set.
+// object reads the field as a map. object reports each key that is not in known, unless f.loose is set.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -88,7 +88,7 @@ func (f field) mapping() map[string]any {
 	return entries
 }
 
-// list reads the field as a list. It reports a problem if the list has fewer than least items.
+// list reads the field as a list. list reports a problem if the list has fewer than least items.
 func (f field) list(least int) []field {
 	if !f.given {
 		return nil
@@ -125,7 +125,7 @@ func (f field) text(absent string) string {
 	return text
 }
 
-// full reads the field as a string. It reports a problem if the string is empty.
+// full reads the field as a string. full reports a problem if the string is empty.
 func (f field) full() string {
 	text := f.text("")
 	if _, isText := f.value.(string); isText && text == "" {
@@ -134,7 +134,7 @@ func (f field) full() string {
 	return text
 }
 
-// texts reads the field as a list of strings. It reports a problem if the list is empty, and for each item that is
+// texts reads the field as a list of strings. texts reports a problem if the list is empty, and for each item that is
 // invalid or an empty string. Such an item is "" in the result.
 func (f field) texts() []string {
 	var texts []string
@@ -184,9 +184,9 @@ func (f field) flag(absent bool) bool {
 	return flag
 }
 
-// integer reads the field as an integer. It reports a problem if the integer is not in the range from least to 2³¹-1.
-// If the field is absent or invalid, integer returns absent. It accepts 10.0, because in JSON it is the same number as
-// 10.
+// integer reads the field as an integer. integer reports a problem if the integer is not in the range from least to
+// 2³¹-1. If the field is absent or invalid, integer returns absent. It accepts 10.0, because in JSON it is the same
+// number as 10.
 func (f field) integer(least, absent int) int {
 	if !f.given {
 		return absent

@@ -99,8 +99,8 @@ func (files runFiles) variables() []string {
 	return variables
 }
 
-// output returns the content that the hook has written to the file of this environment variable. It returns nil if the
-// file is empty, or if the hook has removed the file.
+// output returns the content that the hook has written to the file of this environment variable. output returns nil if
+// the file is empty, or if the hook has removed the file.
 func (files runFiles) output(variable string) ([]byte, error) {
 	i := slices.IndexFunc(files, func(file runFile) bool { return file.variable == variable })
 	path := files[i].path
@@ -122,7 +122,8 @@ func (files runFiles) output(variable string) ([]byte, error) {
 	return content, nil
 }
 
-// readBounded returns the content of the file at path. It returns an error if the file has more than most bytes.
+// readBounded returns the content of the file at path. readBounded returns an error if the file has more than most
+// bytes.
 func readBounded(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

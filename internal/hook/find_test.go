@@ -39,7 +39,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// found calls Find with the directory dir below root. It returns the hooks as "name=path" and the skipped files as
+// found calls Find with the directory dir below root. found returns the hooks as "name=path" and the skipped files as
 // "path: reason", with paths relative to root.
 func found(t *testing.T, scope hook.Scope, root, dir string) (hooks, skipped []string) {
 	t.Helper()

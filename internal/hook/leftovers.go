@@ -115,7 +115,7 @@ func startsProgram(pid, read int) bool {
 		(number(codeStart) == 0 || number(environEnd)-number(environStart) != uint64(read))
 }
 
-// kill kills the process pid if its environment contains mark, and waits until it has ended. It returns false if the
+// kill kills the process pid if its environment contains mark, and waits until it has ended. kill returns false if the
 // process does not exist or its environment does not contain mark. It uses a pidfd, because another process can get
 // the process ID at any time.
 func kill(pid int, mark []byte) (bool, error) {

@@ -19,8 +19,8 @@ type Record struct {
 	Fields map[string]any
 }
 
-// ParseRecord returns the record in a line that a hook has printed. It returns false if the line is not a JSON object;
-// the caller then logs the line as text.
+// ParseRecord returns the record in a line that a hook has printed. ParseRecord returns false if the line is not a
+// JSON object; the caller then logs the line as text.
 func ParseRecord(line string) (Record, bool) {
 	line = strings.Trim(line, " \t\r\n") // the whitespace of JSON
 	if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") {

@@ -54,7 +54,7 @@ func init() { //nolint:gochecknoinits // every executable that imports the packa
 	}
 }
 
-// help reads requests from in and writes their answers to out, until in ends. It returns the exit status of the
+// help reads requests from in and writes their answers to out, until in ends. help returns the exit status of the
 // helper.
 func help(in io.Reader, out io.Writer) int {
 	if err := limitMemory(); err != nil {

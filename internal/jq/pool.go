@@ -158,7 +158,7 @@ func startHelper(ctx context.Context) (*helper, error) {
 	return &helper{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 64<<10)}, nil
 }
 
-// ask sends a request to h and reads the answer. It returns the result of the program. If the program has failed, the
+// ask sends a request to h and reads the answer. ask returns the result of the program. If the program has failed, the
 // error is a *FilterError.
 func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
 	if err := writeRequest(h.in, program, text); err != nil {

@@ -45,7 +45,7 @@ func (e *NotServedError) Error() string {
 	return text
 }
 
-// Is is for errors.Is. It reports whether target is [ErrNotServed].
+// Is is for errors.Is. Is reports whether target is [ErrNotServed].
 func (e *NotServedError) Is(target error) bool { return target == ErrNotServed }
 
 // IsRefused reports whether it is useless to send the same request again. This is so if the API server has answered
@@ -106,8 +106,8 @@ func (r *retry) next(err error) time.Duration {
 	return wait.Jitter(delay, 0.2)
 }
 
-// pause waits for the delay that next returns. It returns earlier if ctx ends, or if wake has an element. wake may be
-// nil.
+// pause waits for the delay that next returns. pause returns earlier if ctx ends, or if wake has an element. wake may
+// be nil.
 func (r *retry) pause(ctx context.Context, err error, wake <-chan struct{}) {
 	delay := r.next(err)
 	if delay == 0 {

@@ -12,8 +12,8 @@ const (
 	AnyVersion    = anyVersion
 )
 
-// ListNames lists source at the version notBefore or later. It returns the names of all objects in the list, and the
-// version of the list.
+// ListNames lists source at the version notBefore or later. ListNames returns the names of all objects in the list,
+// and the version of the list.
 func (c *Client) ListNames(ctx context.Context, source Source, notBefore string) (names []string, version string, err error) {
 	begun := func() { names = nil }
 	each := func(raw json.RawMessage) error {

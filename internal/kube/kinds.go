@@ -82,7 +82,7 @@ func NewKinds(client *Client, observer Observer) *Kinds {
 	return k
 }
 
-// Run runs the watches until ctx ends. It returns when all their goroutines have ended. Call it once.
+// Run runs the watches until ctx ends. Run returns when all their goroutines have ended. Call it once.
 func (k *Kinds) Run(ctx context.Context) { k.reads.workers.run(ctx) }
 
 var (

@@ -23,7 +23,7 @@ func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 	return &Notifier{reads: newReads(client, calls{changed: changed}, observer), places: map[View]place{}}
 }
 
-// Run runs the watches until ctx ends. It returns when all their goroutines have ended. Call it once.
+// Run runs the watches until ctx ends. Run returns when all their goroutines have ended. Call it once.
 func (l *Notifier) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
 // Follow sets the views that l follows, which replace those that it has followed before. Then the function of l is

@@ -75,7 +75,7 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 	return nil
 }
 
-// collect lists the source at the version notBefore or later. It returns the objects of each view for which which
+// collect lists the source at the version notBefore or later. collect returns the objects of each view for which which
 // returns true, and the version of the list. which is called only when the API server starts to respond. So the result
 // also has the views that owners have joined before that moment.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
@@ -113,8 +113,8 @@ func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore s
 	return gathering, version, nil
 }
 
-// judgeAll stores the filter failures of a list in the views. It returns the views whose failures have changed. The
-// caller holds the lock.
+// judgeAll stores the filter failures of a list in the views. judgeAll returns the views whose failures have changed.
+// The caller holds the lock.
 func judgeAll(gathering []gathered) (changed []View) {
 	for _, g := range gathering {
 		if !maps.Equal(g.view.failing, g.failing) {

@@ -123,8 +123,8 @@ func (v *view) all() []*Object {
 	return slices.SortedFunc(maps.Values(v.objects), compareObjects)
 }
 
-// snapshot returns the objects in snapshots, sorted by namespace and name. It returns the same slice until the view
-// changes.
+// snapshot returns the objects in snapshots, sorted by namespace and name. snapshot returns the same slice until the
+// view changes.
 func (v *view) snapshot() []*Object {
 	if v.sorted == nil {
 		v.sorted = slices.DeleteFunc(v.all(), func(o *Object) bool { return o.Unfiltered })
@@ -156,7 +156,7 @@ func (v *view) registered() []*owner {
 	return pick(v.owners, func(o *owner) bool { return o.registered })
 }
 
-// named returns the names of all owners of v, sorted. It returns the same slice until an owner joins or leaves.
+// named returns the names of all owners of v, sorted. named returns the same slice until an owner joins or leaves.
 func (v *view) named() []string {
 	if v.whom == nil {
 		v.whom = names(v.owners)
@@ -177,8 +177,8 @@ func names(owners []*owner) []string {
 // mostFailing is the maximum number of filter failures that are recorded for a view.
 const mostFailing = 1000
 
-// recordFailure records the filter failure of an object or, if failure is nil, that there is none. It reports whether
-// the recorded failures have changed. The reason that it records contains no content of the object.
+// recordFailure records the filter failure of an object or, if failure is nil, that there is none. recordFailure
+// reports whether the recorded failures have changed. The reason that it records contains no content of the object.
 func (v *view) recordFailure(key objectKey, failure *jq.FilterError) (changed bool) {
 	before, failed := v.failing[key]
 	switch {

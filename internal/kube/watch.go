@@ -185,8 +185,9 @@ func (f *watch) setPeriod() {
 	f.again.set(period)
 }
 
-// applyBuffered applies the frames that are in the buffer. It reports whether the watch has ended. If the connection
-// was broken, applyBuffered returns an error. If the API server has ended the watch properly, that is no error.
+// applyBuffered applies the frames that are in the buffer. applyBuffered reports whether the watch has ended. If the
+// connection was broken, applyBuffered returns an error. If the API server has ended the watch properly, that is no
+// error.
 func (f *watch) applyBuffered(ctx context.Context, in *buffer) (ended bool, err error) {
 	frames, ended, ending := in.drain()
 	if len(frames) > 0 {

@@ -101,8 +101,8 @@ func (c *checker) labels(node parser.Node) []string {
 	}
 }
 
-// selected returns the labels of the series that the selector n selects. It reports an unknown metric, and matchers of
-// labels that the metric does not have.
+// selected returns the labels of the series that the selector n selects. selected reports an unknown metric, and
+// matchers of labels that the metric does not have.
 func (c *checker) selected(n *parser.VectorSelector) []string {
 	m, found := c.metrics[n.Name]
 	if !found {
@@ -131,8 +131,8 @@ func (c *checker) aggregated(n *parser.AggregateExpr) []string {
 	}
 }
 
-// called returns the labels of the result of the function call n. It reports a problem if rate, irate or increase is
-// called for a gauge.
+// called returns the labels of the result of the function call n. called reports a problem if rate, irate or increase
+// is called for a gauge.
 func (c *checker) called(n *parser.Call) []string {
 	var all []string
 	for _, arg := range n.Args {
@@ -155,8 +155,8 @@ func (c *checker) called(n *parser.Call) []string {
 	return all
 }
 
-// combined returns the labels of the result of a binary operator. It reports matching labels that a side does not
-// have.
+// combined returns the labels of the result of a binary operator. combined reports matching labels that a side does
+// not have.
 func (c *checker) combined(n *parser.BinaryExpr) []string {
 	left, right := c.labels(n.LHS), c.labels(n.RHS)
 	m := n.VectorMatching

@@ -70,7 +70,7 @@ func (r *Repository) Lint() (*Report, error) {
 	return report, err
 }
 
-// outdated compares a, if it is an archive, with the directory that has the same name and version. It returns a
+// outdated compares a, if it is an archive, with the directory that has the same name and version. outdated returns a
 // problem if their files differ.
 func (r *Repository) outdated(a *addon) []string {
 	for _, dir := range r.addons {

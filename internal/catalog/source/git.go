@@ -319,7 +319,7 @@ func errReference(ref string) error {
 	return failed("reference %q does not exist in the repository", ref)
 }
 
-// want returns the request for the commit that r.ref means. It returns an error if the server has no such reference.
+// want returns the request for the commit that r.ref means. want returns an error if the server has no such reference.
 func (r *references) want() (want, error) {
 	if r.ref == "" {
 		head, ok := r.byName["HEAD"]
@@ -428,8 +428,8 @@ func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	return gitFailure(err)
 }
 
-// gitFailure returns an error with a clear text if err is an error of the git protocol. It returns any other err
-// unchanged.
+// gitFailure returns an error with a clear text if err is an error of the git protocol. gitFailure returns any other
+// err unchanged.
 func gitFailure(err error) error {
 	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
 		return failed("the server says %q", line.Text)

@@ -71,8 +71,8 @@ func checkRepository(t *testing.T, r *Repository, text string) {
 	}
 }
 
-// gitServers serves the git repositories below root over HTTPS and ssh. It returns a Fetcher that trusts the servers,
-// a URL prefix for each protocol, to which the caller appends a path below root, and the Secret for the URLs.
+// gitServers serves the git repositories below root over HTTPS and ssh. gitServers returns a Fetcher that trusts the
+// servers, a URL prefix for each protocol, to which the caller appends a path below root, and the Secret for the URLs.
 func gitServers(t *testing.T, root string) (*Fetcher, map[string]string, map[string][]byte) {
 	t.Helper()
 	const user, password = "user-S3cr3t", "pass/S3cr3t {%"

@@ -99,7 +99,7 @@ func parse(rendered string, develop bool) (location, error) {
 }
 
 // expand converts an address without a scheme, such as git@host:path, to a URL, and returns the kind of repository
-// that it implies. It returns any other text unchanged.
+// that it implies. expand returns any other text unchanged.
 func expand(text string) (expanded, implied string, err error) {
 	if strings.Contains(text, "://") {
 		return text, "", nil

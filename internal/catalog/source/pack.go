@@ -147,7 +147,7 @@ func (p *pack) scanObject(scanner *packfile.Scanner) error {
 	return nil
 }
 
-// spend subtracts n bytes from p.left. It returns an error if fewer than n bytes are left.
+// spend subtracts n bytes from p.left. spend returns an error if fewer than n bytes are left.
 func (p *pack) spend(n int64) error {
 	if n < 0 || n > p.left {
 		return invalid("the repository expands to more than its limit")

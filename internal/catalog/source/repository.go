@@ -82,7 +82,7 @@ type backend interface {
 	close() error
 }
 
-// Open returns the repository at an address. It returns an error if the address is not valid. It sends no request.
+// Open returns the repository at an address. Open returns an error if the address is not valid. It sends no request.
 func (f *Fetcher) Open(address Address) (*Repository, error) {
 	if address.hidden == nil {
 		return nil, &Error{Reason: api.EmptyURLError, Permanent: true, text: api.EmptyURLMessage}

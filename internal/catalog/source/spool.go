@@ -36,8 +36,8 @@ func (d *diskSpace) newSpool(name string, limit int64) *spool {
 	return &spool{name: name, limit: limit, disk: d, hash: sha256.New()}
 }
 
-// Write adds bytes to the spool. It returns an error if the spool would exceed its limit, or if no disk space is left
-// for it.
+// Write adds bytes to the spool. Write returns an error if the spool would exceed its limit, or if no disk space is
+// left for it.
 func (s *spool) Write(p []byte) (int, error) {
 	if s.size+int64(len(p)) > s.limit {
 		return 0, s.tooLarge()

@@ -166,8 +166,8 @@ type hostKeySet struct {
 	algorithms []string
 }
 
-// CheckKnownHosts returns an error if file cannot be parsed as a file of ssh host keys. It returns nil if file is
-// empty.
+// CheckKnownHosts returns an error if file cannot be parsed as a file of ssh host keys. CheckKnownHosts returns nil if
+// file is empty.
 func CheckKnownHosts(file string) error {
 	if file == "" {
 		return nil
@@ -179,7 +179,7 @@ func CheckKnownHosts(file string) error {
 }
 
 // hostKeys returns the known keys of a server: those in file if it has any for the server, otherwise the built-in
-// keys. It returns an error if no key is known.
+// keys. hostKeys returns an error if no key is known.
 func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

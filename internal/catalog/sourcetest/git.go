@@ -44,7 +44,8 @@ func NewGit(t testing.TB, root, name string, files map[string]string) *Git {
 	return g
 }
 
-// Commit writes files, whose contents are given by path, and commits all changes. It returns the hash of the commit.
+// Commit writes files, whose contents are given by path, and commits all changes. Commit returns the hash of the
+// commit.
 func (g *Git) Commit(files map[string]string) string {
 	g.t.Helper()
 	for name, text := range files {
