@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -292,18 +291,6 @@ func TestATimeOfThePastIsADurationOrATime(t *testing.T) {
 	for _, text := range []string{"", "-2h", "2026-03-04", "2"} {
 		if _, err := sinceTime(text, now); err == nil || err.Error() != `--since is "`+text+`": it must be a duration such as 2h or a time such as 2026-03-04T05:06:07Z` {
 			t.Errorf("%q: error %v", text, err)
-		}
-	}
-}
-
-func TestThePathOfAStoreIsNoPattern(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/a/store.db", "/a*/[b]/st?re.db", `/a\b/s.db`, "/ü/s.db"} {
-		if matches, err := filepath.Match(escapeGlob(path), path); !matches || err != nil {
-			t.Errorf("%s does not match its pattern %s, error %v", path, escapeGlob(path), err)
-		}
-		if matches, _ := filepath.Match(escapeGlob(path), strings.NewReplacer("*", "x", "?", "o", "[b]", "b").Replace(path)+"x"); matches {
-			t.Errorf("the pattern of %s matches another path", path)
 		}
 	}
 }
