@@ -110,10 +110,10 @@ func TestACallBesideOthersThatIsNotUnderstoodIsAnError(t *testing.T) {
 	t.Parallel()
 	a := "3<" + path("a") + ">"
 	for want, lines := range map[string][]string{
-		"fsync fails beside another call, which the model does not know: EIO": {`1 fsync(` + a + ` <unfinished ...>`, `1 <... fsync resumed>) = -1 EIO`},
-		"pwrite64 of 2 bytes wrote 1, which the model does not know":          {`1 pwrite64(` + a + `, "\x61\x62", 2, 0 <unfinished ...>`, `1 <... pwrite64 resumed>) = 1`},
+		"fsync failed while another call was running, which the model does not support: EIO": {`1 fsync(` + a + ` <unfinished ...>`, `1 <... fsync resumed>) = -1 EIO`},
+		"pwrite64 of 2 bytes wrote 1, which the model does not support":          {`1 pwrite64(` + a + `, "\x61\x62", 2, 0 <unfinished ...>`, `1 <... pwrite64 resumed>) = 1`},
 		`cannot read`: {`1 <... fsync resumed>) = 0`},
-		"openat is only seen at its end": {
+		"the line that begins call openat does not show what it changes": {
 			`1 openat(AT_FDCWD, "` + path("a") + `", O_RDONLY <unfinished ...>`, `1 <... openat resumed>|O_CREAT, 0600) = 3`,
 		},
 	} {
@@ -133,7 +133,7 @@ func TestALineThatTheModelDoesNotKnowNamesTheCall(t *testing.T) {
 		`1 linkat(AT_FDCWD, "` + path("a") + `", AT_FDCWD, "` + hexOf("/x") + `", 0) = 0`: "call linkat of a file of the directory is not known",
 		`1 open("` + path("a") + `", O_RDONLY) = 3`:                                       "call open is not known",
 		`1 creat("` + path("a") + `", 0600) = 3`:                                          "call creat is not known",
-		`1 write(` + a + `, "\x61\x62", 2) = 1`:                                           "write of 2 bytes wrote 1, which the model does not know",
+		`1 write(` + a + `, "\x61\x62", 2) = 1`:                                           "write of 2 bytes wrote 1, which the model does not support",
 		`1 write(` + a + `, "\x61", 1 = 1`:                                                "cannot read",
 		`1 write(` + a + `, "\x6", 1) = 1`:                                                "write: encoding/hex: odd length hex string",
 		`1 write(` + a + `, "\x61"..., 70) = 70`:                                          "write: a string was cut off",
