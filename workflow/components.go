@@ -97,6 +97,6 @@ func (c *components) connect(x *txn) {
 		quarantines: &c.quarantines, batches: &c.batches,
 	}
 	c.repair = repair{
-		txn: x, history: &c.history, queues: &c.queues, backlogs: &c.backlogs, remover: &c.remover,
+		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, backlogs: &c.backlogs, remover: &c.remover,
 	}
 }

@@ -37,6 +37,7 @@ type repair struct {
 	*txn
 	history  *history
 	queues   *queues
+	parents  *parents
 	backlogs *backlogs
 	remover  *remover
 }
@@ -142,18 +143,20 @@ func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 	return found, err
 }
 
-// recount corrects the counts of the tasks of runs, fan-out tasks, lanes and backlogs. recount
-// deletes the marks of tasks that no longer exist.
+// recount corrects the counts of the tasks of runs, fan-out tasks, lanes and backlogs, and of the
+// lagging tasks of runs. recount deletes the marks of tasks that no longer exist.
 func (rp *repair) recount() error {
 	c := census{
-		runs: map[uint64]int{}, items: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
+		runs: map[uint64]int{}, items: map[store.ID]int{}, lagging: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
 		keys: map[string]store.ID{},
 	}
-	var fans []*store.Task
+	var fans, last []*store.Task
 	if err := rp.eachTask(func(t *store.Task) error {
 		c.runs[t.Run]++
 		c.keys[string(t.Key())] = t.ID
-		if t.Parent != nil {
+		if t.Parent != nil && t.Parent.Lags {
+			c.lagging[t.Parent.ID]++
+		} else if t.Parent != nil {
 			c.items[t.Parent.ID]++
 		}
 		if t.IsHeld() {
@@ -165,18 +168,15 @@ func (rp *repair) recount() error {
 		if t.FanOut != nil {
 			fans = append(fans, t)
 		}
+		if t.Lagging > 0 {
+			last = append(last, t)
+		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	for _, t := range fans {
-		if n := c.items[t.ID]; t.FanOut.Open != n {
-			t.FanOut.Open = n
-			rp.queues.touch(t.Queue)
-			if err := rp.queues.save(t); err != nil {
-				return err
-			}
-		}
+	if err := rp.recountItems(c, fans); err != nil {
+		return err
 	}
 	if err := rp.recountRuns(c); err != nil {
 		return err
@@ -190,16 +190,47 @@ func (rp *repair) recount() error {
 	if err := rp.recountBacklogs(c); err != nil {
 		return err
 	}
+	if err := rp.recountLagging(c, last); err != nil {
+		return err
+	}
 	return store.ReindexEvents(rp.tx)
 }
 
 // A census counts all tasks.
 type census struct {
 	runs     map[uint64]int        // number of tasks of each run
-	items    map[store.ID]int      // number of tasks that have each task as their parent
+	items    map[store.ID]int      // number of items of each fan-out task
+	lagging  map[store.ID]int      // number of lagging tasks that each last task of a run waits for
 	lanes    map[store.LaneKey]int // number of tasks held in each lane
 	backlogs map[string]int        // number of events of each binding, by the key of this number in the store
 	keys     map[string]store.ID   // ids of the tasks, by the keys of their headers
+}
+
+// recountItems corrects the numbers of pending items of the fan-out tasks fans.
+func (rp *repair) recountItems(c census, fans []*store.Task) error {
+	for _, t := range fans {
+		if n := c.items[t.ID]; t.FanOut.Open != n {
+			t.FanOut.Open = n
+			rp.queues.touch(t.Queue)
+			if err := rp.queues.save(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recountLagging corrects the numbers of lagging tasks that the tasks last wait for. recountMarks
+// must have been called before, because recountLagging can move the tasks and their marks.
+func (rp *repair) recountLagging(c census, last []*store.Task) error {
+	for _, t := range last {
+		if n := c.lagging[t.ID]; t.Lagging != n {
+			if err := rp.parents.setLagging(t, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (rp *repair) recountRuns(c census) error {

@@ -214,3 +214,46 @@ func allocationsOfFailing(t *testing.T, n int) (mallocs uint64) {
 	})
 	return mallocs
 }
+
+func TestTheStepThatWaitsForAFailingModuleRunsIfTheTaskOfTheModuleCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("b", "c", "d"), nil, nil)
+		w.fails("release-check b", 3)
+		w.fails("release-check d", 4)
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-run b", "release-check b", "module-run c", "release-check c", "module-run d", "release-check d")
+		w.expectPending("after failing modules", "global-afterall")
+		w.damage(w.pending("parallel-module-b")[0].Key())
+		w.sleep(6 * time.Second)
+		if n := len(w.damaged()); n != 1 {
+			t.Errorf("%d damaged records, want 1", n)
+		}
+		w.expect("module-run d", "release-check d")
+		w.expectPending("after failing modules", "global-afterall")
+		w.sleep(time.Minute)
+		w.expect("module-run d", "release-check d", "module-run d", "release-check d", "module-run d", "release-check d", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
+func TestTheStepThatWaitsForAFailingModuleRunsAfterARestartIfTheTaskOfTheModuleCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("b"), nil, nil)
+		w.fails("release-check b", 3)
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-run b", "release-check b")
+		w.expectPending("after failing modules", "global-afterall")
+		w.damage(w.pending("parallel-module-b")[0].Key())
+		w.crash()
+		w.unchecked()
+		w.start()
+		w.sleep(time.Second)
+		if n := len(w.damaged()); n != 1 {
+			t.Errorf("%d damaged records, want 1", n)
+		}
+		w.expect("global-afterall z")
+		w.expectAllEnded()
+	})
+}

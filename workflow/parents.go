@@ -42,8 +42,14 @@ func (p *parents) laggingDone(ref *store.Ref) error {
 	if err != nil || !ok {
 		return err
 	}
-	t.Lagging--
-	if t.Lagging > 0 || t.Queue != Parked {
+	return p.setLagging(t, t.Lagging-1)
+}
+
+// setLagging saves in t the number of lagging tasks that t waits for. If the number is 0 and t is
+// parked, t moves to the tail of the main queue.
+func (p *parents) setLagging(t *store.Task, n int) error {
+	t.Lagging = n
+	if n > 0 || t.Queue != Parked {
 		p.queues.touch(t.Queue)
 		return p.queues.save(t)
 	}
