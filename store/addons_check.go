@@ -50,7 +50,7 @@ func (c *addonsCheck) configurations() {
 		}
 		for _, round := range []ID{conf.Round, conf.Registered, conf.Earlier} {
 			if !round.IsZero() && c.tx.Get(HolderKey(RoundHolder(round), false)) == nil {
-				c.bad("round %s of configuration %s is dropped", round, k)
+				c.bad("configuration %s refers to round %s, which is not live", k, round)
 			}
 		}
 		c.rounds[conf.Round], c.rounds[conf.Earlier] = true, true

@@ -214,8 +214,8 @@ func TestCheckFindsWhatIsWrongWithAddons(t *testing.T) {
 		return func(tx *store.Tx) error { tx.Put(k, []byte("7")); return nil }
 	}
 	for want, damage := range map[string]func(*store.Tx) error{
-		"round 1-1 of configuration configurations/team/addons is dropped": remove(store.HolderKey(holder, false)),
-		"round 1-2 of configuration configurations/team/addons is dropped": func(tx *store.Tx) error {
+		"configuration configurations/team/addons refers to round 1-1, which is not live": remove(store.HolderKey(holder, false)),
+		"configuration configurations/team/addons refers to round 1-2, which is not live": func(tx *store.Tx) error {
 			c := ready
 			c.Round, c.Phase = nextRound, store.PhasePending
 			return save(tx, c)

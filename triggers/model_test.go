@@ -74,7 +74,7 @@ func newModelCluster(t *rapid.T, settings map[string]string) *modelCluster {
 	return c
 }
 
-// event applies an event to what its binding has been shown.
+// event updates the objects that the binding of ev has been shown. The test fails if ev does not fit them.
 func (c *modelCluster) event(ev *workflow.Event) {
 	_, result, _ := bytes.Cut(ev.Payload, []byte(`"filterResult":"`))
 	label := string(result[:min(len(result), 1)]) // a deletion can have no result

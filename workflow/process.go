@@ -132,7 +132,8 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 	return out, nil
 }
 
-// isAbandoned reports whether c's task was abandoned since it was claimed. The remaining effects of
+// isAbandoned reports whether the store says that c's task is abandoned. This can have changed since
+// the claim. The remaining effects of
 // an abandoned task are not executed.
 func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {

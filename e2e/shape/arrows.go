@@ -90,9 +90,9 @@ func positions(order []string) map[string]int {
 }
 
 // greedy orders files so that most files are above the files that they use. It places one file at a time. A file that
-// uses no remaining file is placed above the files at the bottom. If there is no such file, a file that no remaining
-// file uses is placed below the files at the top. If there is no such file either, greedy places a file there for
-// which the number of used files minus the number of users is greatest.
+// uses no remaining file is placed above the files at the bottom. If each remaining file uses another one, a file
+// without remaining users is placed below the files at the top. If there is no such file either, greedy places a file
+// there for which the number of used files minus the number of users is greatest.
 func greedy(arrows []arrow) []string {
 	uses, users := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, a := range arrows {

@@ -23,7 +23,7 @@ const (
 
 const (
 	maxLine = 10_000  // maximum number of characters in a line that is passed on
-	maxTail = 4 << 10 // maximum number of bytes from the end of a stream in an error
+	maxTail = 4 << 10 // maximum number of bytes of the end of a stream in an error or a reason
 )
 
 // lineWriter splits what a hook writes to a stream into lines, and calls pass for each line. The lineWriters of both

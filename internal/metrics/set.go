@@ -45,7 +45,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.moduleMetrics = m.modules()
 	s.watchMetrics = m.watches()
 	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time that tasks waited in queues before they started.", "module", "hook", "binding", "queue")
-	s.tasks = m.counters("tasks_ended_total", "Ended tasks in the history, by node and final state.", "node", "state")
+	s.tasks = m.counters("tasks_ended_total", "Records that were added to the history, by node and state. Each failed attempt is counted, too.", "node", "state")
 	s.damaged = m.counters("damaged_records_total", "Records of the store that could not be read and were moved to another table.", "table")
 	s.damaged.WithLabelValues("queues") // so that the counter is served with the value 0 before the first damaged task
 	s.loops = m.counters("loops_total", "Runs that were delayed because a step had caused itself at least three times in a row.", "node", "module")

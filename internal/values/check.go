@@ -8,8 +8,7 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// CheckConfig returns an error if section is not valid in the ConfigMap. A nil section is treated as empty. The error
-// names the file of the schema and the keys. CheckConfig first validates the section alone, with the defaults of the
+// CheckConfig returns an error if section is not valid in the ConfigMap. A nil section is treated as empty. The error names the file of the schema and the keys that violate it. CheckConfig first validates the section alone, with the defaults of the
 // schema. If the schema rejects it, CheckConfig also validates the section merged over the values files, and accepts
 // the section if the schema accepts the merged one. The reason is that the VALUES document of addon-operator and its
 // code differ in this point. Rules that compare old and new values compare with the section in l.Config.

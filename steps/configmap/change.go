@@ -12,7 +12,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A configChange is a change of the ConfigMap, with the state of the store that decides what the change affects.
+// A configChange is a change of the ConfigMap. It also has the records of the store on which it depends what the change
+// affects.
 type configChange struct {
 	before, now      values.Config
 	record           store.AppliedConfig // the record of before in the store

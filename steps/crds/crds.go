@@ -73,7 +73,8 @@ func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome,
 		s.definitions.log.Warn().Str("module", m.Name).Msg(w)
 	}
 	if len(result.Written) > 0 {
-		// Charts that are rendered next must find the new kinds in the client of Helm, also in .Capabilities.
+		// The charts that are rendered next need the new kinds, also in .Capabilities. So the client of Helm must read the
+		// served kinds again.
 		err = errors.Join(err, s.definitions.helm.Refresh(ctx))
 	}
 	if err != nil {

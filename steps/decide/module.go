@@ -49,8 +49,8 @@ func (d *Decisions) Runnable() []string {
 	})
 }
 
-// KeepUnseen adds the modules to Enabled that were enabled before and are not on disk. The caller must call it if a
-// directory of modules is empty, because the directory may not be mounted.
+// KeepUnseen adds the modules to Enabled that were enabled before and are not on disk. The caller must call KeepUnseen
+// if a directory of modules is empty, because it is possible that the directory is not mounted.
 func (d *Decisions) KeepUnseen(k *Known) {
 	d.Enabled = withUnseen(k.Startup.Enabled, d.Enabled, k.Set)
 }

@@ -286,5 +286,5 @@ func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.S
 	}
 }
 
-// atOnce is the maximum number of hooks that are run with --config in parallel.
+// atOnce is the maximum number of hooks that one call of Ask or CheckHooks runs with --config in parallel.
 const atOnce = 4

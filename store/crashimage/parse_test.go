@@ -111,7 +111,7 @@ func TestACallBesideOthersThatIsNotUnderstoodIsAnError(t *testing.T) {
 	a := "3<" + path("a") + ">"
 	for want, lines := range map[string][]string{
 		"fsync failed while another call was running, which the model does not support: EIO": {`1 fsync(` + a + ` <unfinished ...>`, `1 <... fsync resumed>) = -1 EIO`},
-		"pwrite64 of 2 bytes wrote 1, which the model does not support":          {`1 pwrite64(` + a + `, "\x61\x62", 2, 0 <unfinished ...>`, `1 <... pwrite64 resumed>) = 1`},
+		"pwrite64 of 2 bytes wrote 1, which the model does not support":                      {`1 pwrite64(` + a + `, "\x61\x62", 2, 0 <unfinished ...>`, `1 <... pwrite64 resumed>) = 1`},
 		`cannot read`: {`1 <... fsync resumed>) = 0`},
 		"the line that begins call openat does not show what it changes": {
 			`1 openat(AT_FDCWD, "` + path("a") + `", O_RDONLY <unfinished ...>`, `1 <... openat resumed>|O_CREAT, 0600) = 3`,

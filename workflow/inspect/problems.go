@@ -131,7 +131,7 @@ func failing(s *scan) (out []Problem, err error) {
 // leaves describes, for some nodes, the state of the cluster until the failing step succeeds. If neither leaves nor
 // leavesOf has a text for a node, the error of its step shows the state of the cluster.
 var leaves = map[string]string{
-	configMapChanged:      "the last read content of the ConfigMap is in force",
+	configMapChanged:      "the last accepted content of the ConfigMap stays in force",
 	discoverModules:       "no module is installed, upgraded or deleted until this step succeeds",
 	releaseDelete:         "the release is half deleted: some of its objects can be gone",
 	moduleAfterDeleteHelm: "the release and its objects are deleted",

@@ -55,7 +55,7 @@ func together(questions ...func() error) error {
 	return group.Wait()
 }
 
-// text requests path and returns the answer.
+// text sends a GET request to path and returns the body of the answer.
 func (s source) text(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
