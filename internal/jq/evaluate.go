@@ -25,9 +25,12 @@ type FilterError struct {
 // Error returns the program of the filter and Reason.
 func (f *FilterError) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
 
-// errEndless is the error of a filter that needs more CPU time than maxTime. It is also the error of a program of the
+// errEndless is the error of a filter that needs more CPU time than maxTime, and errLong that of a program of the
 // operator that takes longer than maxOwn.
-var errEndless = exceeded("needs more than %s of CPU time", maxTime)
+var (
+	errEndless = exceeded("needs more than %s of CPU time", maxTime)
+	errLong    = exceeded("takes longer than %s", maxOwn)
+)
 
 // exceeded returns the error of a filter that exceeds a limit.
 func exceeded(format string, args ...any) *FilterError {
@@ -75,8 +78,8 @@ func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, 
 // failureOf returns err, the error of a run of a filter, as a *FilterError. If the run was interrupted because ctx has
 // ended, failureOf returns err unchanged.
 func failureOf(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errEndless) {
-		return errEndless
+	if cause := context.Cause(ctx); errors.Is(cause, errEndless) || errors.Is(cause, errLong) {
+		return cause
 	}
 	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
 		return err

@@ -110,7 +110,7 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 // errSpent.
 func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	if f.own {
-		bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errEndless)
+		bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errLong)
 		defer cancel()
 		return evaluate(bounded, f.code, tree)
 	}

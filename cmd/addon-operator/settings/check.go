@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -91,7 +92,7 @@ func (s *Settings) checkNumbers() error {
 	if s.ParallelModules < 1 {
 		return Invalid("--parallel-modules must be at least 1, which runs modules one after another (got %d)", s.ParallelModules)
 	}
-	for flag, value := range map[string]float64{
+	numbers := map[string]float64{
 		"history-age": s.HistoryAge.Seconds(), "history-size": float64(s.HistoryMiB), "snapshot-interval": s.SnapshotEvery.Seconds(),
 		"allow-purge": float64(s.AllowPurge), "unnumbered-modules-order": float64(s.UnnumberedOrder),
 		"kube-client-qps": s.KubeQPS, "kube-client-burst": float64(s.KubeBurst),
@@ -99,21 +100,23 @@ func (s *Settings) checkNumbers() error {
 		"object-patcher-kube-client-timeout": s.ObjectTimeout.Seconds(),
 		"helm-history-max":                   float64(s.HelmHistoryMax), "helm-timeout": s.HelmTimeout.Seconds(),
 		"hook-timeout": s.HookTimeout.Seconds(),
-	} {
-		if value < 0 {
+	}
+	for _, flag := range slices.Sorted(maps.Keys(numbers)) {
+		if numbers[flag] < 0 {
 			return Invalid("--%s must not be negative", flag)
 		}
 	}
 	return nil
 }
 
-// checkPorts returns an error for an invalid port.
+// checkPorts returns an error for the first invalid port, in the order of the flags.
 func (s *Settings) checkPorts() error {
-	for flag, port := range map[string]int{
+	ports := map[string]int{
 		"prometheus-listen-port": s.ListenPort, "validating-webhook-listen-port": s.Webhooks.Admission.ListenPort,
 		"conversion-webhook-listen-port": s.Webhooks.Conversion.ListenPort,
-	} {
-		if port < 0 || port > 65535 {
+	}
+	for _, flag := range slices.Sorted(maps.Keys(ports)) {
+		if port := ports[flag]; port < 0 || port > 65535 {
 			return Invalid("--%s must be a port from 0 to 65535 (got %d)", flag, port)
 		}
 	}
