@@ -1,0 +1,284 @@
+package operation
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"addon-operator/internal/kube"
+)
+
+// objectOf returns the object with this JSON.
+func objectOf(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// writtenBy adds to object an entry of managedFields.
+func writtenBy(object *unstructured.Unstructured, manager, subresource string, how metav1.ManagedFieldsOperationType, at *metav1.Time) {
+	object.SetManagedFields(append(object.GetManagedFields(), metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: how, Subresource: subresource, Time: at,
+	}))
+}
+
+// second returns the time that is n seconds after the start of a fixed hour.
+func second(n int) *metav1.Time {
+	at := metav1.NewTime(time.Date(2024, 5, 1, 12, 0, n, 0, time.UTC))
+	return &at
+}
+
+const deploymentA = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"5","generation":2},
+	"spec":{"replicas":1},"status":{"replicas":1}}`
+
+func TestLastWriteOfTheOperatorIsFoundAmongManagedFields(t *testing.T) {
+	t.Parallel()
+	elsewhere := metav1.NewTime(second(9).In(time.FixedZone("UTC+3", 3*60*60)))
+	type entry struct {
+		manager, subresource string
+		how                  metav1.ManagedFieldsOperationType
+		at                   *metav1.Time
+	}
+	const ours, update = "addon-operator", metav1.ManagedFieldsOperationUpdate
+	for name, c := range map[string]struct {
+		entries     []entry
+		subresource string
+		when        string
+		ours        bool
+	}{
+		"no entries":                             {},
+		"only other managers":                    {entries: []entry{{"kubectl", "", update, second(1)}}},
+		"a write of the operator":                {entries: []entry{{"kubectl", "", update, second(3)}, {ours, "", update, second(2)}}, when: "2024-05-01T12:00:02Z", ours: true},
+		"a server-side apply is no write of it":  {entries: []entry{{ours, "", metav1.ManagedFieldsOperationApply, second(1)}}},
+		"the latest of several writes":           {entries: []entry{{ours, "", update, second(7)}, {ours, "", update, second(2)}}, when: "2024-05-01T12:00:07Z", ours: true},
+		"a write without a time":                 {entries: []entry{{ours, "", update, nil}}, ours: true},
+		"a time in another zone":                 {entries: []entry{{ours, "", update, &elsewhere}}, when: "2024-05-01T12:00:09Z", ours: true},
+		"a write to a subresource":               {entries: []entry{{ours, "status", update, second(4)}}},
+		"a write to the requested subresource":   {entries: []entry{{ours, "", update, second(1)}, {ours, "status", update, second(4)}}, subresource: "status", when: "2024-05-01T12:00:04Z", ours: true},
+		"the object is no part of a subresource": {entries: []entry{{ours, "", update, second(1)}}, subresource: "status"},
+	} {
+		object := objectOf(t, deploymentA)
+		for _, e := range c.entries {
+			writtenBy(object, e.manager, e.subresource, e.how, e.at)
+		}
+		if when, ours := lastWritten(object, c.subresource); when != c.when || ours != c.ours {
+			t.Errorf("%s: %q, ours %t; want %q, ours %t", name, when, ours, c.when, c.ours)
+		}
+	}
+}
+
+func TestChecksumOfAnObjectIgnoresOnlyTheFieldsThatTheServerChanges(t *testing.T) {
+	t.Parallel()
+	for change, want := range map[string]struct{ object, status bool }{ // whether the sum of the object, and of its status, changes
+		`"metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"6","generation":3,"managedFields":[]}`: {false, false},
+		`"metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"5","generation":2,"labels":{"x":"y"}}`: {true, true},
+		`"metadata":{"name":"a","namespace":"n","uid":"u2","resourceVersion":"5","generation":2}`:                    {true, true},
+		`"spec":{"replicas":2}`:   {true, true},
+		`"status":{"replicas":2}`: {false, true},
+	} {
+		before, after := objectOf(t, deploymentA), objectOf(t, deploymentA)
+		var fields map[string]any
+		if err := json.Unmarshal([]byte("{"+change+"}"), &fields); err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(after.Object, fields)
+		for subresource, changes := range map[string]bool{"": want.object, "status": want.status} {
+			target := &target{Operation: Operation{Subresource: subresource}}
+			unchanged := after.DeepCopy()
+			if got := target.sum(before) != target.sum(after); got != changes {
+				t.Errorf("%s, subresource %q: the sum changes: %t, want %t", change, subresource, got, changes)
+			}
+			if diff := cmp.Diff(unchanged.Object, after.Object); diff != "" {
+				t.Errorf("the sum changes the object (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
+
+func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
+	t.Parallel()
+	ref := kube.Ref{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "n", Name: "a"}
+	target := &target{object: ref}
+	live, next := objectOf(t, deploymentA), objectOf(t, deploymentA)
+	writtenBy(live, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(1))
+	next.SetLabels(map[string]string{"x": "y"})
+	want := Mark{UID: "u1", ResourceVersion: "5", Expected: target.sum(next), Written: "2024-05-01T12:00:01Z", Object: ref}
+	if diff := cmp.Diff(want, target.mark(live, next)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	onlyStatus := objectOf(t, deploymentA)
+	onlyStatus.Object["status"] = map[string]any{"replicas": int64(9)}
+	if m := target.mark(live, onlyStatus); m.Expected != "" {
+		t.Errorf("a change that the sum ignores is expected as %q", m.Expected)
+	}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored Mark
+	if err := json.Unmarshal(text, &stored); err != nil {
+		t.Fatal(err)
+	}
+	want.Object = kube.Ref{} // the record of the operation has the object
+	if diff := cmp.Diff(want, stored); diff != "" || strings.Contains(string(text), "Deployment") {
+		t.Errorf("stored as %s (-want +got):\n%s", text, diff)
+	}
+}
+
+func TestAPatchIsRecognizedAsSentByItsSumOrByALaterWriteOfTheOperator(t *testing.T) {
+	t.Parallel()
+	// The operator has written the object at second 1. The patch, which adds a label, was noted for version 5.
+	before := func() *unstructured.Unstructured {
+		object := objectOf(t, deploymentA)
+		writtenBy(object, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(1))
+		return object
+	}
+	target := &target{}
+	next := before()
+	next.SetLabels(map[string]string{"x": "y"})
+	mark := target.mark(before(), next)
+	for name, c := range map[string]struct {
+		change func(live *unstructured.Unstructured)
+		want   bool
+	}{
+		"the version is that of the mark": {func(live *unstructured.Unstructured) {
+			live.SetLabels(map[string]string{"x": "y"})
+		}, false},
+		"another object has the name": {func(live *unstructured.Unstructured) {
+			live.SetUID("u2")
+			live.SetResourceVersion("9")
+			writtenBy(live, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(8))
+		}, false},
+		"the object is as expected": {func(live *unstructured.Unstructured) {
+			live.SetResourceVersion("9")
+			live.SetLabels(map[string]string{"x": "y"})
+		}, true},
+		"the object is as expected, and its controller has changed the status": {func(live *unstructured.Unstructured) {
+			live.SetResourceVersion("9")
+			live.SetLabels(map[string]string{"x": "y"})
+			live.Object["status"] = map[string]any{"replicas": int64(4)}
+		}, true},
+		"the operator has written it, and another writer after it": {func(live *unstructured.Unstructured) {
+			live.SetResourceVersion("9")
+			live.SetLabels(map[string]string{"x": "y", "theirs": "z"})
+			live.SetManagedFields(nil)
+			writtenBy(live, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(2))
+		}, true},
+		"only another writer has written it": {func(live *unstructured.Unstructured) {
+			live.SetResourceVersion("9")
+			live.SetLabels(map[string]string{"theirs": "z"})
+			writtenBy(live, "kubectl", "", metav1.ManagedFieldsOperationUpdate, second(5))
+		}, false},
+	} {
+		live := before()
+		c.change(live)
+		if got := target.isSent(live, mark); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+	unchanging := mark
+	unchanging.Expected = "" // the patch changes only fields that the sum ignores
+	live := before()
+	live.SetResourceVersion("9")
+	if target.isSent(live, unchanging) {
+		t.Error("a mark without a sum matches an object that the operator has not written again")
+	}
+}
+
+func TestAPatchCannotChangeTheIdentityOfItsObject(t *testing.T) {
+	t.Parallel()
+	want := objectOf(t, deploymentA)
+	want.SetLabels(map[string]string{"x": "y"})
+	for name, o := range map[string]Operation{
+		"JSONPatch": {Type: JSONPatch, JSONPatch: json.RawMessage(`[{"op":"replace","path":"/apiVersion","value":"v1"},{"op":"replace","path":"/kind","value":"Pod"},
+			{"op":"replace","path":"/metadata/name","value":"b"},{"op":"remove","path":"/metadata/namespace"},{"op":"replace","path":"/metadata/uid","value":"u2"},
+			{"op":"replace","path":"/metadata/resourceVersion","value":"1"},{"op":"add","path":"/metadata/labels","value":{"x":"y"}}]`)},
+		"JQPatch": {Type: JQPatch, JQFilter: `{apiVersion: "v1", kind: "Pod", metadata: {name: "b", uid: "u2", generation: .metadata.generation, labels: {x: "y"}}, spec, status}`},
+	} {
+		live := objectOf(t, deploymentA)
+		got, err := (&target{Operation: o}).changed(t.Context(), live)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(want.Object, got.Object); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(objectOf(t, deploymentA).Object, live.Object); diff != "" {
+			t.Errorf("%s changes the object that was read (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAJSONPatchIsSentWithTheVersionOfTheObject(t *testing.T) {
+	t.Parallel()
+	for patch, want := range map[string]string{
+		`[]`: `[{"op":"add","path":"/metadata/resourceVersion","value":"5"}]`,
+		`[{"op":"remove","path":"/a"},{"op":"add","path":"/n","value":12345678901234567890}]`: `[{"op":"remove","path":"/a"},{"op":"add","path":"/n","value":12345678901234567890},{"op":"add","path":"/metadata/resourceVersion","value":"5"}]`,
+	} {
+		got, err := pinned(json.RawMessage(patch), "5")
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v; want %s", patch, got, err, want)
+		}
+	}
+	if _, err := pinned(json.RawMessage(`{`), "5"); err == nil || err.Error() != "the JSON patch cannot be read" {
+		t.Errorf("a damaged patch: %v", err)
+	}
+}
+
+func TestNullsOfAMergePatchAreDroppedFromTheObjectToCreate(t *testing.T) {
+	t.Parallel()
+	object := objectOf(t, `{"kind":"ConfigMap","metadata":{"name":"a","creationTimestamp":null},"data":{"k":"v","old":null},"l":[null,{"a":null}],"none":null}`)
+	dropNulls(object.Object)
+	want := map[string]any{
+		"kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"k": "v"},
+		"l": []any{nil, map[string]any{"a": nil}}, // a merge patch replaces lists whole
+	}
+	if diff := cmp.Diff(want, object.Object); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAnObjectIsCreatedWithTheResolvedKindAndItsOwnNumbers(t *testing.T) {
+	t.Parallel()
+	target := &target{
+		Operation: Operation{Object: json.RawMessage(`{"kind":"deploy","metadata":{"name":"a"},"spec":{"n":12345678901234567890}}`)},
+		object:    kube.Ref{APIVersion: "apps/v1", Kind: "Deployment"},
+	}
+	const want = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"n":12345678901234567890}}`
+	if got := string(target.body()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	target.Object = json.RawMessage(`{"kind":`)
+	err := target.create(t.Context(), Attempt{})
+	if !IsRefused(err) || err.Error() != "the object cannot be read" {
+		t.Errorf("a damaged record of an object: %v", err)
+	}
+}
+
+func TestOnlyTheDeletionOfTheSameObjectEndsTheWait(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		event watch.Event
+		want  bool
+	}{
+		"its deletion":                {watch.Event{Type: watch.Deleted, Object: objectOf(t, deploymentA)}, true},
+		"its change":                  {watch.Event{Type: watch.Modified, Object: objectOf(t, deploymentA)}, false},
+		"deletion of the next object": {watch.Event{Type: watch.Deleted, Object: objectOf(t, strings.Replace(deploymentA, "u1", "u2", 1))}, false},
+		"an event without an object":  {watch.Event{Type: watch.Deleted, Object: &metav1.Status{}}, false},
+	} {
+		if got := isDeletionOf(c.event, "u1"); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}
