@@ -16,13 +16,14 @@ type BindingIDs struct{ Kubernetes, Schedule, Validating, Mutating, Conversion [
 // the same name, the ID of the second and of each further one has a number appended, as in "kubernetes#2".
 func (c Config) BindingIDs() BindingIDs {
 	var out BindingIDs
-	count := map[string]int{}
+	taken := map[string]bool{}
 	id := func(name string) string {
-		count[name]++
-		if count[name] == 1 {
-			return name
+		id := name
+		for n := 2; taken[id]; n++ {
+			id = fmt.Sprintf("%s#%d", name, n)
 		}
-		return fmt.Sprintf("%s#%d", name, count[name])
+		taken[id] = true
+		return id
 	}
 	for _, b := range c.Kubernetes {
 		out.Kubernetes = append(out.Kubernetes, id(b.Name))
