@@ -161,7 +161,7 @@ func (d *diagnostician) skew() []Finding {
 	return []Finding{{
 		Pattern: WrongClock, Text: "the clock of the API server is " + Span(o.Skew.Abs()) + direction + " the clock of the operator",
 		Evidence: []CauseStep{{At: o.SkewSince, Text: "the operator noticed it in the header Date of a response"}},
-		Fix: "synchronize the clock of the node that is wrong: run date, chronyc tracking or timedatectl on the nodes of the operator and of the API server." +
+		Fix: "synchronize the clock of the node that is wrong: run date, chronyc tracking or timedatectl on the nodes of the operator and of the API server. " +
 			"Until then, schedules tick at the wrong time, and valid certificates and tokens can be rejected",
 	}}
 }
