@@ -9,6 +9,18 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// excessAttempts returns the attempts in db that are to be forgotten.
+func excessAttempts(t *testing.T, db *DB) (a *Attempts) {
+	t.Helper()
+	if err := db.View(func(tx *Tx) (err error) {
+		a, err = ExcessAttempts(tx)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 	t.Parallel()
 	db := opened(t, new(Memory))
@@ -48,13 +60,7 @@ func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 	}
 	forget := func() (freed int64) {
 		t.Helper()
-		var a *Attempts
-		if err := db.View(func(tx *Tx) (err error) {
-			a, err = ExcessAttempts(tx)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		a := excessAttempts(t, db)
 		for more := true; more; {
 			if err := db.Update(func(tx *Tx) error {
 				n, again, err := a.Forget(tx)
@@ -136,13 +142,7 @@ func TestAttemptsAreForgottenBesideUnreadableRecords(t *testing.T) {
 		tx.Put(RunKey(2), []byte("7"))
 		return Save(tx, RunKey(1), Run{ID: 1, Open: 1})
 	})
-	var a *Attempts
-	if err := db.View(func(tx *Tx) (err error) {
-		a, err = ExcessAttempts(tx)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	a := excessAttempts(t, db)
 	mustUpdate(t, db, func(tx *Tx) error {
 		freed, more, err := a.Forget(tx)
 		if freed == 0 || more {
@@ -214,13 +214,7 @@ func TestForgottenAttemptsAreForgottenAgainAfterAFailedCommit(t *testing.T) {
 		}
 		return Save(tx, RunKey(1), Run{ID: 1, Open: 1})
 	})
-	var a *Attempts
-	if err := db.View(func(tx *Tx) (err error) {
-		a, err = ExcessAttempts(tx)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	a := excessAttempts(t, db)
 	failed := errors.New("of the test")
 	var freed [2]int64
 	for i, end := range []error{failed, nil} {

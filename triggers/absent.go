@@ -33,7 +33,7 @@ type Absent struct {
 	Delivered func(release string, absent []kube.Ref)
 
 	db       *store.DB
-	engine   Raiser
+	engine   workflow.Raiser
 	absences *kube.Absences
 	changed  chan struct{}
 
@@ -51,7 +51,7 @@ type repairs struct {
 }
 
 // NewAbsent returns an Absent for releases whose objects carry labels.
-func NewAbsent(db *store.DB, engine Raiser, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
+func NewAbsent(db *store.DB, engine workflow.Raiser, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
 		db: db, engine: engine, changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
 		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},

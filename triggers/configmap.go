@@ -17,7 +17,7 @@ import (
 // in force and from the last rejected content. Step 16 reads the ConfigMap again when it runs.
 type ConfigMap struct {
 	db     *store.DB
-	engine Raiser
+	engine workflow.Raiser
 	source *kube.ConfigMap
 	retry  func(store.ID) error // retries a failed task at once
 	// Seen is called with each content that the watch delivers. Seen must be set before Run, and
@@ -34,7 +34,7 @@ type ConfigMap struct {
 }
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
-func NewConfigMap(db *store.DB, engine Raiser, source *kube.ConfigMap, retry func(store.ID) error) *ConfigMap {
+func NewConfigMap(db *store.DB, engine workflow.Raiser, source *kube.ConfigMap, retry func(store.ID) error) *ConfigMap {
 	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, changed: make(chan struct{}, 1)}
 }
 

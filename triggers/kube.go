@@ -17,6 +17,7 @@ import (
 	"addon-operator/internal/jq"
 	"addon-operator/internal/kube"
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
 
@@ -25,7 +26,7 @@ import (
 // delivered. A cursor changes in the transaction that adds the events.
 type Kube struct {
 	db       *store.DB
-	engine   Raiser
+	engine   workflow.Raiser
 	log      zerolog.Logger
 	watches  *kube.Watches
 	receiver *receiver
@@ -48,7 +49,7 @@ type followed struct {
 }
 
 // NewKube returns a Kube for the cluster of client. The Kube raises events once Run is called.
-func NewKube(db *store.DB, engine Raiser, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
+func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, engine: engine, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
 	k.receiver = &receiver{db: db, engine: engine, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
 	k.watches = kube.NewWatches(client, kinds, k.receiver, observer)

@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/internal/kube"
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
 
@@ -14,7 +15,7 @@ import (
 // transactions that put the events into their queues.
 type receiver struct {
 	db     *store.DB
-	engine Raiser
+	engine workflow.Raiser
 	// isFollowed reports whether a binding uses the view.
 	isFollowed func(kube.View) bool
 	// attached returns the attached kubernetes binding whose text, as in [mark.Owners], is text.

@@ -33,7 +33,7 @@ const (
 // raises a tick also stores it as the last tick of the binding.
 type Schedule struct {
 	DB     *store.DB
-	Engine Raiser
+	Engine workflow.Raiser
 	Missed Missed
 	Log    zerolog.Logger
 
@@ -42,7 +42,7 @@ type Schedule struct {
 }
 
 // NewSchedule returns a Schedule. The Schedule raises ticks once Run is called.
-func NewSchedule(db *store.DB, engine Raiser, missed Missed, log zerolog.Logger) *Schedule {
+func NewSchedule(db *store.DB, engine workflow.Raiser, missed Missed, log zerolog.Logger) *Schedule {
 	return &Schedule{DB: db, Engine: engine, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
 }
 

@@ -27,6 +27,11 @@ type Event struct {
 	Supersedes graph.NodeID
 }
 
+// A Raiser adds the tasks of events to the store as part of a transaction. [*Engine] is a Raiser.
+type Raiser interface {
+	Raise(tx *store.Tx, events ...Event) error
+}
+
 // Raise starts a run for each of events, in order, as part of tx. When tx is committed, the tasks
 // are in their queues, and idle queues have a worker. The fan-outs of the tasks are created in
 // later transactions, because their steps may fail.

@@ -70,9 +70,9 @@ func followAdvice(w *environment, ts *testscript.TestScript, args []string) erro
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
 	}
-	next := advisedIn(w.reader.belowFound(), "next", anyCommand)
+	next := advised(w.reader.belowFound(), "next", anyCommand)
 	if next == nil {
-		next = w.reader.advised("next", anyCommand)
+		next = advised(w.reader.text, "next", anyCommand)
 	}
 	if next == nil {
 		return fmt.Errorf("the screen has no command after \"next:\"\n%s", w.reader.text)
@@ -148,12 +148,22 @@ func typed(w *environment, command []string) *exec.Cmd {
 	return cmd
 }
 
-// advised returns the first command on the last screen that matches and stands after the given label, such as "next".
-// An empty label means any label. The result has the arguments of the command, without "addon-operator" and without a
-// comment. If no command matches, the result is nil. A terminal wraps a long command without adding a line break to
-// the text, so a command is always on one line of the text.
-func (r *reader) advised(label string, matching *regexp.Regexp) []string {
-	return advisedIn(r.text, label, matching)
+// advised returns the first command in text, the lines of a screen, that matches and stands after the given label, such
+// as "next". An empty label means any label. The result has the arguments of the command, without "addon-operator" and
+// without a comment. If no command matches, the result is nil. A terminal wraps a long command without adding a line
+// break to the text, so a command is always on one line of the text.
+func advised(text, label string, matching *regexp.Regexp) []string {
+	for line := range strings.Lines(text) {
+		at, command, found := strings.Cut(strings.TrimSpace(line), ":")
+		if !found || at != label && label != "" {
+			continue
+		}
+		command, ours := strings.CutPrefix(strings.TrimSpace(command), "addon-operator ")
+		if command, _, _ = strings.Cut(command, "  # "); ours && matching.MatchString(command) {
+			return strings.Fields(command)
+		}
+	}
+	return nil
 }
 
 // anyCommand matches all commands.
@@ -173,21 +183,6 @@ func (r *reader) belowFound() string {
 	return ""
 }
 
-// advisedIn does the work of advised for any text.
-func advisedIn(text, label string, matching *regexp.Regexp) []string {
-	for line := range strings.Lines(text) {
-		at, command, found := strings.Cut(strings.TrimSpace(line), ":")
-		if !found || at != label && label != "" {
-			continue
-		}
-		command, ours := strings.CutPrefix(strings.TrimSpace(command), "addon-operator ")
-		if command, _, _ = strings.Cut(command, "  # "); ours && matching.MatchString(command) {
-			return strings.Fields(command)
-		}
-	}
-	return nil
-}
-
 // isRetried matches the output of the command "task retry" if the operator has already retried the task by itself, or
 // if the task has ended.
 var isRetried = regexp.MustCompile(`the task is running; wait|no pending task has this id`)
@@ -202,7 +197,7 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	if err != nil {
 		return err
 	}
-	command := w.reader.advised("", pattern)
+	command := advised(w.reader.text, "", pattern)
 	if command == nil {
 		return fmt.Errorf("no command matches on the screen\n%s", w.reader.text)
 	}

@@ -97,12 +97,12 @@ func TestAFilterPrintsEachResultOnALine(t *testing.T) {
 
 func TestAReaderTypesTheFirstCommandOnTheScreenThatMatches(t *testing.T) {
 	t.Parallel()
-	r := &reader{text: "web fails\n" +
+	text := "web fails\n" +
 		"  next: addon-operator why web  # the chain of causes\n" +
 		"    or: addon-operator task skip 1-2 --reason TEXT\n" +
 		"  next: addon-operator task retry 1-2  # once it is mended\n" +
 		"  next: kubectl get pods\n" +
-		"see addon-operator status\n"}
+		"see addon-operator status\n"
 	for name, c := range map[string]struct {
 		label, matching string
 		want            []string
@@ -115,7 +115,7 @@ func TestAReaderTypesTheFirstCommandOnTheScreenThatMatches(t *testing.T) {
 		"no prose":              {"", "^status", nil},
 		"an unknown label":      {"nex", "", nil},
 	} {
-		if diff := cmp.Diff(c.want, r.advised(c.label, regexp.MustCompile(c.matching))); diff != "" {
+		if diff := cmp.Diff(c.want, advised(text, c.label, regexp.MustCompile(c.matching))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

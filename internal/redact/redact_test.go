@@ -38,9 +38,19 @@ func TestNamesOfSecrets(t *testing.T) {
 	}
 }
 
+// checkTexts checks that redact.Text turns each key into its value.
+func checkTexts(t *testing.T, texts map[string]string) {
+	t.Helper()
+	for text, want := range texts {
+		if got := redact.Text(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestTextKeepsAllButSecrets(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
+	checkTexts(t, map[string]string{
 		"created secret web-tls in 3 s":                       "created secret web-tls in 3 s",
 		"secret web-tls not found":                            "secret web-tls not found",
 		"password=hunter2 user=ann":                           "password=(redacted)",
@@ -56,16 +66,12 @@ func TestTextKeepsAllButSecrets(t *testing.T) {
 		"password:":     "password:",
 		"":              "",
 		"the password ": "the password ",
-	} {
-		if got := redact.Text(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
-		}
-	}
+	})
 }
 
 func TestAFlagOfOneDashHidesItsValue(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
+	checkTexts(t, map[string]string{
 		"mysql -password hunter2":           "mysql -password (redacted)",
 		"mysql --db-password hunter2 -v":    "mysql --db-password (redacted)",
 		"the mysql-password was hunter2":    "the mysql-password was hunter2",
@@ -73,16 +79,12 @@ func TestAFlagOfOneDashHidesItsValue(t *testing.T) {
 		"run --token ":                      "run --token ",
 		"run --verbose --token=hunter2 end": "run --verbose --token=(redacted)",
 		"token\t:\thunter2":                 "token\t:\t(redacted)",
-	} {
-		if got := redact.Text(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
-		}
-	}
+	})
 }
 
 func TestCredentialsOfHTTPAndURLsAreHidden(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
+	checkTexts(t, map[string]string{
 		"sent basic dXNlcjpodW50ZXIy":                       "sent basic (redacted)",
 		"sent BEARER a.b-c~d+e/f=":                          "sent BEARER (redacted)",
 		"a basic idea":                                      "a basic idea",
@@ -90,11 +92,7 @@ func TestCredentialsOfHTTPAndURLsAreHidden(t *testing.T) {
 		"http://ann@example.com/a:b@c":                      "http://ann@example.com/a:b@c",
 		"from https://a:b@x.com to https://c:d@y.com, done": "from https://a:(redacted)@x.com to https://c:(redacted)@y.com, done",
 		"postgres://example.com:5432/db":                    "postgres://example.com:5432/db",
-	} {
-		if got := redact.Text(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
-		}
-	}
+	})
 }
 
 func TestThePortOfAURLIsNoPassword(t *testing.T) {

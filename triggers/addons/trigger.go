@@ -54,7 +54,7 @@ type Trigger struct {
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
-	engine  raiser
+	engine  workflow.Raiser
 	watches *kube.Watches
 	delays  retry.Delays
 	wake    chan struct{}
@@ -109,13 +109,8 @@ func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 	return a.delays.Replan(now, c.Processed, c.Retry, c.Attempts)
 }
 
-// A raiser adds the tasks of events to the store as part of a transaction. *workflow.Engine is a raiser.
-type raiser interface {
-	Raise(tx *store.Tx, events ...workflow.Event) error
-}
-
 // New returns a Trigger.
-func New(db *store.DB, engine raiser, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Trigger {
+func New(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Trigger {
 	a := &Trigger{
 		db: db, engine: engine, delays: delays, wake: make(chan struct{}, 1),
 		raised: map[api.Identity]sighting{}, repaired: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
