@@ -39,14 +39,14 @@ type hookPages struct {
 	live      bool // set if an operator runs
 }
 
-// hookRoute serves the list of hooks if what is "list", and the snapshots of the hooks called NAME
-// if what is "NAME/snapshots". NAME can contain slashes.
-func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
-	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
+// hookRoute serves a path below /hook/: the list of hooks for "list", and the snapshots of the hooks
+// called NAME for "NAME/snapshots". NAME can contain slashes.
+func (pages hookPages) hookRoute(r *http.Request, path string) (Page, error) {
+	if name, ok := strings.CutSuffix(path, "/snapshots"); ok {
 		return pages.hookSnapshots(r, name)
 	}
-	if what != "list" {
-		return Page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", what)
+	if path != "list" {
+		return Page{}, notFound("there is no /hook/%s: ask for /hook/list, or /hook/NAME/snapshots", path)
 	}
 	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
 	if err != nil {

@@ -74,27 +74,27 @@ type queueReader struct {
 	engine *workflow.Engine // nil if no operator runs
 }
 
-// queueRoute serves all queues if what is "list", the main queue if what is "main", and the queue
-// that r names if what is "show".
-func (reader queueReader) queueRoute(r *http.Request, what string) (Page, error) {
-	return reader.queuePage(r, what, false)
+// queueRoute serves a path below /queue/: all queues for "list", the main queue for "main", and the
+// queue that r names for "show".
+func (reader queueReader) queueRoute(r *http.Request, path string) (Page, error) {
+	return reader.queuePage(r, path, false)
 }
 
 // queuePage returns the page of all queues, of the main queue, or of the queue that r names. If redacted is true, the
 // page does not contain the errors of failed tasks.
-func (reader queueReader) queuePage(r *http.Request, what string, redacted bool) (Page, error) {
+func (reader queueReader) queuePage(r *http.Request, path string, redacted bool) (Page, error) {
 	list, err := reader.queues()
 	if err != nil {
 		return Page{}, err
 	}
-	switch what {
+	switch path {
 	case "list":
 		if r.URL.Query().Get("showEmpty") != "true" {
 			list.Empty = nil
 		}
 	case "main", "show":
 		name := workflow.Main
-		if what == "show" {
+		if path == "show" {
 			name = r.URL.Query().Get("queue")
 		}
 		one, found := list.named(name)
@@ -106,7 +106,7 @@ func (reader queueReader) queuePage(r *http.Request, what string, redacted bool)
 		}
 		return Page{one, func(l inspect.Layout) string { return one.Text(l) }}, nil
 	default:
-		return Page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", what)
+		return Page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", path)
 	}
 	if redacted {
 		list.hideErrors()

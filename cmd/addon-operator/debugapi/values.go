@@ -57,15 +57,15 @@ type modulePages struct {
 	render    func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 }
 
-// moduleListRoute serves the modules if what is "list", and the objects of their releases if what
-// is "resource-monitor".
-func (pages modulePages) moduleListRoute(_ *http.Request, what string) (Page, error) {
-	if what == "resource-monitor" {
+// moduleListRoute serves a path below /module/: the modules for "list", and the objects of their
+// releases for "resource-monitor".
+func (pages modulePages) moduleListRoute(_ *http.Request, path string) (Page, error) {
+	if path == "resource-monitor" {
 		seen, err := pages.monitors()
 		return Page{Data: seen}, err
 	}
-	if what != "list" {
-		return Page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
+	if path != "list" {
+		return Page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", path)
 	}
 	list, err := pages.moduleList()
 	return Page{list, func(layout inspect.Layout) string { return list.Text(layout) }}, err
@@ -218,22 +218,23 @@ func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 	return config, nil
 }
 
-// globalRoute serves the global hooks if what is "list", and otherwise the page what of the global
-// section of the values.
-func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error) {
-	if what == "list" {
+// globalRoute serves the global hooks if page is "list". Otherwise it serves the page with this name
+// of the global section of the values.
+func (pages modulePages) globalRoute(r *http.Request, page string) (Page, error) {
+	if page == "list" {
 		return pages.globalHooks()
 	}
-	return pages.section(r, what, "", values.Global)
+	return pages.section(r, page, "", values.Global)
 }
 
-// moduleRoute serves the page what of the values of one module, or the snapshots of its hooks.
-func (pages modulePages) moduleRoute(r *http.Request, what string) (Page, error) {
+// moduleRoute serves the page with this name of the values of one module, or the snapshots of the
+// module's hooks.
+func (pages modulePages) moduleRoute(r *http.Request, page string) (Page, error) {
 	name, err := pages.moduleNamed(r.PathValue("module"))
 	if err != nil {
 		return Page{}, err
 	}
-	return pages.section(r, what, name, values.Camel(name))
+	return pages.section(r, page, name, values.Camel(name))
 }
 
 // moduleNamed returns name, or an error if no module has this name.
@@ -251,9 +252,10 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 	return name, nil
 }
 
-// section returns the page what of the values section with the given key. module is empty for the global section.
-func (pages modulePages) section(r *http.Request, what, module, key string) (Page, error) {
-	if what == "changes" {
+// section returns the page with this name of the values section with the given key. module is empty for the global
+// section.
+func (pages modulePages) section(r *http.Request, page, module, key string) (Page, error) {
+	if page == "changes" {
 		return pages.changes(r, key)
 	}
 	withGlobal := r.URL.Query().Get("global") == "true" || module == ""
@@ -262,17 +264,17 @@ func (pages modulePages) section(r *http.Request, what, module, key string) (Pag
 		return Page{}, err
 	}
 	var data any
-	switch what {
+	switch page {
 	case "snapshots":
 		data, err = pages.snapshots.of(module)
 	case "values", "config", "patches", "origins":
 		if !withGlobal || key == values.Global {
 			without.Prefix = "/" + key
 		}
-		without.Undated = what == "origins"
-		data, without.Since, err = pages.layered(what, key, withGlobal)
+		without.Undated = page == "origins"
+		data, without.Since, err = pages.layered(page, key, withGlobal)
 	default:
-		return Page{}, notFound("%q is not known here: ask for values, config, patches, origins, changes or snapshots", what)
+		return Page{}, notFound("%q is not known here: ask for values, config, patches, origins, changes or snapshots", page)
 	}
 	if err != nil {
 		return Page{}, err
@@ -301,10 +303,10 @@ func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	return Page{diff, func(layout inspect.Layout) string { return inspect.ValueDiffText(&diff, layout) }}, err
 }
 
-// layered returns the data of the values section with the given key. what selects the data: "values", "config",
+// layered returns the data of the values section with the given key. The name of the page selects the data: "values", "config",
 // "patches" or "origins". layered also returns the time of the last change of each value, by JSON pointer. If
 // withGlobal is true, the data "values" and "config" include the global section.
-func (pages modulePages) layered(what, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
+func (pages modulePages) layered(page, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
 	all, err := pages.values()
 	if err != nil {
 		return nil, nil, err
@@ -314,8 +316,8 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, s
 		if err != nil {
 			return err
 		}
-		since = sinceOf(layers, what, key, withGlobal)
-		switch what {
+		since = sinceOf(layers, page, key, withGlobal)
+		switch page {
 		case "patches":
 			saved := layers.Saved[key]
 			if saved == nil {
@@ -340,9 +342,10 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, s
 	return data, since, err
 }
 
-// sinceOf returns the time of the last change of each value, by JSON pointer, for the page what of the section with the given key.
-func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string]time.Time {
-	if what == "config" {
+// sinceOf returns the time of the last change of each value, by JSON pointer, for the page with this name of the section
+// with the given key.
+func sinceOf(layers values.Layers, page, key string, withGlobal bool) map[string]time.Time {
+	if page == "config" {
 		layers.Saved = nil // the page config does not include the patches of hooks
 	}
 	since := layers.Since(key)
