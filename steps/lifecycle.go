@@ -51,11 +51,9 @@ func New(o Options) *Lifecycle {
 	}
 	l := &Lifecycle{observer: o.Observer, changes: o.Changes}
 	l.State = scan.New(o.State, o.Changes)
-	l.Releases = releases.New(o.Releases, l.State, o.Observer, o.Changes)
-	l.Hooks = hookrun.New(o.Hooks, l.State, l.Releases.Charts, o.Observer, o.Changes)
-	l.Discovery = discover.New(o.Discovery, l.State, discover.Hooks{
-		Configs: l.Hooks.Configs, Scripts: l.Hooks, Bindings: l.Hooks.Bindings,
-	}, o.Observer, o.Changes)
+	l.Releases = releases.New(o.Releases, l.State, o.Observer)
+	l.Hooks = hookrun.New(o.Hooks, l.State, l.Releases.Charts, o.Observer)
+	l.Discovery = discover.New(o.Discovery, l.State, discover.Hooks{Configs: l.Hooks.Configs, Scripts: l.Hooks}, o.Observer, o.Changes)
 	l.ConfigMap = configmap.New(l.State, l.Releases.Charts, o.Observer)
 	return l
 }
@@ -71,11 +69,11 @@ func (l *Lifecycle) Implementation() workflow.Implementation {
 		// Steps 4, 4a: the decision which modules are enabled, and their CRDs.
 		l.Discovery.Steps(),
 		// Steps 5, 5f: the start and the end of the run of a module.
-		modulerun.Steps(state, hooks.Configs, hooks.Step, l.Discovery.Survey, l.observer, l.changes),
+		modulerun.Steps(state, hooks.Configs, hooks.Step, l.Discovery.Survey, l.observer),
 		// Steps 5d, 5e, 6c: Helm releases.
 		l.Releases.Steps(),
 		// Steps 6, 6b, 6d, 7: deletions.
-		moduledelete.Steps(state, hooks.Configs, hooks.Bindings, hooks.Step, l.Releases, l.changes),
+		moduledelete.Steps(state, hooks.Configs, hooks.Step, l.Releases, l.changes),
 		// Step 16: the ConfigMap.
 		l.ConfigMap.Steps(),
 	)

@@ -24,11 +24,8 @@ type Observer interface {
 // of the operator, such as triggers.
 type Changes interface {
 	scan.Changes
-	hookrun.Changes
-	releases.Changes
 	converge.Changes
 	discover.Changes
-	modulerun.Changes
 	moduledelete.Changes
 }
 
@@ -39,9 +36,6 @@ func (silent) HelmBegins(string, string) func() { return func() {} }
 func (silent) ModuleRan(string)                 {}
 func (silent) DeletionBlocked([]string, string) {}
 func (silent) ConfigRefused(string, string)     {}
-func (silent) BindingsChanged()                 {}
-func (silent) ConfigApplied()                   {}
-func (silent) ReleaseChanged(string)            {}
 func (silent) ModuleDisabledByConfig(string)    {}
 func (silent) Converged()                       {}
 func (silent) ProblemsChanged()                 {}

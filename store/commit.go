@@ -25,6 +25,7 @@ type committer struct {
 	db     *DB
 	limits Limits
 	timed  func(Commit) // called after each commit and its OnCommit functions; can be nil
+	feed   feed
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signaled when leading becomes false
@@ -267,7 +268,9 @@ func (g *group) commit() error {
 	var err error
 	if !p.empty() {
 		g.writes = p.writes(g.writes[:0])
-		err = g.store(g.writes)
+		if err = g.store(g.writes); err == nil {
+			g.feed.committed(g.writes)
+		}
 		g.writes = emptied(g.writes)
 		p.reset()
 	}

@@ -35,7 +35,8 @@ type Absent struct {
 	db       *store.DB
 	engine   workflow.Raiser
 	absences *kube.Absences
-	changed  chan struct{}
+	changed  *store.ChangedKeys // of releases, and of modules, because a run or deletion of the module may have ended
+	waited   chan struct{}      // a wait of after has ended
 
 	mu      sync.Mutex
 	stale   map[string]bool                  // releases to read again; guarded by mu
@@ -53,22 +54,12 @@ type repairs struct {
 // NewAbsent returns an Absent for releases whose objects carry labels.
 func NewAbsent(db *store.DB, engine workflow.Raiser, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
-		db: db, engine: engine, changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
+		db: db, engine: engine, changed: store.NewChangedKeys(db, store.At(store.Releases), store.At(store.Modules)),
+		waited: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
 		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
 	}
 	a.absences = kube.NewAbsences(kinds, labels, a.raiseAbsent, observer)
 	return a
-}
-
-// Changed makes the trigger read the release again. Changed does not block.
-func (a *Absent) Changed(release string) {
-	a.mu.Lock()
-	a.stale[release] = true
-	a.mu.Unlock()
-	select {
-	case a.changed <- struct{}{}:
-	default:
-	}
 }
 
 // Run watches the objects of the installed releases, and raises events for absent objects, until
@@ -87,31 +78,45 @@ func (a *Absent) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-a.changed:
+		case <-a.changed.C():
+		case <-a.waited:
 		}
 	}
 }
 
-// followAll watches the objects of all releases in the store.
+// followAll makes follow read all releases in the store.
 func (a *Absent) followAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Releases)) {
-			p, err := k.Parts()
-			if err != nil {
+			if err := a.readAgain(k); err != nil {
 				return err
 			}
-			a.stale[p.Str()] = true
 		}
 		return nil
 	})
+}
+
+// readAgain makes follow read the release of the record with the key k, which is that of a release or
+// a module. The caller must hold a.mu.
+func (a *Absent) readAgain(k store.Key) error {
+	p, err := k.Parts()
+	if err == nil {
+		a.stale[p.Str()] = true
+	}
+	return err
 }
 
 // follow watches the objects of the changed releases.
 func (a *Absent) follow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, k := range a.changed.Take() {
+		if err := a.readAgain(k); err != nil {
+			return err
+		}
+	}
 	return a.db.View(func(tx *store.Tx) error {
 		for _, name := range slices.Sorted(maps.Keys(a.stale)) {
 			r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(name))
@@ -276,8 +281,12 @@ func (a *Absent) after(release string, wait time.Duration) {
 	time.AfterFunc(wait, func() {
 		a.mu.Lock()
 		delete(a.waiting, release)
+		delete(a.watched, release)
+		a.stale[release] = true
 		a.mu.Unlock()
-		a.reportAgain(release)
-		a.Changed(release)
+		select {
+		case a.waited <- struct{}{}:
+		default:
+		}
 	})
 }

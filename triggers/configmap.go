@@ -27,7 +27,8 @@ type ConfigMap struct {
 	// event was raised. Raised must be set before Run, and can be nil.
 	Raised func(kube.Content)
 
-	changed chan struct{}
+	applied <-chan struct{} // the content in force may have changed
+	ended   chan struct{}   // a task has ended without success
 	mu      sync.Mutex
 	last    kube.Content // last content from the watch; guarded by mu
 	left    bool         // the content in force may lack a section of the last content; guarded by mu
@@ -35,16 +36,7 @@ type ConfigMap struct {
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
 func NewConfigMap(db *store.DB, engine workflow.Raiser, source *kube.ConfigMap, retry func(store.ID) error) *ConfigMap {
-	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, changed: make(chan struct{}, 1)}
-}
-
-// Changed makes the trigger compare the last content from the watch with the content in force
-// again, because the content in force may have changed since. Changed does not block.
-func (c *ConfigMap) Changed() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
+	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, ended: make(chan struct{}, 1), applied: store.Changes(db, store.At(store.ConfigMap))}
 }
 
 // Recorded compares again if r says that a task has ended without success. A task that ended
@@ -62,7 +54,10 @@ func (c *ConfigMap) Recorded(r store.Record) {
 	c.mu.Lock()
 	c.left = true
 	c.mu.Unlock()
-	c.Changed()
+	select {
+	case c.ended <- struct{}{}:
+	default:
+	}
 }
 
 // Run watches the ConfigMap, and raises events for new content, until ctx is done.
@@ -91,14 +86,15 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	return err
 }
 
-// compare compares the last content from the watch with the content in force after each call of
-// Changed, until ctx is done.
+// compare compares the last content from the watch with the content in force, until ctx is done. It
+// compares after each change of the content in force, and after each task that ended without success.
 func (c *ConfigMap) compare(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.changed:
+		case <-c.applied:
+		case <-c.ended:
 		}
 		c.mu.Lock()
 		last, left := c.last, c.left

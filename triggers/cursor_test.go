@@ -329,7 +329,6 @@ func TestTheObjectsOfAReleaseAreWatchedAgainWhenItsRevisionOrItsObjectsChange(t 
 	}
 	follow := func() string {
 		t.Helper()
-		a.Changed("m")
 		if err := a.follow(); err != nil {
 			t.Fatal(err)
 		}
@@ -357,6 +356,15 @@ func TestTheObjectsOfAReleaseAreWatchedAgainWhenItsRevisionOrItsObjectsChange(t 
 			t.Errorf("after a change of %s, the same is watched: %q", name, after)
 		}
 		seen[before], seen[follow()] = true, true
+	}
+	if a.reportAgain("m"); follow() != "" {
+		t.Error("absent objects are reported again before the run of the module ends")
+	}
+	if err := db.Update(func(tx *store.Tx) error { return store.Save(tx, store.ModuleKey("m"), store.Module{RanIn: 1}) }); err != nil {
+		t.Fatal(err)
+	}
+	if follow() == "" {
+		t.Error("absent objects are not reported again when the run of the module has ended")
 	}
 	a.repairs["m"] = map[kube.Ref]*repairs{}
 	if err := db.Update(func(tx *store.Tx) error { tx.Delete(store.ReleaseKey("m")); return nil }); err != nil {

@@ -1,11 +1,15 @@
 package triggers
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
@@ -20,10 +24,23 @@ func changedBindings(t *testing.T, k *Kube, change func(*store.Tx) error) {
 	if err := k.db.Update(change); err != nil {
 		t.Fatal(err)
 	}
-	k.Changed()
 	if _, err := k.readBindings(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// follow makes k follow the changes of its bindings, but no watch, until the test ends.
+func follow(t *testing.T, k *Kube) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	group := new(errgroup.Group)
+	group.Go(func() error { return k.follow(ctx, group) })
+	t.Cleanup(func() {
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // followedBy returns the followed bindings of k in their order.
@@ -85,22 +102,61 @@ func TestKubernetesBindingsAreFollowedAsLongAsTheyExist(t *testing.T) {
 	}
 }
 
-func TestBindingsAreReadOnceForEachChange(t *testing.T) {
+func TestAHookIsReadyWhenItsLastChangeIsFollowed(t *testing.T) {
 	t.Parallel()
 	k := NewKube(storetest.Memory(t), nil, nil, nil, kube.Observer{}, zerolog.Nop())
-	changedBindings(t, k, func(*store.Tx) error { return nil })
-	if err := k.db.Update(func(tx *store.Tx) error {
-		return saveBinding(tx, "web", "pods", store.Kubernetes, hook.KubernetesBinding{Name: "pods", APIVersion: "v1", Kind: "Pod"}, 1)
-	}); err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := k.Ready(ctx, "web", "h"); !errors.Is(err, context.Canceled) {
+		t.Errorf("before Run, the hook is ready: %v", err)
 	}
-	if _, err := k.readBindings(); err != nil || len(k.follows) != 0 {
-		t.Errorf("without a change, the bindings are read again: %q, error %v", followedBy(k), err)
+	follow(t, k)
+	broken := hook.KubernetesBinding{Name: "pods", APIVersion: "v1", Kind: "Pod", JqFilter: ".["}
+	for n := range 100 {
+		if err := k.Ready(t.Context(), "web", "h"); err != nil {
+			t.Fatalf("the hook without a binding is not ready after %d changes: %v", n, err)
+		}
+		update := func(change func(*store.Tx) error) {
+			t.Helper()
+			if err := k.db.Update(change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		update(func(tx *store.Tx) error { return saveBinding(tx, "web", "pods", store.Kubernetes, broken, 1) })
+		if err := k.Ready(t.Context(), "web", "h"); err == nil {
+			t.Fatalf("the hook with an invalid binding is ready after %d changes", n)
+		}
+		update(func(tx *store.Tx) error { tx.Delete(store.BindingKey("web", "h", "pods")); return nil })
 	}
-	k.Changed()
-	if _, err := k.readBindings(); err != nil || len(k.follows) != 1 {
-		t.Errorf("after a change, %q are followed, error %v", followedBy(k), err)
-	}
+}
+
+// TestReadyWaitsForAChangeThatIsNotFollowedYet makes Run choose between a change and a call of Ready.
+func TestReadyWaitsForAChangeThatIsNotFollowedYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := NewKube(storetest.Memory(t), nil, nil, nil, kube.Observer{}, zerolog.Nop())
+		for range 50 {
+			if err := k.db.Update(func(tx *store.Tx) error {
+				return saveBinding(tx, "web", "tick", store.Schedule, hook.ScheduleBinding{Name: "tick"}, 1)
+			}); err != nil {
+				t.Fatal(err)
+			}
+			answer := make(chan struct{})
+			go func() { k.asked <- answer }()
+			synctest.Wait()
+			caughtUp, more := k.awaitChange(t.Context())
+			if !more {
+				t.Fatal("Run ends")
+			}
+			select {
+			case <-answer:
+				t.Fatal("Ready returns before the change is followed")
+			default:
+			}
+			if caughtUp == nil {
+				<-k.asked
+			}
+		}
+	})
 }
 
 func TestAHookWithAnInvalidBindingIsNotReady(t *testing.T) {
@@ -109,6 +165,7 @@ func TestAHookWithAnInvalidBindingIsNotReady(t *testing.T) {
 	changedBindings(t, k, func(tx *store.Tx) error {
 		return saveBinding(tx, "web", "pods", store.Kubernetes, hook.KubernetesBinding{Name: "pods", APIVersion: "v1", Kind: "Pod", JqFilter: ".["}, 1)
 	})
+	follow(t, k)
 	if err := k.Ready(t.Context(), "web", "h"); err == nil || !strings.HasPrefix(err.Error(), "binding pods: ") {
 		t.Errorf("the hook is ready with the error %v", err)
 	}

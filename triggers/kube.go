@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/jq"
@@ -31,11 +32,11 @@ type Kube struct {
 	watches  *kube.Watches
 	receiver *receiver
 
-	changed chan struct{}
-	asked   atomic.Int64 // the number of calls of Changed
+	changed <-chan struct{}      // bindings may have changed
+	asked   chan chan<- struct{} // from each call of Ready, a channel to close when all changes are followed
+	bound   bindingReader        // for readBindings
+
 	mu      sync.Mutex
-	bound   bindingReader               // guarded by mu
-	read    int64                       // one more than the value of asked when the bindings were last read; guarded by mu
 	follows map[graph.Subject]*followed // the followed bindings; guarded by mu
 
 	attached atomic.Pointer[map[string]graph.Subject] // the attached bindings by their texts, when they were last read
@@ -50,7 +51,10 @@ type followed struct {
 
 // NewKube returns a Kube for the cluster of client. The Kube raises events once Run is called.
 func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
-	k := &Kube{db: db, engine: engine, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
+	k := &Kube{
+		db: db, engine: engine, log: log, changed: store.Changes(db, store.At(store.Bindings)), asked: make(chan chan<- struct{}),
+		follows: map[graph.Subject]*followed{},
+	}
 	k.receiver = &receiver{db: db, engine: engine, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
 	k.watches = kube.NewWatches(client, kinds, k.receiver, observer)
 	return k
@@ -62,34 +66,66 @@ func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
 }
 
-// Changed makes the trigger read the bindings again. Changed does not block.
-func (k *Kube) Changed() {
-	k.asked.Add(1)
-	select {
-	case k.changed <- struct{}{}:
-	default:
-	}
-}
-
 // Run watches the objects of the attached bindings, and raises events for their changes, until ctx
 // is done.
 func (k *Kube) Run(ctx context.Context) error {
-	var running sync.WaitGroup
-	running.Go(func() { k.watches.Run(ctx) })
-	defer running.Wait()
-	for first := true; ; first = false {
-		if err := k.follow(ctx); err != nil && ctx.Err() == nil {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { k.watches.Run(ctx); return nil })
+	group.Go(func() error { return k.follow(ctx, group) })
+	return group.Wait()
+}
+
+// follow makes the monitors match the bindings in the store, at first and after each change, until
+// ctx is done. Goroutines of group delete the cursors that no binding uses any more.
+func (k *Kube) follow(ctx context.Context, group *errgroup.Group) error {
+	var caughtUp chan<- struct{}
+	for first, more := true, true; more; first = false {
+		closed, err := k.readBindings()
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("read kubernetes bindings: %w", err)
 		}
-		if first {
-			running.Go(func() { k.sweep(ctx) })
+		if caughtUp != nil {
+			close(caughtUp)
 		}
+		if first {
+			group.Go(func() error { k.sweep(ctx); return nil })
+		}
+		if len(closed) > 0 {
+			group.Go(func() error { return k.forget(ctx, closed) })
+		}
+		caughtUp, more = k.awaitChange(ctx)
+	}
+	return nil
+}
+
+// awaitChange returns when bindings may have changed. Until then, it answers the calls of Ready. If a
+// call of Ready waits for the change, caughtUp is its channel. When ctx is done, more is false.
+func (k *Kube) awaitChange(ctx context.Context) (caughtUp chan<- struct{}, more bool) {
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return nil, false
 		case <-k.changed:
+			return nil, true
+		case caughtUp := <-k.asked:
+			select {
+			case <-k.changed:
+				return caughtUp, true
+			default:
+				close(caughtUp)
+			}
 		}
 	}
+}
+
+// forget deletes the cursors of the closed views that no binding uses any more.
+func (k *Kube) forget(ctx context.Context, closed []kube.View) error {
+	for _, v := range closed {
+		if err := k.receiver.forget(ctx, v, k.isFollowed); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("forget the objects of closed kubernetes bindings: %w", err)
+		}
+	}
+	return nil
 }
 
 // sweep deletes the cursors of earlier epochs that no binding uses any more, and removes bindings
@@ -141,30 +177,11 @@ func (k *Kube) sweepUnseen(ctx context.Context) error {
 	})
 }
 
-// follow starts and stops monitors, so that they match the bindings in the store, and deletes the
-// cursors of views that no binding uses any more.
-func (k *Kube) follow(ctx context.Context) error {
-	closed, err := k.readBindings()
-	if err != nil {
-		return err
-	}
-	for _, v := range closed {
-		if err := k.receiver.forget(ctx, v, k.isFollowed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // readBindings starts and stops monitors, so that they match the bindings in the store.
 // readBindings returns the views of the stopped monitors.
 func (k *Kube) readBindings() (closed []kube.View, err error) {
-	asked := k.asked.Load()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.read > asked {
-		return nil, nil // another call has read the bindings meanwhile
-	}
 	attached := map[graph.Subject]*binding{}
 	if err := k.db.View(func(tx *store.Tx) error {
 		for b, err := range k.bound.all(tx) {
@@ -200,7 +217,6 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 			k.follows[subject] = k.open(subject, attached[subject].Binding)
 		}
 	}
-	k.read = asked + 1
 	return closed, nil
 }
 
@@ -257,9 +273,10 @@ func (k *Kube) isFollowed(v kube.View) bool {
 	return false
 }
 
-// Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete.
+// Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete. It
+// sees all bindings that were committed before the call. It needs Run, which follows the bindings.
 func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
-	if err := k.follow(ctx); err != nil {
+	if err := k.catchUp(ctx); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -281,6 +298,22 @@ func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// catchUp returns when Run follows all bindings that were committed before the call.
+func (k *Kube) catchUp(ctx context.Context) error {
+	caughtUp := make(chan struct{})
+	select {
+	case k.asked <- caughtUp:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-caughtUp:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Snapshot returns the objects in the snapshot of the binding s, sorted by namespace and name; nil

@@ -37,7 +37,7 @@ func newAbsent(t *testing.T, db *store.DB, raised *[]workflow.Event, removed ...
 	}
 	return &Absent{
 		db: db, engine: raiserFunc(func(_ *store.Tx, events ...workflow.Event) error { *raised = append(*raised, events...); return nil }),
-		changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{"m": "seen"},
+		changed: store.NewChangedKeys(db, store.At(store.Releases)), waited: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{"m": "seen"},
 		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
 	}
 }
@@ -147,8 +147,8 @@ func TestADelayedRepairIsReportedAgainWhenItIsDue(t *testing.T) {
 			t.Error("the release is read again before the repair is due")
 		}
 		time.Sleep(time.Millisecond)
-		if !again() || len(a.changed) != 1 || len(a.waiting) != 0 {
-			t.Errorf("when the repair is due, the release is read again: %t, %d changes, waiting %v", again(), len(a.changed), a.waiting)
+		if !again() || len(a.waited) != 1 || len(a.waiting) != 0 {
+			t.Errorf("when the repair is due, the release is read again: %t, %d changes, waiting %v", again(), len(a.waited), a.waiting)
 		}
 	})
 }

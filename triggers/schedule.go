@@ -38,20 +38,12 @@ type Schedule struct {
 	Log    zerolog.Logger
 
 	bound   bindingReader
-	changed chan struct{}
+	changed <-chan struct{} // bindings may have changed
 }
 
 // NewSchedule returns a Schedule. The Schedule raises ticks once Run is called.
 func NewSchedule(db *store.DB, engine workflow.Raiser, missed Missed, log zerolog.Logger) *Schedule {
-	return &Schedule{DB: db, Engine: engine, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
-}
-
-// Changed makes the trigger read the bindings again. Changed does not block.
-func (s *Schedule) Changed() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	return &Schedule{DB: db, Engine: engine, Missed: missed, Log: log, changed: store.Changes(db, store.At(store.Bindings))}
 }
 
 // A ticker is one attached binding with its crontab.

@@ -19,20 +19,12 @@ type Webhook struct {
 	serve func(webhook.Table)
 	bound bindingReader
 
-	changed chan struct{}
+	changed <-chan struct{} // bindings, or the record of the start, may have changed
 }
 
 // NewWebhook returns a Webhook that passes the attached bindings to serve, once Run is called.
 func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
-	return &Webhook{db: db, serve: serve, changed: make(chan struct{}, 1)}
-}
-
-// Changed makes the trigger read the bindings again. Changed does not block.
-func (w *Webhook) Changed() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
+	return &Webhook{db: db, serve: serve, changed: store.Changes(db, store.At(store.Bindings), store.StartupKey())}
 }
 
 // Run passes the attached bindings to serve at once and after each change, until ctx is done.

@@ -285,13 +285,12 @@ func TestADamagedIndexOfEventsIsRebuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())
 		open := w.gate("event m/sync b")
-		w.apply = func(tx *store.Tx, task workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+		w.apply = func(_ *store.Tx, task workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 			if task.Subject.Hook != "sync" {
 				return nil, nil
 			}
-			return nil, w.e.Withdraw(tx, "q", graph.Subject{Module: "m", Hook: "h"}, "it is delivered", func(t *store.Task) bool {
-				return string(t.Payload) == `"2"`
-			})
+			task.Withdraw(delivered("q", "m", "h", func(t *store.Task) bool { return string(t.Payload) == `"2"` }))
+			return nil, nil
 		}
 		w.start(event("sync", "b", "0", false), about(event("h", "b", "1", false), "o"), about(event("h", "b", "2", false), "o"))
 		w.unchecked()

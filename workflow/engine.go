@@ -14,7 +14,7 @@
 //	cancel     an attempt: end its context, which sends SIGTERM to a hook;
 //	           pending tasks: drop those that wait, and abandon those that run
 //	abandon    let a task that runs, or has begun its effects, end without a result
-//	withdraw   drop waiting events of a hook, because their trigger requests it
+//	withdraw   drop waiting events of a hook, because a step says that they need no delivery
 //	supersede  drop and abandon the tasks of a run, because another run does their work
 //	join       keep only one of two equal waiting tasks
 //	coalesce   replace a waiting event by a newer event of the same object

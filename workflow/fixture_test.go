@@ -255,11 +255,16 @@ func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) b
 		match = func(*store.Task) bool { return true }
 	}
 	if err := w.db.Update(func(tx *store.Tx) error {
-		return w.e.Withdraw(tx, queue, graph.Subject{Module: module, Hook: hook}, "it is delivered", match)
+		return w.e.Withdraw(tx, delivered(queue, module, hook, match))
 	}); err != nil {
 		w.t.Fatal(err)
 	}
 	synctest.Wait()
+}
+
+// delivered returns the withdrawal of the waiting events of a hook for which match returns true.
+func delivered(queue, module, hook string, match func(*store.Task) bool) workflow.Withdrawal {
+	return workflow.Withdrawal{Queue: queue, Subject: graph.Subject{Module: module, Hook: hook}, Why: "it is delivered", Match: match}
 }
 
 // ran returns the names of the steps that ran since the last call of ran or took, as "node

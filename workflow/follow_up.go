@@ -1,11 +1,6 @@
 package workflow
 
-import (
-	"time"
-
-	"addon-operator/store"
-	"addon-operator/workflow/graph"
-)
+import "time"
 
 // A followUp is work that a transition leaves to a later transition. A followUp begins after the
 // commit of the earlier transition, or at its due time. A crash before a followUp begins loses it,
@@ -16,7 +11,7 @@ type followUp struct {
 	due   time.Time // zero means at once; replaces the due time of an earlier follow-up for the queue
 
 	module string      // for openLanesOf
-	events *withdrawal // for withdrawEvents
+	events *Withdrawal // for withdrawEvents
 }
 
 // deferredTasks is the queue of follow-ups about tasks that are in no queue.
@@ -37,11 +32,3 @@ const (
 	continuePreparation             // continue an incomplete preparation
 	withdrawEvents                  // remove the remaining events of a withdrawal
 )
-
-// A withdrawal is the removal of some waiting events of a hook from a queue.
-type withdrawal struct {
-	queue   string
-	subject graph.Subject
-	why     string
-	match   func(*store.Task) bool
-}

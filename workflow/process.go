@@ -248,12 +248,17 @@ func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.
 	if !ok {
 		return facts, nil
 	}
-	c.task.remarks = new([]string)
+	c.task.applied = new(applied)
 	err = guard(c.node, "Apply", func() error {
 		more, err := applier.Apply(m.tx, c.task, out)
 		facts = append(facts, more...)
 		return err
 	})
+	for _, w := range c.task.applied.withdrawals {
+		if err == nil {
+			err = m.remover.withdraw(w)
+		}
+	}
 	return facts, err
 }
 
@@ -277,8 +282,8 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 		r.Warning = out.Warning
 		m.history.warn(r.Run, r.Warning)
 	}
-	if remarks := c.task.remarks; remarks != nil && len(*remarks) > 0 {
-		r.Detail = strings.TrimPrefix(strings.Join(append([]string{out.Detail}, *remarks...), "; "), "; ")
+	if applied := c.task.applied; applied != nil && len(applied.remarks) > 0 {
+		r.Detail = strings.TrimPrefix(strings.Join(append([]string{out.Detail}, applied.remarks...), "; "), "; ")
 	}
 	if t.Abandoned && r.Detail == "" {
 		r.Detail = abandonedDetail

@@ -92,16 +92,3 @@ func (m *transition) raise(events []Event) error {
 	}
 	return nil
 }
-
-// Withdraw removes the waiting events of the hook s in queue for which match returns true, as part
-// of tx. History records why. Withdraw keeps an event if a running attempt covers it, if an
-// interrupted attempt covered it, or if its effects have begun. Events that exceed the budget of tx
-// are removed in later transactions. match is called in these transactions as well, and must not
-// use tx. If the operator crashes before these transactions, the remaining events are delivered.
-func (e *Engine) Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error {
-	m := e.transition(tx)
-	if err := m.remover.withdraw(withdrawal{queue: queue, subject: s, why: why, match: match}); err != nil {
-		return err
-	}
-	return m.end()
-}

@@ -89,25 +89,26 @@ func (rm *remover) dropUnknown(t *store.Task, why error) error {
 	return rm.removeLast(t, nil)
 }
 
-func (rm *remover) withdraw(w withdrawal) error {
-	holders, err := holders(rm.tx, w.queue)
+// withdraw removes the events of w, as [Task.Withdraw] describes.
+func (rm *remover) withdraw(w Withdrawal) error {
+	holders, err := holders(rm.tx, w.Queue)
 	if err != nil {
 		return err
 	}
-	for t, err := range store.EventsOf(rm.tx, w.queue, w.subject) {
+	for t, err := range store.EventsOf(rm.tx, w.Queue, w.Subject) {
 		if err != nil {
 			return err
 		}
 		covered := slices.ContainsFunc(holders, func(holder *store.Task) bool { return covers(holder, t) })
-		if covered || t.Claim != nil || !w.match(t) {
+		if covered || t.Claim != nil || !w.Match(t) {
 			continue
 		}
 		if !rm.fits(costOf(t)) {
-			rm.later(followUp{work: withdrawEvents, queue: w.queue, events: &w})
+			rm.later(followUp{work: withdrawEvents, queue: w.Queue, events: &w})
 			return nil
 		}
 		r := recordOf(t, store.Dropped)
-		r.Detail = w.why
+		r.Detail = w.Why
 		if err := rm.history.record(r); err != nil {
 			return err
 		}

@@ -24,14 +24,41 @@ type Task struct {
 	// outcome may be done already.
 	Resumed bool
 
-	remarks *[]string // of Apply
-	output  *output   // of Do
+	applied *applied // of Apply
+	output  *output  // of Do
+}
+
+// applied collects what Apply requests beside its facts.
+type applied struct {
+	remarks     []string
+	withdrawals []Withdrawal
 }
 
 // Remark adds a text for people to the history of the attempt. Only Apply may call Remark.
 func (t Task) Remark(text string) {
-	if t.remarks != nil {
-		*t.remarks = append(*t.remarks, text)
+	if t.applied != nil {
+		t.applied.remarks = append(t.applied.remarks, text)
+	}
+}
+
+// A Withdrawal names waiting events of a hook that need no delivery.
+type Withdrawal struct {
+	Queue   string
+	Subject graph.Subject // the hook
+	// Why is the reason in the history of each removed event.
+	Why string
+	// Match reports whether an event is removed. Match can be called in later transactions as well.
+	Match func(*store.Task) bool
+}
+
+// Withdraw removes the events of w after Apply, in the same transaction. It keeps an event if a
+// running attempt covers it, if an interrupted attempt covered it, or if its effects have begun.
+// Events that exceed the budget of the transaction are removed in later transactions. If the
+// operator crashes before these transactions, the remaining events are delivered. Only Apply may
+// call Withdraw.
+func (t Task) Withdraw(w Withdrawal) {
+	if t.applied != nil {
+		t.applied.withdrawals = append(t.applied.withdrawals, w)
 	}
 }
 

@@ -1,11 +1,16 @@
 package workflow_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 func TestWithdrawReportsEachEventItDrops(t *testing.T) {
@@ -53,6 +58,45 @@ func TestWithdrawContinuesBeyondTheBudget(t *testing.T) {
 		w.unchecked()
 		open(workflow.Outcome{}, nil)
 		w.expect()
+		w.expectAllEnded()
+	})
+}
+
+func TestAStepWithdrawsEventsWithItsResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		open := w.gate("event m/sync b")
+		failure, failed := errors.New("not applied"), false
+		w.apply = func(_ *store.Tx, task workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+			if task.Subject.Hook != "sync" {
+				return nil, nil
+			}
+			task.Withdraw(delivered("q", "m", "h", func(t *store.Task) bool { return t.Object.Name == "seen" }))
+			if !failed {
+				failed = true
+				return nil, failure
+			}
+			return nil, nil
+		}
+		w.start(event("sync", "b", "0", false), about(event("h", "b", "1", false), "seen"), about(event("h", "b", "2", false), "new"))
+		var dropped []string
+		w.recorded = func(r store.Record) {
+			if r.State == store.Dropped {
+				dropped = append(dropped, r.Detail)
+			}
+		}
+		open(workflow.Outcome{}, nil)
+		synctest.Wait()
+		if !failed || len(dropped) > 0 || len(w.pending("q")) != 3 {
+			t.Errorf("of an attempt whose result is not saved, %q was withdrawn, and %d tasks wait", dropped, len(w.pending("q")))
+		}
+		w.took()
+		time.Sleep(time.Minute)
+		open(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"2"})
+		if diff := cmp.Diff([]string{"it is delivered"}, dropped); diff != "" {
+			t.Errorf("withdrawn events (-want +got):\n%s", diff)
+		}
 		w.expectAllEnded()
 	})
 }

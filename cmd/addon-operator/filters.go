@@ -24,6 +24,7 @@ func (s *surveys) updateFailingFilters(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.filters:
+		case <-s.bindings:
 		}
 		if !sleep(ctx, filterDelay) {
 			return

@@ -21,8 +21,7 @@ import (
 type clusterObserver struct {
 	log     zerolog.Logger
 	metrics *metrics.Set
-	db      *store.DB // read only
-	labels  bindingLabels
+	labels  *bindingLabels
 }
 
 // hooks returns the observer of the watches for hooks.
@@ -60,7 +59,7 @@ func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kub
 		level = zerolog.WarnLevel
 	}
 	for _, owner := range owners {
-		o.metrics.FilterFailed(o.labels.of(o.db, owner), v.Kind)
+		o.metrics.FilterFailed(o.labels.of(owner), v.Kind)
 		s := triggers.SubjectOf(owner)
 		o.log.WithLevel(level).Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).
 			Str("object", strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")).Err(failure).Msg("jqFilter failed; the snapshot keeps the previous state of the object")
@@ -96,7 +95,7 @@ func (o *clusterObserver) objectsAbsent(release string, absent []kube.Ref) {
 // filtered measures the duration of a jqFilter, for each binding that uses the filter.
 func (o *clusterObserver) filtered(v kube.View, owners []string, took time.Duration) {
 	for _, owner := range owners {
-		o.metrics.FilterTook(o.labels.of(o.db, owner), v.Kind, took)
+		o.metrics.FilterTook(o.labels.of(owner), v.Kind, took)
 	}
 }
 
@@ -104,20 +103,32 @@ func (o *clusterObserver) filtered(v kube.View, owners []string, took time.Durat
 // bindings.
 func (o *clusterObserver) delivered(s kube.Source, owners []string, took time.Duration) {
 	for _, owner := range owners {
-		o.metrics.EventTook(o.labels.of(o.db, owner), s.Kind, took)
+		o.metrics.EventTook(o.labels.of(owner), s.Kind, took)
 	}
 }
 
 // bindingLabels caches the metric labels of bindings. The keys are the names that package kube has
-// for the owners of watches. The zero value is ready to use.
+// for the owners of watches.
 type bindingLabels struct {
+	db      *store.DB       // read only
+	changed <-chan struct{} // bindings may have changed
+
 	mu    sync.RWMutex
 	known map[string]metrics.Binding // guarded by mu
-	times int                        // number of calls of forget; guarded by mu
+	times int                        // number of times that known was cleared; guarded by mu
 }
 
-// forget clears the labels after a change of bindings, so that they are read again.
-func (l *bindingLabels) forget() {
+func newBindingLabels(db *store.DB) *bindingLabels {
+	return &bindingLabels{db: db, changed: store.Changes(db, store.At(store.Bindings)), known: map[string]metrics.Binding{}}
+}
+
+// forgetChanged clears the labels if bindings may have changed, so that they are read again.
+func (l *bindingLabels) forgetChanged() {
+	select {
+	case <-l.changed:
+	default:
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.known)
@@ -126,7 +137,8 @@ func (l *bindingLabels) forget() {
 
 // of returns the labels of owner. If the binding is not attached any more, the label queue is
 // empty.
-func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
+func (l *bindingLabels) of(owner string) metrics.Binding {
+	l.forgetChanged()
 	l.mu.RLock()
 	b, ok := l.known[owner]
 	times := l.times
@@ -137,7 +149,7 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 	subject, queue := triggers.SubjectOf(owner), ""
 	// If the store cannot be read, the label queue is empty too; the store itself reports the
 	// error.
-	_ = db.View(func(tx *store.Tx) error {
+	_ = l.db.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 		queue = record.Queue
 		return err
@@ -145,9 +157,6 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 	b = debugapi.BindingOf(subject, "", queue)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known == nil {
-		l.known = map[string]metrics.Binding{}
-	}
 	if l.times == times { // otherwise the record may have been read before a change of bindings
 		l.known[owner] = b
 	}

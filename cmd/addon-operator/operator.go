@@ -85,13 +85,14 @@ type operator struct {
 	// control is nil unless the command test has started this process.
 	control *crashtest.Control
 
-	kube      *triggers.Kube
-	schedule  *triggers.Schedule
-	absent    *triggers.Absent
-	configMap *triggers.ConfigMap
-	canceler  moduleCanceler
-	webhooks  *webhooks.Webhooks
-	webhook   *triggers.Webhook
+	kube       *triggers.Kube
+	schedule   *triggers.Schedule
+	rateLimits *triggers.RateLimits
+	absent     *triggers.Absent
+	configMap  *triggers.ConfigMap
+	canceler   moduleCanceler
+	webhooks   *webhooks.Webhooks
+	webhook    *triggers.Webhook
 
 	addonsRuntime *addons.Runtime
 	addons        *configurations.Trigger // nil if addons configurations are not processed
@@ -144,7 +145,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	o.metrics = metrics.New(s.MetricsPrefix, func() (metrics.State, error) { return o.debugAPI().State() })
 	o.metrics.Exemplars = o.traces != nil
 	o.lifecycleObserver = newLifecycleObserver(o)
-	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, db: o.db}
+	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, labels: newBindingLabels(o.db)}
 	o.metrics.WatchClients(time.Now) // before the first request, which the background work for the Lease sends
 	for _, damaged := range o.db.MovedAtOpen() {
 		o.lifecycleObserver.recordDamaged(damaged)
@@ -269,6 +270,7 @@ func (o *operator) assemble() (err error) {
 	watches.FailuresChanged = func(kube.View) { o.surveys.filters.raise() }
 	o.kube = triggers.NewKube(o.db, o.engine, o.client, o.kinds, watches, o.log)
 	o.schedule = triggers.NewSchedule(o.db, o.engine, triggers.Missed(s.ScheduleMissed), o.log)
+	o.rateLimits = triggers.NewRateLimits(o.db, o.engine)
 	o.absent = triggers.NewAbsent(o.db, o.engine, o.kinds, selector(o.helm.Labels()), observer)
 	o.absent.Delivered = o.clusterObserver.objectsAbsent
 	o.configMap = triggers.NewConfigMap(o.db, o.engine, o.configObject(), func(id store.ID) error { return o.engine.Retry(id, "", "") })
@@ -281,7 +283,7 @@ func (o *operator) assemble() (err error) {
 		log: o.log, db: o.db, engine: o.engine, steps: o.steps, kube: o.kube, addons: o.addons,
 		dirs: append(strings.Split(s.ModulesDirs, ":"), s.GlobalHooksDir),
 	})
-	o.steps.Hooks.Connect(o.engine, o.kube)
+	o.steps.Hooks.Connect(o.kube)
 	return nil
 }
 
@@ -322,7 +324,7 @@ func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	options := stepSettings(&o.settings)
 	options.State.DB, options.State.Log, options.State.ConfigMap = o.db, o.log, o.configObject()
 	options.Hooks.Runner, options.Hooks.TraceParent = o.runner, o.traces.TraceParent()
-	options.Hooks.Objects = objects.New(o.db, executor, stepChanges{o})
+	options.Hooks.Objects = objects.New(o.db, executor)
 	options.Hooks.Objects.Wrote = o.traces.Wrote()
 	options.Releases.Helm = o.helm
 	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Pod = o.helm, o.client, o.settings.OwnPod()
@@ -485,6 +487,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { o.kinds.Run(ctx); return nil })
 	group.Go(func() error { return o.kube.Run(ctx) })
 	group.Go(func() error { return o.schedule.Run(ctx) })
+	group.Go(func() error { o.rateLimits.Run(ctx); return nil })
 	group.Go(func() error { return o.absent.Run(ctx) })
 	group.Go(func() error {
 		if err := o.steps.Discovery.Stale.WithdrawStale(ctx); err != nil {

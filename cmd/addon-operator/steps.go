@@ -5,18 +5,8 @@ import (
 	"addon-operator/store"
 )
 
-// stepChanges notifies triggers and surveys of the changes that steps have made.
+// stepChanges notifies surveys of the changes that steps have made.
 type stepChanges struct{ o *operator }
-
-// BindingsChanged notifies the triggers that the attached bindings have changed.
-func (s stepChanges) BindingsChanged() {
-	s.o.clusterObserver.labels.forget()
-	s.o.kube.Changed()
-	s.o.schedule.Changed()
-	s.o.webhook.Changed()
-	s.o.engine.RateLimitsChanged()
-	s.o.surveys.filters.raise()
-}
 
 // recorded notifies the trigger of the ConfigMap and the survey of registered addons of a history
 // record.
@@ -27,8 +17,6 @@ func (s stepChanges) recorded(r store.Record) {
 	}
 }
 
-func (s stepChanges) ConfigApplied()                       { s.o.configMap.Changed() }
-func (s stepChanges) ReleaseChanged(module string)         { s.o.absent.Changed(module) }
 func (s stepChanges) ModuleDisabledByConfig(module string) { s.o.canceler.cancel(module) }
 func (s stepChanges) ProblemsChanged()                     { s.o.surveys.problems.raise() }
 func (s stepChanges) AddonModulesChanged()                 { s.o.surveys.registry.raise() }
@@ -40,5 +28,4 @@ func (s stepChanges) Converged() {
 	s.o.surveys.problems.raise()
 	s.o.lifecycleObserver.convergeEnded()
 	s.o.status.converged.Store(true)
-	s.o.webhook.Changed()
 }

@@ -50,15 +50,17 @@ type surveys struct {
 	addons *configurations.Trigger // nil if addons configurations are not processed
 	dirs   []string                // directories of modules and global hooks
 
-	problems wakeup // problems of directories and ConfigMap keys may have changed
-	filters  wakeup // failing jqFilters may have changed
-	files    wakeup // the files of modules may have changed
-	registry wakeup // registered addons may have changed
+	problems wakeup          // problems of directories and ConfigMap keys may have changed
+	filters  wakeup          // failing jqFilters may have changed
+	bindings <-chan struct{} // attached bindings may have changed
+	files    wakeup          // the files of modules may have changed
+	registry wakeup          // registered addons may have changed
 }
 
 // newSurveys returns a copy of s in which all wakeups are created.
 func newSurveys(s surveys) *surveys {
 	s.problems, s.filters, s.files, s.registry = newWakeup(), newWakeup(), newWakeup(), newWakeup()
+	s.bindings = store.Changes(s.db, store.At(store.Bindings))
 	return &s
 }
 

@@ -43,18 +43,19 @@ type process struct {
 	ended  chan struct{}
 	err    error // error that run has returned; valid after ended is closed
 
-	db        *store.DB
-	written   time.Time // time of the last write of an earlier process to the store
-	lease     *lease.Lease
-	leads     atomic.Bool // whether this process has acquired the Lease
-	client    *kube.Client
-	engine    *workflow.Engine
-	lifecycle *steps.Lifecycle
-	kinds     *kube.Kinds
-	kube      *triggers.Kube
-	schedule  *triggers.Schedule
-	absent    *triggers.Absent
-	config    *triggers.ConfigMap
+	db         *store.DB
+	written    time.Time // time of the last write of an earlier process to the store
+	lease      *lease.Lease
+	leads      atomic.Bool // whether this process has acquired the Lease
+	client     *kube.Client
+	engine     *workflow.Engine
+	lifecycle  *steps.Lifecycle
+	kinds      *kube.Kinds
+	kube       *triggers.Kube
+	schedule   *triggers.Schedule
+	rateLimits *triggers.RateLimits
+	absent     *triggers.Absent
+	config     *triggers.ConfigMap
 
 	newContainer bool
 	booted       time.Time
@@ -194,7 +195,7 @@ func (p *process) assemble() (err error) {
 		DB: p.db, Log: log, ConfigMap: object, ModulesDirs: []string{filepath.Join(p.dir, "modules")},
 		GlobalHooksDir: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1,
 	}
-	options.Hooks.Runner, options.Hooks.Objects = &runner{p.hooks, p}, objects.New(p.db, executor, changes{p})
+	options.Hooks.Runner, options.Hooks.Objects = &runner{p.hooks, p}, objects.New(p.db, executor)
 	options.Releases.Helm = charts
 	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Namespace = charts, p.client, namespace
 	options.Discovery.CRDs.Installer, options.Discovery.ParallelModules = crd.NewInstaller(p.client, charts.Labels()), p.parallel
@@ -205,9 +206,10 @@ func (p *process) assemble() (err error) {
 	p.engine.ContinueOnFailure = p.continues
 	p.kube = triggers.NewKube(p.db, p.engine, p.client, p.kinds, observer, log)
 	p.schedule = triggers.NewSchedule(p.db, p.engine, triggers.Once, log)
+	p.rateLimits = triggers.NewRateLimits(p.db, p.engine)
 	p.absent = triggers.NewAbsent(p.db, p.engine, p.kinds, "heritage=addon-operator", observer)
 	p.config = triggers.NewConfigMap(p.db, p.engine, object, func(id store.ID) error { return p.engine.Retry(id, "", "") })
-	p.lifecycle.Hooks.Connect(p.engine, p.kube)
+	p.lifecycle.Hooks.Connect(p.kube)
 	return nil
 }
 
@@ -231,6 +233,7 @@ func (p *process) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { p.kinds.Run(ctx); return nil })
 	group.Go(func() error { return p.kube.Run(ctx) })
 	group.Go(func() error { return p.schedule.Run(ctx) })
+	group.Go(func() error { p.rateLimits.Run(ctx); return nil })
 	group.Go(func() error { return p.absent.Run(ctx) })
 	group.Go(func() error { return p.config.Run(ctx, kube.Observer{}) })
 	group.Go(func() error { return p.trim(ctx) })
@@ -254,16 +257,9 @@ func (p *process) trim(ctx context.Context) error {
 // historyAge is the age at which the history of runs is deleted.
 const historyAge = 12 * time.Hour
 
-// changes implements steps.Changes: it tells the triggers and the engine what steps have changed.
+// changes implements steps.Changes.
 type changes struct{ p *process }
 
-func (c changes) BindingsChanged() {
-	c.p.kube.Changed()
-	c.p.schedule.Changed()
-	c.p.engine.RateLimitsChanged()
-}
-func (c changes) ConfigApplied()                { c.p.config.Changed() }
-func (c changes) ReleaseChanged(module string)  { c.p.absent.Changed(module) }
 func (c changes) ModuleDisabledByConfig(string) {}
 func (c changes) Converged()                    { c.p.note("converged") }
 func (c changes) ProblemsChanged()              {}

@@ -16,38 +16,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Queues are the queues of the engine, as far as this package changes them.
-type Queues interface {
-	// Withdraw removes waiting events of the hook of s from queue, as part of tx. It removes the events for which
-	// match returns true. why is the reason that the history shows.
-	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
-}
+// Attached reads the snapshots of the attached bindings of hooks. The caller of its methods must have called
+// [Attached.Connect].
+type Attached struct{ snapshots Snapshots }
 
-// Changes is notified of changes of bindings and releases, after the commit.
-type Changes interface {
-	// BindingsChanged is called after a commit that attached or detached bindings.
-	BindingsChanged()
-	// ReleaseChanged is called after a commit that deleted the record of module's release.
-	ReleaseChanged(module string)
-}
-
-// Attached manages the attached bindings of hooks. It keeps the records of bindings equal to the
-// configurations of the hooks. When it deletes a binding, it also deletes the records that only
-// this binding uses.
-type Attached struct {
-	queues    Queues
-	snapshots Snapshots
-	changes   Changes
-}
-
-// New returns a manager of the attached bindings. It reports each change of bindings to changes.
-func New(changes Changes) *Attached { return &Attached{changes: changes} }
-
-// Connect sets the queues of the engine and the snapshots of the bindings. New does not set them, because queues and
-// snapshots are created later.
-func (bs *Attached) Connect(queues Queues, snapshots Snapshots) {
-	bs.queues, bs.snapshots = queues, snapshots
-}
+// Connect sets the snapshots of the bindings. It is called once, when the trigger that has them exists.
+func (bs *Attached) Connect(snapshots Snapshots) { bs.snapshots = snapshots }
 
 // Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete.
 func (bs *Attached) Ready(ctx context.Context, module, hook string) error {
@@ -63,7 +37,7 @@ func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
 // returns one item for each binding whose Synchronization must run in this start. The items are sorted by the name of
 // the hook, then as in the configuration. For several bindings of a hook with the same group and queue, Attach
 // returns one item, because one Synchronization represents all of them.
-func (bs *Attached) Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
+func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
@@ -85,7 +59,6 @@ func (bs *Attached) Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.I
 		tx.Delete(k)
 		tx.Delete(store.TickKey(subject))
 	}
-	tx.OnCommit(bs.changes.BindingsChanged)
 	return a.items, nil
 }
 
@@ -174,29 +147,31 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// Synchronized is part of the transition that ends the Synchronization t. shown has the versions of the objects that
-// t delivered to its hook, by binding. Synchronized marks the binding of t, and the other bindings of its group, as
-// synchronized. If one of these bindings was attached in this epoch, Synchronized also cancels the pending events
-// that the Synchronization covers.
-func (bs *Attached) Synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]Version) error {
-	bindings, err := markSynchronized(tx, t.Subject)
+// Synchronized is part of the transition that ends the Synchronization of the binding s. shown has the versions of the
+// objects that the Synchronization delivered to the hook, by binding. Synchronized marks s, and the other bindings of
+// its group, as synchronized. If one of these bindings was attached in this epoch, Synchronized returns the waiting
+// events that the Synchronization covers, so that they are withdrawn; otherwise nil.
+func Synchronized(tx *store.Tx, s graph.Subject, shown map[string]map[string]Version) (*workflow.Withdrawal, error) {
+	bindings, err := markSynchronized(tx, s)
 	if err != nil || len(shown) == 0 {
-		return err
+		return nil, err
 	}
 	attached := false
 	for _, b := range bindings {
 		attached = attached || b.AttachedIn == tx.Epoch()
 	}
 	if !attached {
-		return nil
+		return nil, nil
 	}
-	queue := bindings[t.Subject.Binding].Queue
-	ends, err := deletions(tx, queue, t.Subject)
+	queue := bindings[s.Binding].Queue
+	ends, err := deletions(tx, queue, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d := synchronization{epoch: tx.Epoch(), bindings: bindings, shown: shown, deletions: ends}
-	return bs.queues.Withdraw(tx, queue, t.Subject, "the Synchronization of its binding delivered the object", d.covers)
+	return &workflow.Withdrawal{
+		Queue: queue, Subject: s, Why: "the Synchronization of its binding delivered the object", Match: d.covers,
+	}, nil
 }
 
 // markSynchronized marks the binding s, and all bindings with the same group and queue, as synchronized in this
@@ -313,7 +288,7 @@ func groupOf(b store.Binding) (string, error) {
 
 // Detach records that the bindings of module are detached, so that they get no more events. Their snapshots can still
 // be read.
-func (bs *Attached) Detach(tx *store.Tx, module string) error {
+func Detach(tx *store.Tx, module string) error {
 	for k := range tx.Range(store.BindingsOf(module)) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
@@ -324,7 +299,6 @@ func (bs *Attached) Detach(tx *store.Tx, module string) error {
 			return err
 		}
 	}
-	tx.OnCommit(bs.changes.BindingsChanged)
 	return nil
 }
 
@@ -339,7 +313,7 @@ func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 
 // Forget deletes the records of the hooks of module: bindings, configurations, patches of values, metrics, ticks and
 // rate limits. It also deletes the record of module's release.
-func (bs *Attached) Forget(tx *store.Tx, module string) error {
+func Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),
 	} {
@@ -352,7 +326,5 @@ func (bs *Attached) Forget(tx *store.Tx, module string) error {
 		return err
 	}
 	tx.Delete(store.ReleaseKey(module))
-	tx.OnCommit(bs.changes.BindingsChanged)
-	tx.OnCommit(func() { bs.changes.ReleaseChanged(module) })
 	return hookmetrics.Forget(tx, func(s graph.Subject) bool { return s.Module == module })
 }

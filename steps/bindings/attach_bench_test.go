@@ -17,9 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// benchBindings returns the manager of the bindings in db, and an engine on db. The engine is not started, and its
-// steps do nothing.
-func benchBindings(b *testing.B, db *store.DB, err error) (*bindings.Attached, *workflow.Engine) {
+// benchEngine returns an engine on db. The engine is not started, and its steps do nothing.
+func benchEngine(b *testing.B, db *store.DB, err error) *workflow.Engine {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
@@ -35,9 +34,7 @@ func benchBindings(b *testing.B, db *store.DB, err error) (*bindings.Attached, *
 	if err != nil {
 		b.Fatal(err)
 	}
-	attached := bindings.New(silent{})
-	attached.Connect(e, nil)
-	return attached, e
+	return e
 }
 
 // idle is a step that does nothing.
@@ -71,33 +68,36 @@ func raiseMany(b *testing.B, db *store.DB, e *workflow.Engine, n int, module fun
 	}
 }
 
-func synchronize(b *testing.B, db *store.DB, attached *bindings.Attached, module string) {
+func synchronize(b *testing.B, db *store.DB, module string) {
 	b.Helper()
 	config := hook.Config{Kubernetes: []hook.KubernetesBinding{{
 		Name: "pods", APIVersion: "v1", Kind: "Pod", Queue: workflow.Main, ExecuteOnSynchronization: true, WaitForSynchronization: true,
 	}}}
 	record := bindings.Hook{File: hook.File{Name: "hooks/h"}, Config: config}
 	if err := db.Update(func(tx *store.Tx) error {
-		_, err := attached.Attach(tx, module, []bindings.Hook{record})
+		_, err := bindings.Attach(tx, module, []bindings.Hook{record})
 		return err
 	}); err != nil {
 		b.Fatal(err)
 	}
 	shown := map[string]map[string]bindings.Version{"pods": {"/pod": {UID: "1", ResourceVersion: "1"}}}
-	task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}}}
-	if err := db.Update(func(tx *store.Tx) error { return attached.Synchronized(tx, task, shown) }); err != nil {
+	pods := graph.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}
+	if err := db.Update(func(tx *store.Tx) error {
+		_, err := bindings.Synchronized(tx, pods, shown)
+		return err
+	}); err != nil {
 		b.Fatal(err)
 	}
 }
 
 func BenchmarkSynchronizationInALongQueue(b *testing.B) {
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
-	attached, e := benchBindings(b, db, err)
+	e := benchEngine(b, db, err)
 	raiseMany(b, db, e, 100_000, func(i int) string { return fmt.Sprint("other-", i%500) })
 	var took []float64
 	for n := 0; b.Loop(); n++ {
 		begin := time.Now()
-		synchronize(b, db, attached, fmt.Sprint("module-", n))
+		synchronize(b, db, fmt.Sprint("module-", n))
 		took = append(took, time.Since(begin).Seconds()*1000)
 	}
 	slices.Sort(took)
@@ -109,13 +109,13 @@ func BenchmarkAttachManyModules(b *testing.B) {
 	const modules = 500
 	name := func(i int) string { return fmt.Sprint("module-", i%modules) }
 	db, err := store.Open(filepath.Join(b.TempDir(), "store.db"), store.Options{})
-	attached, e := benchBindings(b, db, err)
+	e := benchEngine(b, db, err)
 	raiseMany(b, db, e, 10_000, name)
 	var took []float64
 	for b.Loop() {
 		begin := time.Now()
 		for i := range modules {
-			synchronize(b, db, attached, name(i))
+			synchronize(b, db, name(i))
 		}
 		took = append(took, time.Since(begin).Seconds())
 	}

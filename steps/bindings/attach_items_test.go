@@ -10,20 +10,19 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
-	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
 
 // attach attaches the bindings of the hook hooks/h of module m with this configuration, and returns
 // the bindings whose Synchronization must run.
-func attach(t *testing.T, db *store.DB, attached *bindings.Attached, config string) (items []string) {
+func attach(t *testing.T, db *store.DB, config string) (items []string) {
 	t.Helper()
 	parsed, err := hook.Load(hook.Module, []byte(config))
 	if err != nil {
 		t.Fatal(err)
 	}
 	update(t, db, func(tx *store.Tx) error {
-		found, err := attached.Attach(tx, "m", []bindings.Hook{{File: hook.File{Name: "hooks/h"}, Config: parsed}})
+		found, err := bindings.Attach(tx, "m", []bindings.Hook{{File: hook.File{Name: "hooks/h"}, Config: parsed}})
 		for _, item := range found {
 			items = append(items, fmt.Sprintf("%s in %s, wait %t, allow %t", item.Subject.Binding, item.Queue, item.Wait, item.AllowFailure))
 		}
@@ -34,11 +33,11 @@ func attach(t *testing.T, db *store.DB, attached *bindings.Attached, config stri
 
 // synchronized ends the Synchronization of a binding of hooks/h. The Synchronization has delivered
 // no objects.
-func synchronized(t *testing.T, db *store.DB, attached *bindings.Attached, binding string) {
+func synchronized(t *testing.T, db *store.DB, binding string) {
 	t.Helper()
 	update(t, db, func(tx *store.Tx) error {
-		task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "m", Hook: "hooks/h", Binding: binding}}}
-		return attached.Synchronized(tx, task, nil)
+		_, err := bindings.Synchronized(tx, graph.Subject{Module: "m", Hook: "hooks/h", Binding: binding}, nil)
+		return err
 	})
 }
 
@@ -51,9 +50,8 @@ func start(t *testing.T, db *store.DB, n uint64) {
 func TestOneBindingOfAGroupAndQueueIsSynchronized(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	attached := connected(t, db)
 	start(t, db, 1)
-	items := attach(t, db, attached, `{"configVersion": "v1", "kubernetes": [
+	items := attach(t, db, `{"configVersion": "v1", "kubernetes": [
 		{"name": "silent", "kind": "Pod", "group": "g", "executeHookOnSynchronization": false},
 		{"name": "pods", "kind": "Pod", "group": "g", "allowFailure": true},
 		{"name": "nodes", "kind": "Node", "group": "g", "waitForSynchronization": false},
@@ -75,21 +73,20 @@ func TestOneBindingOfAGroupAndQueueIsSynchronized(t *testing.T) {
 func TestSynchronizationOfAGroupIsThatOfItsBindingsInTheQueue(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	attached := connected(t, db)
 	start(t, db, 1)
 	const config = `{"configVersion": "v1", "kubernetes": [
 		{"name": "pods", "kind": "Pod", "group": "g"}, {"name": "nodes", "kind": "Node", "group": "g"},
 		{"name": "other", "kind": "Pod", "group": "g", "queue": "/q"}, {"name": "maps", "kind": "ConfigMap"}
 	]}`
-	attach(t, db, attached, config)
-	synchronized(t, db, attached, "pods")
+	attach(t, db, config)
+	synchronized(t, db, "pods")
 	want := []string{"other in /q, wait true, allow false", "maps in main, wait true, allow false"}
-	if diff := cmp.Diff(want, attach(t, db, attached, config)); diff != "" {
+	if diff := cmp.Diff(want, attach(t, db, config)); diff != "" {
 		t.Errorf("items after the Synchronization (-want +got):\n%s", diff)
 	}
 	start(t, db, 2)
 	want = append([]string{"pods in main, wait true, allow false"}, want...)
-	if diff := cmp.Diff(want, attach(t, db, attached, config)); diff != "" {
+	if diff := cmp.Diff(want, attach(t, db, config)); diff != "" {
 		t.Errorf("items in the next start (-want +got):\n%s", diff)
 	}
 }
@@ -109,14 +106,13 @@ func TestABindingIsSynchronizedAgainWhenItWasChangedOrDetached(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := storetest.Memory(t)
-			attached := connected(t, db)
 			start(t, db, 1)
-			attach(t, db, attached, config)
-			synchronized(t, db, attached, "pods")
+			attach(t, db, config)
+			synchronized(t, db, "pods")
 			if c.detach {
-				update(t, db, func(tx *store.Tx) error { return attached.Detach(tx, "m") })
+				update(t, db, func(tx *store.Tx) error { return bindings.Detach(tx, "m") })
 			}
-			if diff := cmp.Diff(c.items, attach(t, db, attached, c.next)); diff != "" {
+			if diff := cmp.Diff(c.items, attach(t, db, c.next)); diff != "" {
 				t.Errorf("items (-want +got):\n%s", diff)
 			}
 		})
@@ -126,10 +122,9 @@ func TestABindingIsSynchronizedAgainWhenItWasChangedOrDetached(t *testing.T) {
 func TestBindingsThatAHookHasNoMoreAreDeletedWithTheirTicks(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	attached := connected(t, db)
-	attach(t, db, attached, `{"configVersion": "v1", "kubernetes": [{"name": "pods", "kind": "Pod"}],
+	attach(t, db, `{"configVersion": "v1", "kubernetes": [{"name": "pods", "kind": "Pod"}],
 		"schedule": [{"name": "often", "crontab": "* * * * *"}, {"name": "rarely", "crontab": "0 0 1 1 *"}]}`)
-	attach(t, db, attached, `{"configVersion": "v1", "schedule": [{"name": "rarely", "crontab": "0 0 1 1 *"}]}`)
+	attach(t, db, `{"configVersion": "v1", "schedule": [{"name": "rarely", "crontab": "0 0 1 1 *"}]}`)
 	var left []string
 	if err := db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.BindingsOf("m")) {

@@ -59,12 +59,11 @@ func named(t *testing.T, db *store.DB, text string) (found []string) {
 func TestNothingIsLeftOfAModuleThatIsForgotten(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	attached := bindings.New(silent{})
 	update(t, db, func(tx *store.Tx) error {
 		return errors.Join(keepAll(tx, "stays", "hook.sh"), keepAll(tx, "goes", "hook.sh"))
 	})
 	before := len(named(t, db, "stays"))
-	update(t, db, func(tx *store.Tx) error { return attached.Forget(tx, "goes") })
+	update(t, db, func(tx *store.Tx) error { return bindings.Forget(tx, "goes") })
 	if left := named(t, db, "goes"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -76,7 +75,6 @@ func TestNothingIsLeftOfAModuleThatIsForgotten(t *testing.T) {
 func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	attached := bindings.New(silent{})
 	update(t, db, func(tx *store.Tx) error {
 		overrides := map[string]values.EnabledOverride{"someEnabled": {Hook: sections.Author("", "gone.sh")}}
 		return errors.Join(keepAll(tx, "", "gone.sh"), store.Save(tx, store.EnabledOverridesKey(), overrides))
@@ -85,7 +83,7 @@ func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 		if _, err := (hooks.Found{}).Save(tx, ""); err != nil {
 			return err
 		}
-		_, err := attached.Attach(tx, "", nil)
+		_, err := bindings.Attach(tx, "", nil)
 		return err
 	})
 	if left := named(t, db, "gone.sh"); len(left) > 0 {

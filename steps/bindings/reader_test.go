@@ -44,8 +44,8 @@ func reader(t *testing.T, config string) (*bindings.Reader, objects) {
 		},
 		reads: map[string]int{},
 	}
-	attached := bindings.New(silent{})
-	attached.Connect(nil, o)
+	var attached bindings.Attached
+	attached.Connect(o)
 	return attached.Reader("m", "hooks/h", parsed), o
 }
 

@@ -4,16 +4,38 @@ import (
 	"slices"
 
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 )
 
-// Save saves the decisions in the records of the modules. run is the run that made the decisions, and before has the
-// previous records.
+// Save saves the decisions in the records of the modules. If d.Whole is true, Save deletes the records of modules that
+// were not found, and of their hooks. run is the run that made the decisions, and before has the previous records.
 func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Module) error {
 	if err := saveAddonModules(tx, d.Modules, before); err != nil {
 		return err
 	}
-	return saveModules(tx, run, d.Modules, before)
+	if err := saveModules(tx, run, d.Modules, before); err != nil || !d.Whole {
+		return err
+	}
+	return d.forgetMissing(tx, before)
+}
+
+// forgetMissing deletes the records of the modules in before that were not found.
+func (d *Decisions) forgetMissing(tx *store.Tx, before map[string]store.Module) error {
+	exists := map[string]bool{}
+	for _, m := range d.Modules {
+		exists[m.Name] = true
+	}
+	for name := range before {
+		if exists[name] {
+			continue
+		}
+		tx.Delete(store.ModuleKey(name))
+		if err := bindings.Forget(tx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SaveEnabled saves the names of the enabled modules, if they differ from the saved names.

@@ -42,17 +42,14 @@ type ConfigMap struct {
 	changes ConfigChanges
 }
 
-// ConfigChanges is notified of changes of the content in force, after the commit.
+// ConfigChanges is notified of problems of the ConfigMap, after the commit.
 type ConfigChanges interface {
-	// ConfigApplied is called after a commit that put content of the ConfigMap in force.
-	ConfigApplied()
 	// ProblemsChanged is called after a commit that may have added or removed a problem of the
 	// ConfigMap.
 	ProblemsChanged()
 }
 
-// NewConfigMap returns a ConfigMap that reads and writes object. It reports changes of the content in force to
-// changes.
+// NewConfigMap returns a ConfigMap that reads and writes object. It reports to changes that problems may have changed.
 func NewConfigMap(db *store.DB, log *oncelog.Logger, object *kube.ConfigMap, modules *Modules, changes ConfigChanges) *ConfigMap {
 	return &ConfigMap{db: db, log: log, object: object, modules: modules, changes: changes}
 }
@@ -126,7 +123,6 @@ func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion 
 	if err != nil {
 		return err
 	}
-	tx.OnCommit(cm.changes.ConfigApplied)
 	tx.OnCommit(cm.changes.ProblemsChanged)
 	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{
 		ResourceVersion: resourceVersion, Config: b, At: tx.Now(), Changed: changed,

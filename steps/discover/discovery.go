@@ -31,9 +31,8 @@ type Configs interface {
 
 // Hooks gives access to the hooks and the enabled scripts of modules.
 type Hooks struct {
-	Configs  Configs
-	Scripts  decide.Scripts
-	Bindings Bindings
+	Configs Configs
+	Scripts decide.Scripts
 }
 
 // A Discovery discovers modules. Between two discoveries, Survey and Stale find the problems and the stale bindings
@@ -49,7 +48,7 @@ type Discovery struct {
 // New returns the discovery of the modules of state.
 func New(o Options, state *scan.State, hooks Hooks, observer Observer, changes Changes) *Discovery {
 	d := &Discovery{
-		Stale: stale.New(state.DB, state.Log, state.Modules, hooks.Configs, changes),
+		Stale: stale.New(state.DB, state.Log, state.Modules, hooks.Configs),
 		Survey: survey.New(survey.Sources{
 			DB: state.DB, Log: state.Log, Modules: state.Modules, Addons: state.Addons, Applied: state.Applied,
 			Values: state.Values, ConfigMap: state.ConfigMap, Hooks: hooks.Configs,
@@ -59,7 +58,7 @@ func New(o Options, state *scan.State, hooks Hooks, observer Observer, changes C
 	d.step = &step{
 		state: state, decider: decide.New(state.Values, hooks.Configs, hooks.Scripts), crds: d.crds,
 		safety: safety.New(o.Options, state.Log, state.ConfigMap, observer), stale: d.Stale, survey: d.Survey,
-		bindings: hooks.Bindings, changes: changes, parallelModules: o.ParallelModules,
+		changes: changes, parallelModules: o.ParallelModules,
 	}
 	return d
 }

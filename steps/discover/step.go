@@ -21,28 +21,18 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Changes is notified, after the commit, of changes that a discovery has made in the store.
-type Changes interface {
-	survey.Changes
-	stale.Changes
-}
-
-// Bindings manages the records of hooks and their bindings.
-type Bindings interface {
-	// Forget deletes the records of the hooks of module.
-	Forget(tx *store.Tx, module string) error
-}
+// Changes is notified of problems, after the commit.
+type Changes = survey.Changes
 
 // A step discovers modules. It returns the modules to run, the modules to delete, and the releases to purge.
 type step struct {
-	state    *scan.State
-	decider  *decide.Decider
-	crds     *crds.Definitions
-	safety   *safety.Checks
-	stale    *stale.Bindings
-	survey   *survey.Survey
-	bindings Bindings
-	changes  Changes
+	state   *scan.State
+	decider *decide.Decider
+	crds    *crds.Definitions
+	safety  *safety.Checks
+	stale   *stale.Bindings
+	survey  *survey.Survey
+	changes Changes
 
 	parallelModules int
 }
@@ -216,28 +206,5 @@ func (s *step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	if err := found.Save(tx, t.Run, before); err != nil {
 		return nil, err
 	}
-	if found.Whole {
-		if err := s.forgetMissing(tx, found.Modules, before); err != nil {
-			return nil, err
-		}
-	}
 	return nil, found.SaveEnabled(tx)
-}
-
-// forgetMissing deletes the records of the modules in before that were not found.
-func (s *step) forgetMissing(tx *store.Tx, found []decide.Module, before map[string]store.Module) error {
-	exists := map[string]bool{}
-	for _, d := range found {
-		exists[d.Name] = true
-	}
-	for name := range before {
-		if exists[name] {
-			continue
-		}
-		tx.Delete(store.ModuleKey(name))
-		if err := s.bindings.Forget(tx, name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

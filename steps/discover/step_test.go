@@ -25,15 +25,13 @@ type silent struct{ hookrun.Silent }
 
 func (silent) HelmBegins(string, string) func() { return func() {} }
 func (silent) DeletionBlocked([]string, string) {}
-func (silent) BindingsChanged()                 {}
-func (silent) ReleaseChanged(string)            {}
 func (silent) ProblemsChanged()                 {}
 
 // newDiscovery returns the discovery of the modules of state. The discovery can run hooks, but it has no cluster.
 func newDiscovery(t *testing.T, state *scan.State, o Options) *Discovery {
 	t.Helper()
-	hooks := hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, state, nil, silent{}, silent{})
-	return New(o, state, Hooks{Configs: hooks.Configs, Scripts: hooks, Bindings: hooks.Bindings}, silent{}, silent{})
+	hooks := hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, state, nil, silent{})
+	return New(o, state, Hooks{Configs: hooks.Configs, Scripts: hooks}, silent{}, silent{})
 }
 
 func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {

@@ -26,12 +26,6 @@ func exchange(s *scan.State) *hookio.Exchange {
 	return hookio.New(hookio.Options{}, s.Modules, s.Values, s.ConfigMap, s.Log.Logger, nil)
 }
 
-// silent is a bindings.Changes that does nothing.
-type silent struct{}
-
-func (silent) BindingsChanged()      {}
-func (silent) ReleaseChanged(string) {}
-
 func inputOf(t *testing.T, s *scan.State, module string) (in hookio.Input) {
 	t.Helper()
 	if err := s.DB.View(func(tx *store.Tx) (err error) {
@@ -246,7 +240,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 	if diff := cmp.Diff(want, globalPatch(t, s), cmpopts.IgnoreTypes(values.Origin{})); diff != "" {
 		t.Errorf("saved global operations (-want +got):\n%s", diff)
 	}
-	scantest.Update(t, s.DB, func(tx *store.Tx) error { return bindings.New(silent{}).Forget(tx, "web") })
+	scantest.Update(t, s.DB, func(tx *store.Tx) error { return bindings.Forget(tx, "web") })
 	if left := globalPatch(t, s); len(left) > 0 {
 		t.Errorf("the module is gone, and of its hooks' operations on global values are left: %v", left)
 	}

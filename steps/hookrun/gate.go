@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/workflow"
 )
@@ -67,5 +68,6 @@ func (s *Step) Skipped(tx *store.Tx, t workflow.Task) error {
 	if !s.synchronizes() {
 		return nil
 	}
-	return s.hooks.Bindings.Synchronized(tx, t, nil)
+	_, err := bindings.Synchronized(tx, t.Subject, nil)
+	return err
 }

@@ -35,9 +35,6 @@ type Silent struct{ report.Silent }
 // MetricsDropped does nothing.
 func (Silent) MetricsDropped(hookio.Dropped) {}
 
-// Changes is notified of changes of bindings, after the commit.
-type Changes = bindings.Changes
-
 // Charts are the charts of modules.
 type Charts interface {
 	// RenderAhead renders the chart of module in the background, for the release check that follows the last
@@ -59,11 +56,11 @@ type Hooks struct {
 }
 
 // New returns the hooks of the modules of state. Call [Hooks.Connect] before the first step runs. Each run is
-// reported to observer. Each change of bindings is reported to changes.
-func New(o Options, state *scan.State, charts Charts, observer Observer, changes Changes) *Hooks {
+// reported to observer.
+func New(o Options, state *scan.State, charts Charts, observer Observer) *Hooks {
 	h := &Hooks{
 		Configs:  hooks.New(state.DB, state.Log, o.Runner, state.Modules),
-		Bindings: bindings.New(changes),
+		Bindings: new(bindings.Attached),
 		Exchange: hookio.New(o.Options, state.Modules, state.Values, state.ConfigMap, state.Log.Logger, observer),
 		reports:  &report.Runs{Log: state.Log, Observer: observer},
 		state:    state, runner: o.Runner, charts: charts, traceParent: o.TraceParent,
@@ -74,11 +71,9 @@ func New(o Options, state *scan.State, charts Charts, observer Observer, changes
 	return h
 }
 
-// Connect sets the queues of the engine, and the snapshots of bindings. They are not arguments of New, because queues
-// and snapshots are created later than the steps.
-func (h *Hooks) Connect(queues bindings.Queues, snapshots bindings.Snapshots) {
-	h.Bindings.Connect(queues, snapshots)
-}
+// Connect sets the snapshots of bindings. They are not an argument of New, because they are created later than the
+// steps.
+func (h *Hooks) Connect(snapshots bindings.Snapshots) { h.Bindings.Connect(snapshots) }
 
 // RunScript runs the enabled script of a module for the task t. It logs the lines that the script prints.
 func (h *Hooks) RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error) {

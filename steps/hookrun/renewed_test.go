@@ -24,23 +24,10 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newHooks returns the hooks of the modules of s, connected to an engine that is not started.
-func newHooks(t *testing.T, s *scan.State) *hookrun.Hooks {
-	t.Helper()
-	h := hookrun.New(hookrun.Options{}, s, nil, hookrun.Silent{}, silent{})
-	e, err := workflow.New(s.DB, workflow.Observer{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Connect(e, nil)
-	return h
+// newHooks returns the hooks of the modules of s.
+func newHooks(s *scan.State) *hookrun.Hooks {
+	return hookrun.New(hookrun.Options{}, s, nil, hookrun.Silent{})
 }
-
-// silent is a Changes that does nothing.
-type silent struct{}
-
-func (silent) BindingsChanged()      {}
-func (silent) ReleaseChanged(string) {}
 
 type codeBench struct {
 	t      *testing.T
@@ -54,7 +41,7 @@ func newCodeBench(t *testing.T, module string) codeBench {
 	s, mounted := scantest.New(t)
 	scantest.Write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
 	scantest.Scan(t, s)
-	return codeBench{t, s, newHooks(t, s), module}
+	return codeBench{t, s, newHooks(s), module}
 }
 
 func (b codeBench) puts(digest, config string) {
@@ -186,7 +173,7 @@ func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(
 			if err != nil {
 				return err
 			}
-			items, err := b.hooks.Bindings.Attach(tx, "web", hooks)
+			items, err := bindings.Attach(tx, "web", hooks)
 			for _, m := range items {
 				names = append(names, m.Subject.Binding)
 			}

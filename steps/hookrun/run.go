@@ -130,7 +130,7 @@ func (s *Step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessa
 		return nil, nil, err
 	}
 	if s.synchronizes() {
-		items, err := s.hooks.Bindings.Attach(tx, t.Subject.Module, hooks)
+		items, err := bindings.Attach(tx, t.Subject.Module, hooks)
 		return items, nil, err
 	}
 	hooks = slices.DeleteFunc(hooks, func(h bindings.Hook) bool { _, has := h.Config.Order(s.binding); return !has })
@@ -153,8 +153,12 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 		return nil, err
 	}
 	if s.synchronizes() {
-		if err := s.hooks.Bindings.Synchronized(tx, t, out.Observed); err != nil {
+		covered, err := bindings.Synchronized(tx, t.Subject, out.Observed)
+		if err != nil {
 			return nil, err
+		}
+		if covered != nil {
+			t.Withdraw(*covered)
 		}
 	}
 	if err := report.NoteDuration(tx, t, out.Took); err != nil {

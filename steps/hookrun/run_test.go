@@ -73,12 +73,8 @@ func newRunBench(t *testing.T, module, config, commands string) *runBench {
 		"if [ \"$1\" = --config ]; then echo '"+config+"'; exit; fi\n"+
 		"cp $BINDING_CONTEXT_PATH "+b.copies+"/context; cp $VALUES_PATH "+b.copies+"/values; cp $CONFIG_VALUES_PATH "+b.copies+"/config\n"+commands+"\n")
 	scantest.Scan(t, b.s)
-	b.hooks = hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, b.s, b, b, silent{})
-	e, err := workflow.New(b.s.DB, workflow.Observer{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.hooks.Connect(e, &b.snapshots)
+	b.hooks = hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, b.s, b, b)
+	b.hooks.Connect(&b.snapshots)
 	digest, err := b.s.Modules.CodeOf(module)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +94,7 @@ func newRunBench(t *testing.T, module, config, commands string) *runBench {
 		if err != nil {
 			return err
 		}
-		_, err = b.hooks.Bindings.Attach(tx, module, all)
+		_, err = bindings.Attach(tx, module, all)
 		return err
 	})
 	return b
@@ -321,7 +317,7 @@ func TestTheChartIsRenderedDuringTheLastHookBeforeHelmOnly(t *testing.T) {
 func TestHooksOfANodeAreOrderedByTheirNumbersAndThenByName(t *testing.T) {
 	s, _ := scantest.New(t)
 	scantest.Scan(t, s)
-	hooks := newHooks(t, s)
+	hooks := newHooks(s)
 	scantest.Update(t, s.DB, func(tx *store.Tx) error {
 		for name, config := range map[string]string{
 			"c.sh": `{"configVersion":"v1","beforeHelm":5}`, "a.sh": `{"configVersion":"v1","beforeHelm":20,"afterHelm":1}`,
@@ -374,7 +370,7 @@ func TestRateLimitOfAHookCountsOnlyItsRuns(t *testing.T) {
 	t.Parallel()
 	s, _ := scantest.New(t)
 	scantest.Scan(t, s)
-	hooks := newHooks(t, s)
+	hooks := newHooks(s)
 	const settings = `{"configVersion":"v1","settings":{"executionMinInterval":"3s","executionBurst":2},` +
 		`"kubernetes":[{"name":"pods","kind":"Pod"},{"name":"quiet","kind":"Pod","executeHookOnSynchronization":false}]}`
 	limited := workflow.RateLimit{Every: 3 * time.Second, Burst: 2}
@@ -430,7 +426,7 @@ func TestWhatAHookAwaitsInAStart(t *testing.T) {
 	t.Parallel()
 	s, _ := scantest.New(t)
 	scantest.Scan(t, s)
-	hooks := newHooks(t, s)
+	hooks := newHooks(s)
 	kubernetes := func(started, synced uint64) store.Binding {
 		return store.Binding{Kind: store.Kubernetes, AttachedInStart: started, SyncedIn: synced, Config: json.RawMessage(`{}`)}
 	}

@@ -18,7 +18,7 @@ import (
 func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing.T) {
 	s, _ := scantest.New(t)
 	scantest.Scan(t, s)
-	hooks := newHooks(t, s)
+	hooks := newHooks(s)
 	for i, c := range []struct {
 		node graph.NodeID
 		want []graph.Fact
@@ -48,7 +48,7 @@ func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing
 
 func TestEventsOfAModuleThatCannotBeLoadedWaitAndBlockNobody(t *testing.T) {
 	s, _ := scantest.NewBroken(t)
-	step := newHooks(t, s).Step(lifecycle.ModuleKubernetesEvent)
+	step := newHooks(s).Step(lifecycle.ModuleKubernetesEvent)
 	scantest.Update(t, s.DB, func(tx *store.Tx) error {
 		return store.Save(tx, store.ModuleKey("yaml"), store.Module{State: store.On, Enabled: true, Broken: "values.yaml: bad\nand more"})
 	})

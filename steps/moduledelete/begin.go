@@ -19,7 +19,6 @@ import (
 type beginStep struct {
 	state    *scan.State
 	hooks    *hooks.Configs
-	bindings *bindings.Attached
 	releases Releases
 	changes  Changes
 }
@@ -103,10 +102,10 @@ func (s *beginStep) detachHooks(tx *store.Tx, module string, asked json.RawMessa
 	if err != nil {
 		return err
 	}
-	if _, err := s.bindings.Attach(tx, module, hooks); err != nil {
+	if _, err := bindings.Attach(tx, module, hooks); err != nil {
 		return err
 	}
-	return s.bindings.Detach(tx, module)
+	return bindings.Detach(tx, module)
 }
 
 // leaveEnabled removes name from the saved list of enabled modules, if the list contains it.

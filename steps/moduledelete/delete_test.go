@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"addon-operator/steps/bindings"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -25,8 +24,6 @@ func (c *counted) ModuleDisabledByConfig(module string) {
 	c.disabledByConfig = append(c.disabledByConfig, module)
 }
 func (c *counted) AddonModulesChanged() { c.addons++ }
-func (*counted) BindingsChanged()       {}
-func (*counted) ReleaseChanged(string)  {}
 
 // web is a task whose subject is the module "web".
 var web = workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}
@@ -55,7 +52,7 @@ func TestTheDeletionOfAModuleBeginsOnlyIfItIsDisabledAndInstalled(t *testing.T) 
 			state, _ := scantest.New(t)
 			scantest.Scan(t, state)
 			var changes counted
-			step := &beginStep{state: state, bindings: bindings.New(&changes), changes: &changes}
+			step := &beginStep{state: state, changes: &changes}
 			data, err := json.Marshal(toDelete{Released: c.released})
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +93,7 @@ func TestModuleStopsUsingItsAddonWhenItsDeletionEnds(t *testing.T) {
 	t.Parallel()
 	state, _ := scantest.New(t)
 	var changes counted
-	step := &endStep{db: state.DB, values: state.Values, bindings: bindings.New(&changes), changes: &changes}
+	step := &endStep{db: state.DB, values: state.Values, changes: &changes}
 	scantest.Update(t, state.DB, func(tx *store.Tx) error {
 		return errors.Join(
 			store.Save(tx, store.AddonModuleKey("web"), store.AddonModule{Content: "1-x", Used: true}),

@@ -28,10 +28,9 @@ func (s *beforeStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.Ra
 // may be enabled again.
 type endStep struct {
 	workflow.ItemStep
-	db       *store.DB
-	values   *desired.Values
-	bindings *bindings.Attached
-	changes  Changes
+	db      *store.DB
+	values  *desired.Values
+	changes Changes
 }
 
 // ended reports whether the deletion of module has already ended.
@@ -73,7 +72,7 @@ func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fa
 		return nil, err
 	}
 	record.State, record.RanInStart, record.Defined = store.Off, 0, ""
-	if err := s.bindings.Forget(tx, t.Subject.Module); err != nil {
+	if err := bindings.Forget(tx, t.Subject.Module); err != nil {
 		return nil, err
 	}
 	if wanted, err := s.values.Wanted(tx, t.Subject.Module, record); err != nil {

@@ -11,7 +11,6 @@ import (
 
 // A purgeStep deletes a Helm release that belongs to no module.
 type purgeStep struct {
-	bindings *bindings.Attached
 	releases Releases
 }
 
@@ -23,5 +22,5 @@ func (s *purgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 // Apply deletes the records that the store has of the release and of a module with its name.
 func (s *purgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	tx.Delete(store.ModuleKey(t.Subject.Module))
-	return nil, s.bindings.Forget(tx, t.Subject.Module)
+	return nil, bindings.Forget(tx, t.Subject.Module)
 }

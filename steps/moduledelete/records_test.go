@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"addon-operator/steps/bindings"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -126,7 +125,7 @@ func TestTheEndOfADeletionResetsTheRecordOfTheModule(t *testing.T) {
 			state, _ := scantest.New(t)
 			scantest.Scan(t, state)
 			var changes counted
-			step := &endStep{db: state.DB, values: state.Values, bindings: bindings.New(&changes), changes: &changes}
+			step := &endStep{db: state.DB, values: state.Values, changes: &changes}
 			var config []string
 			if test.enabled {
 				config = []string{"webEnabled", "true"}
@@ -164,8 +163,7 @@ func TestTheEndOfADeletionResetsTheRecordOfTheModule(t *testing.T) {
 func TestAPurgedReleaseLeavesNoRecords(t *testing.T) {
 	t.Parallel()
 	state, _ := scantest.New(t)
-	var changes counted
-	step := &purgeStep{bindings: bindings.New(&changes)}
+	var step purgeStep
 	scantest.Update(t, state.DB, func(tx *store.Tx) error {
 		return errors.Join(
 			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Off}), store.Save(tx, store.ModuleKey("other"), store.Module{State: store.On}),

@@ -1,7 +1,6 @@
 package moduledelete
 
 import (
-	"addon-operator/steps/bindings"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/scan"
 	"addon-operator/workflow"
@@ -12,15 +11,15 @@ import (
 // Steps returns the steps that delete a module of state, except the step that deletes its release. The steps that
 // hookStep returns run the hooks. configs asks hooks for their configurations.
 func Steps(
-	state *scan.State, configs *hooks.Configs, attached *bindings.Attached, hookStep func(graph.NodeID) workflow.ItemStep,
+	state *scan.State, configs *hooks.Configs, hookStep func(graph.NodeID) workflow.ItemStep,
 	releases Releases, changes Changes,
 ) workflow.Steps {
 	return workflow.Steps{
-		lifecycle.ModuleDelete:       &beginStep{state: state, hooks: configs, bindings: attached, releases: releases, changes: changes},
+		lifecycle.ModuleDelete:       &beginStep{state: state, hooks: configs, releases: releases, changes: changes},
 		lifecycle.ModuleBeforeDelete: &beforeStep{hookStep(lifecycle.ModuleBeforeDelete)},
 		lifecycle.ModuleAfterDelete: &endStep{
-			ItemStep: hookStep(lifecycle.ModuleAfterDelete), db: state.DB, values: state.Values, bindings: attached, changes: changes,
+			ItemStep: hookStep(lifecycle.ModuleAfterDelete), db: state.DB, values: state.Values, changes: changes,
 		},
-		lifecycle.ModulePurge: &purgeStep{bindings: attached, releases: releases},
+		lifecycle.ModulePurge: &purgeStep{releases: releases},
 	}
 }

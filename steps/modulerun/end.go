@@ -16,7 +16,6 @@ type endStep struct {
 	values   *desired.Values
 	survey   Survey
 	observer Observer
-	changes  Changes
 }
 
 // Items lists the hooks. The note is a fingerprint of the values of the module before the hooks run, with which End
@@ -45,7 +44,6 @@ func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fa
 	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
 		return nil, err
 	}
-	tx.OnCommit(func() { s.changes.ReleaseChanged(name) })
 	s.survey.RunEnded(tx, name)
 	tx.OnCommit(func() { s.observer.ModuleRan(name) })
 	changed, err := s.values.ChangedSince(tx, t.FanOut.Note, name)

@@ -27,7 +27,6 @@ type reported struct{ calls []string }
 func (r *reported) RunBegan(_ *store.Tx, name string) { r.calls = append(r.calls, "began "+name) }
 func (r *reported) RunEnded(_ *store.Tx, name string) { r.calls = append(r.calls, "survey "+name) }
 func (r *reported) ModuleRan(name string)             { r.calls = append(r.calls, "ran "+name) }
-func (r *reported) ReleaseChanged(name string)        { r.calls = append(r.calls, "release "+name) }
 
 func TestTheEndOfARunReportsWhetherItsHooksChangedValues(t *testing.T) {
 	t.Parallel()
@@ -35,7 +34,7 @@ func TestTheEndOfARunReportsWhetherItsHooksChangedValues(t *testing.T) {
 		state, _ := scantest.New(t)
 		scantest.Scan(t, state)
 		var r reported
-		step := &endStep{ItemStep: hookStep{}, values: state.Values, survey: &r, observer: &r, changes: &r}
+		step := &endStep{ItemStep: hookStep{}, values: state.Values, survey: &r, observer: &r}
 		task := workflow.Task{Task: store.Task{Run: 7, Subject: graph.Subject{Module: "web"}}}
 		scantest.Update(t, state.DB, func(tx *store.Tx) error {
 			if err := store.Save(tx, store.StartupKey(), store.Startup{StartRun: 3}); err != nil {
@@ -68,7 +67,7 @@ func TestTheEndOfARunReportsWhetherItsHooksChangedValues(t *testing.T) {
 			}
 			return err
 		})
-		if diff := cmp.Diff([]string{"survey web", "release web", "ran web"}, r.calls); diff != "" {
+		if diff := cmp.Diff([]string{"survey web", "ran web"}, r.calls); diff != "" {
 			t.Errorf("reported (-want +got):\n%s", diff)
 		}
 	}

@@ -15,10 +15,3 @@ type Observer interface {
 	// ModuleRan is called after the commit that ends a run of module.
 	ModuleRan(module string)
 }
-
-// Changes is notified of changes of releases, after the commit.
-type Changes interface {
-	// ReleaseChanged is called after the commit that ends a run of module. The run may have changed the release of
-	// the module.
-	ReleaseChanged(module string)
-}

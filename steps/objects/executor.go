@@ -12,12 +12,6 @@ import (
 	"addon-operator/workflow"
 )
 
-// Changes is notified of changes of releases, after the commit. ReleaseChanged is called when the list of objects
-// that hooks have removed from the release of module has changed.
-type Changes interface {
-	ReleaseChanged(module string)
-}
-
 // An Executor carries out the operations of hooks. Before it deletes an object of the release of the hook's module,
 // it records that a hook removes the object.
 type Executor struct {
@@ -27,12 +21,11 @@ type Executor struct {
 
 	db      *store.DB
 	cluster *operation.Executor
-	changes Changes
 }
 
 // New returns an executor that uses cluster to send requests to the API server.
-func New(db *store.DB, cluster *operation.Executor, changes Changes) *Executor {
-	return &Executor{db: db, cluster: cluster, changes: changes}
+func New(db *store.DB, cluster *operation.Executor) *Executor {
+	return &Executor{db: db, cluster: cluster}
 }
 
 // Do carries out one operation of a task; data is the data of an effect. For a rejected operation, Do returns nil,
@@ -171,7 +164,6 @@ func (e *Executor) noteRemoved(tx *store.Tx, module string, o store.Object) erro
 		return store.Save(tx, store.ReleaseKey(module), r)
 	}
 	r.Removed = append(r.Removed, store.Removed{Object: r.Objects[own], At: tx.Now()})
-	tx.OnCommit(func() { e.changes.ReleaseChanged(module) })
 	return store.Save(tx, store.ReleaseKey(module), r)
 }
 
@@ -183,6 +175,5 @@ func (e *Executor) revertRemoved(tx *store.Tx, module string, o store.Object) er
 		return err
 	}
 	r.Removed = slices.DeleteFunc(r.Removed, func(removed store.Removed) bool { return removed.Is(o) })
-	tx.OnCommit(func() { e.changes.ReleaseChanged(module) })
 	return store.Save(tx, store.ReleaseKey(module), r)
 }

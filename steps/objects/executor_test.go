@@ -34,16 +34,13 @@ type fixture struct {
 	namespace string
 	executor  *Executor
 	task      workflow.Task
-	changed   []string // modules for which ReleaseChanged was called
 }
-
-func (f *fixture) ReleaseChanged(module string) { f.changed = append(f.changed, module) }
 
 // newFixture returns a fixture without a cluster.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, db: storetest.Memory(t)}
-	f.executor = New(f.db, nil, f)
+	f.executor = New(f.db, nil)
 	f.task = workflow.Task{Task: store.Task{ID: store.ID{Epoch: 1, N: 1}, Subject: graph.Subject{Module: "web", Hook: "hook.sh"}}}
 	f.update(func(tx *store.Tx) error { return store.Save(tx, store.JournalKey(f.task.ID), workflow.Outcome{}) })
 	t.Cleanup(func() { f.update(func(tx *store.Tx) error { store.DropJournal(tx, f.task.ID); return nil }) })
@@ -68,7 +65,7 @@ func newClusterFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.client, f.namespace, f.executor = client, c.Namespace(t), New(f.db, requests, f)
+	f.client, f.namespace, f.executor = client, c.Namespace(t), New(f.db, requests)
 	return f
 }
 
@@ -162,9 +159,6 @@ func TestADeletedObjectOfTheReleaseIsNotedAsRemoved(t *testing.T) {
 	if d := cmp.Diff([]string{"own"}, f.removed()); d != "" {
 		t.Errorf("removed objects of the release (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]string{"web"}, f.changed); d != "" {
-		t.Errorf("changed releases (-want +got):\n%s", d)
-	}
 }
 
 func TestOperationsOfAReviewAreNotNoted(t *testing.T) {
@@ -232,21 +226,17 @@ func TestARejectedDeletionIsReverted(t *testing.T) {
 		do      func(tx *store.Tx, module string, o store.Object) error
 		object  store.Object
 		removed []string
-		changes int
 	}{
-		{"deletion of another object", f.executor.noteRemoved, other, nil, 0},
-		{"deletion", f.executor.noteRemoved, served, []string{"web"}, 1},
-		{"second deletion", f.executor.noteRemoved, object, []string{"web"}, 1},
-		{"rejected deletion of another object", f.executor.revertRemoved, other, []string{"web"}, 1},
-		{"rejected deletion", f.executor.revertRemoved, served, nil, 2},
-		{"second rejected deletion", f.executor.revertRemoved, served, nil, 2},
+		{"deletion of another object", f.executor.noteRemoved, other, nil},
+		{"deletion", f.executor.noteRemoved, served, []string{"web"}},
+		{"second deletion", f.executor.noteRemoved, object, []string{"web"}},
+		{"rejected deletion of another object", f.executor.revertRemoved, other, []string{"web"}},
+		{"rejected deletion", f.executor.revertRemoved, served, nil},
+		{"second rejected deletion", f.executor.revertRemoved, served, nil},
 	} {
 		f.update(func(tx *store.Tx) error { return change.do(tx, "web", change.object) })
 		if d := cmp.Diff(change.removed, f.removed()); d != "" {
 			t.Errorf("%s: removed objects (-want +got):\n%s", change.what, d)
-		}
-		if len(f.changed) != change.changes {
-			t.Errorf("%s: %d changes of the release, want %d", change.what, len(f.changed), change.changes)
 		}
 	}
 }

@@ -16,12 +16,6 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Changes is notified of changes of releases, after the commit.
-type Changes interface {
-	// ReleaseChanged is called after a commit that changed the record of the module's release.
-	ReleaseChanged(module string)
-}
-
 // An Observer is notified of operations with Helm, to log and count them. An Observer does not influence the steps.
 type Observer interface {
 	charts.Observer
@@ -42,15 +36,13 @@ type Releases struct {
 	log      *oncelog.Logger
 	helm     *helm.Client
 	observer report.Observer
-	changes  Changes
 }
 
-// New returns the releases of the modules of state. Operations with Helm are reported to observer. Changes of
-// releases are reported to changes.
-func New(o Options, state *scan.State, observer Observer, changes Changes) *Releases {
+// New returns the releases of the modules of state. Operations with Helm are reported to observer.
+func New(o Options, state *scan.State, observer Observer) *Releases {
 	return &Releases{
 		Charts: charts.New(state.DB, state.Log, o.Helm, state.Modules, state.Values, observer),
-		db:     state.DB, log: state.Log, helm: o.Helm, observer: observer, changes: changes,
+		db:     state.DB, log: state.Log, helm: o.Helm, observer: observer,
 	}
 }
 
@@ -91,13 +83,7 @@ func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome)
 			next.Removed = append(next.Removed, removed)
 		}
 	}
-	rs.changed(tx, module)
 	return store.Save(tx, store.ReleaseKey(module), next.Release)
-}
-
-// changed reports, after the commit of tx, that the record of the module's release has changed.
-func (rs *Releases) changed(tx *store.Tx, module string) {
-	tx.OnCommit(func() { rs.changes.ReleaseChanged(module) })
 }
 
 // Status returns the status of the module's release in the cluster, and whether the module has a release.

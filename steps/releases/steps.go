@@ -180,7 +180,6 @@ func (s *deleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([
 	}
 	record.State = store.Uninstalled
 	tx.Delete(store.ReleaseKey(t.Subject.Module))
-	s.releases.changed(tx, t.Subject.Module)
 	return nil, store.Save(tx, key, record)
 }
 

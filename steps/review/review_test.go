@@ -45,9 +45,6 @@ func (r *runs) HookRan(run report.Run) {
 	r.seen = append(r.seen, text)
 }
 
-func (*runs) BindingsChanged()      {}
-func (*runs) ReleaseChanged(string) {}
-
 // A fixture has the module web with one hook, whose bindings are attached.
 type fixture struct {
 	*review.Webhooks
@@ -69,7 +66,7 @@ func hooked(t *testing.T, lines string) *fixture {
 	f.state = scan.New(o, nil)
 	scantest.Scan(t, f.state)
 	runner := scantest.Runner(t)
-	f.hooks = hookrun.New(hookrun.Options{Runner: runner}, f.state, nil, f.runs, f.runs)
+	f.hooks = hookrun.New(hookrun.Options{Runner: runner}, f.state, nil, f.runs)
 	out, err := f.hooks.Configs.AskModule(t.Context(), "web")
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +83,7 @@ func hooked(t *testing.T, lines string) *fixture {
 		if err != nil {
 			return err
 		}
-		_, err = f.hooks.Bindings.Attach(tx, "web", all)
+		_, err = bindings.Attach(tx, "web", all)
 		return err
 	})
 	f.Webhooks = &review.Webhooks{
@@ -285,7 +282,7 @@ func TestAReviewForABindingThatIsNotAttachedRunsNoHook(t *testing.T) {
 		"unknown module":  func(_ *testing.T, _ *fixture, q *webhook.ReviewRequest) { q.Module = "other" },
 		"detached": func(t *testing.T, f *fixture, _ *webhook.ReviewRequest) {
 			t.Helper()
-			scantest.Update(t, f.DB, func(tx *store.Tx) error { return f.Bindings.Detach(tx, "web") })
+			scantest.Update(t, f.DB, func(tx *store.Tx) error { return bindings.Detach(tx, "web") })
 		},
 		"forgotten hook": func(t *testing.T, f *fixture, _ *webhook.ReviewRequest) {
 			t.Helper()

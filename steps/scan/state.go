@@ -31,7 +31,7 @@ type Options struct {
 	StrictValues bool
 }
 
-// Changes is notified of changes of the content of the ConfigMap that is in force, after the commit.
+// Changes is notified of problems of the ConfigMap, after the commit.
 type Changes = desired.ConfigChanges
 
 // A State is the desired state of all modules: their files, their values, and the ConfigMap. It includes the modules
@@ -47,8 +47,8 @@ type State struct {
 	ConfigMap *desired.ConfigMap
 }
 
-// New returns the state before the first scan, without modules. It reports changes of the content of the ConfigMap
-// that is in force to changes, which can be nil.
+// New returns the state before the first scan, without modules. It reports to changes, which can be nil, that problems
+// of the ConfigMap may have changed.
 func New(o Options, changes Changes) *State {
 	if changes == nil {
 		changes = silent{}
@@ -97,5 +97,4 @@ func (s *State) ScanAfter(t workflow.Task) error {
 // silent is a Changes that does nothing.
 type silent struct{}
 
-func (silent) ConfigApplied()   {}
 func (silent) ProblemsChanged() {}

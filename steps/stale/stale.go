@@ -34,12 +34,6 @@ type Binding struct {
 	Owner string `json:"of"`
 }
 
-// Changes is notified of removed bindings, after the commit.
-type Changes interface {
-	// BindingsChanged is called after a commit that attached or detached bindings.
-	BindingsChanged()
-}
-
 // Hooks asks hooks for their configurations.
 type Hooks interface {
 	// AskOnce returns the configuration of the hook. It runs the hook with --config, if the hook has not answered in
@@ -57,13 +51,11 @@ type Bindings struct {
 	log     *oncelog.Logger
 	modules *desired.Modules
 	hooks   Hooks
-	changes Changes
 }
 
-// New returns Bindings that finds the stale bindings in db of hooks of modules and of global hooks. It reports
-// removals to changes.
-func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks, changes Changes) *Bindings {
-	return &Bindings{db: db, log: log, modules: modules, hooks: configs, changes: changes}
+// New returns Bindings that finds the stale bindings in db of hooks of modules and of global hooks.
+func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks) *Bindings {
+	return &Bindings{db: db, log: log, modules: modules, hooks: configs}
 }
 
 // WithdrawStale removes the webhooks of bindings that their hooks no longer have. It must be called once, before the
@@ -196,9 +188,6 @@ func (b *Bindings) Withdraw(tx *store.Tx, found []Binding) error {
 		tx.OnCommit(func() {
 			b.log.Info().Str("subject", subject).Msg("webhook removed: the hook no longer has this binding")
 		})
-	}
-	if len(found) > 0 {
-		tx.OnCommit(b.changes.BindingsChanged)
 	}
 	return nil
 }
