@@ -29,9 +29,9 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// certify writes a certificate for 127.0.0.1 and its key to the directory of the fixture. certify returns the CAs that
+// certify writes a certificate for host and its key to the directory of the fixture. certify returns the CAs that
 // a client of the page must trust.
-func (s *fixture) certify() *x509.CertPool {
+func (s *fixture) certify(host string) *x509.CertPool {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *fixture) certify() *x509.CertPool {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "web"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.ParseIP("127.0.0.1")}, IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.ParseIP(host)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -89,9 +89,8 @@ func TestWebPageWithACertificateAsksTheAPIServerWhoMaySeeAndAct(t *testing.T) {
 	s := newFixture(t)
 	s.file("modules/values.yaml", "firstEnabled: true\nfirst: {replicas: 2}\n")
 	s.file("modules/010-first/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n")
-	pool := s.certify()
-	_, port := freeAddress(t)
-	address := net.JoinHostPort("127.0.0.1", port)
+	host, port := freeAddress(t)
+	pool, address := s.certify(host), net.JoinHostPort(host, port)
 	s.start(c.Kubeconfig(), namespace, "--web-listen-address", address, "--web-actions",
 		"--web-tls-cert-file", s.path("tls.crt"), "--web-tls-private-key-file", s.path("tls.key"))
 	s.converged()
