@@ -19,7 +19,8 @@ func NewRateLimits(db *store.DB, engine *workflow.Engine) *RateLimits {
 	return &RateLimits{engine: engine, changed: store.Changes(db, store.At(store.Hooks))}
 }
 
-// Run follows the configurations of hooks until ctx is done.
+// Run follows the configurations of hooks until ctx is done. The engine checks the deferred tasks once
+// for all changes that happen during a check.
 func (l *RateLimits) Run(ctx context.Context) {
 	for {
 		select {

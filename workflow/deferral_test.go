@@ -35,13 +35,17 @@ func TestDeferredTasksSurviveARestart(t *testing.T) {
 
 func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 	for _, c := range []struct {
-		what  string
-		limit workflow.RateLimit
-		want  string
+		what   string
+		limit  workflow.RateLimit
+		killed bool // the operator is killed before the engine has checked the deferred tasks
+		want   string
 	}{
-		{"none", workflow.RateLimit{}, "1"},
-		{"shorter", everyThree, "1"},
-		{"longer", workflow.RateLimit{Every: 48 * time.Hour, Burst: 1}, "86400"},
+		{"none", workflow.RateLimit{}, false, "1"},
+		{"none at a restart", workflow.RateLimit{}, true, "1"},
+		{"shorter", everyThree, false, "1"},
+		{"shorter at a restart", everyThree, true, "1"},
+		{"longer", workflow.RateLimit{Every: 48 * time.Hour, Burst: 1}, false, "86400"},
+		{"longer at a restart", workflow.RateLimit{Every: 48 * time.Hour, Burst: 1}, true, "86400"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,7 +65,12 @@ func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 				w.sleep(time.Second)
 				w.expectTold("0 h x", "0 other y")
 				limits["h"] = c.limit
-				w.e.RateLimitsChanged()
+				if c.killed {
+					w.restart()
+					w.start()
+				} else {
+					w.e.RateLimitsChanged()
+				}
 				synctest.Wait()
 				w.raise(hookEvent("h", "1500"))
 				w.sleep(100 * time.Hour)

@@ -52,6 +52,8 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 		if err := m.deferral.enqueueExpedited(); err != nil {
 			return err
 		}
+		// The last process may have been killed before it checked the deferred tasks after a change of a rate limit.
+		m.later(followUp{work: recheckDeferred, queue: deferredTasks})
 		return m.limits.armDeferred()
 	})
 }
@@ -100,7 +102,15 @@ func (e *Engine) endEpoch() {
 }
 
 // RateLimitsChanged returns deferred tasks to their queues if the rate limits of their hooks have
-// changed. RateLimitsChanged does not block.
+// changed. If the engine is stopped, RateLimitsChanged does nothing, because the next start checks
+// all deferred tasks. If many tasks are deferred, it returns after the first transaction, and later
+// transactions return the other tasks.
 func (e *Engine) RateLimitsChanged() {
-	e.workers.run(func() { e.doFollowUp(followUp{work: recheckDeferred, queue: deferredTasks}) })
+	checked := make(chan struct{})
+	if e.workers.run(func() {
+		defer close(checked)
+		e.doFollowUp(followUp{work: recheckDeferred, queue: deferredTasks})
+	}) {
+		<-checked
+	}
 }

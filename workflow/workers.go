@@ -54,18 +54,20 @@ func (w *workers) wait() {
 	}
 }
 
-// run calls fn in a goroutine, unless the workers are closed.
-func (w *workers) run(fn func()) {
+// run calls fn in a goroutine and returns true. If the workers are closed, run does nothing and
+// returns false.
+func (w *workers) run(fn func()) (runs bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.open {
-		return
+		return false
 	}
 	w.working++
 	go func() {
 		defer w.done()
 		fn()
 	}()
+	return true
 }
 
 func (w *workers) done() {
