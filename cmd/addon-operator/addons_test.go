@@ -77,7 +77,7 @@ func TestAddonsLintReportsProblemsAsDataAndExitsWithCode1(t *testing.T) {
 		t.Fatal(err)
 	}
 	output, err := process(t, "addons", "lint", dir, "-o", "json").Output()
-	exit, isExit := err.(*exec.ExitError) //nolint:errorlint // Output returns an *exec.ExitError unwrapped
+	exit, isExit := err.(*exec.ExitError) //nolint:errorlint // exec.Cmd.Output does not wrap its *exec.ExitError
 	if !isExit || exit.ExitCode() != exitFailed || !strings.Contains(string(exit.Stderr), "1 of 1 addons have problems") {
 		t.Errorf("%v: %s", err, output)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// newBrowser starts a headless Chromium that ends with the test, and returns the context in which
-// tabs are opened. newBrowser skips the test if no Chromium is installed.
+// newBrowser starts a headless Chromium, which is stopped when the test ends, and returns the
+// context in which tabs are opened. newBrowser skips the test if no Chromium is installed.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -46,7 +46,7 @@ type tab struct {
 	errors []string // errors of scripts and requests, and violations of the content security policy
 }
 
-// newTab opens a tab, which is closed with the test.
+// newTab opens a tab, which is closed when the test ends.
 func newTab(t *testing.T, browser context.Context) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
@@ -124,7 +124,7 @@ func (b *tab) dark(dark bool) {
 	}
 }
 
-// scripts allows the scripts of views, or forbids them.
+// scripts allows or forbids the browser to run the scripts of views.
 func (b *tab) scripts(allowed bool) {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !allowed}); err != nil {
@@ -138,7 +138,7 @@ func (b *tab) open(url string) {
 	b.do(chromedp.Navigate(url))
 }
 
-// eval returns the value of a script.
+// eval runs a script in the view, and returns the value of the script.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
 	value, err := tryEval[T](b, script)
@@ -154,7 +154,8 @@ func tryEval[T any](b *tab, script string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](script))
 }
 
-// lastRequests is a script that returns the address of the view, and the last requests of its scripts.
+// lastRequests is a script that returns the address of the view, its age in milliseconds, its focused element, and its
+// last requests.
 const lastRequests = `JSON.stringify([location.href, performance.now(), document.activeElement?.outerHTML.slice(0, 100),
 	performance.getEntriesByType("resource").slice(-5).map(r => [r.name, r.startTime, r.responseEnd, r.responseStatus])])`
 

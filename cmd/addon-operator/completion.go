@@ -15,7 +15,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// completionTimeout limits a completion, because the user waits for it at the prompt.
+// completionTimeout is the time limit for one completion. The limit is short, because the user
+// waits at the prompt.
 const completionTimeout = time.Second
 
 // A lister returns the possible values of an argument for shell completion, each with a description
@@ -42,8 +43,8 @@ func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 	}
 }
 
-// names returns the values of list that start with begun. names returns nothing after an error,
-// because a shell cannot show the error.
+// names returns the values of list that start with begun, the text that the user has typed. names
+// returns nothing after an error, because a shell cannot show the error.
 func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []cobra.Completion {
 	s, err := f.open(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ func containerFile(tempDir, storeID string) containerMark {
 type containerMark string
 
 // inNewContainer reports whether the previous process of the store ran in another container. inNewContainer returns
-// true if the file is missing, because the files of --tmp-dir end with the container or the pod.
+// true if the file is missing, because the files of --tmp-dir are deleted with the container or the pod.
 func (m containerMark) inNewContainer() (bool, error) {
 	last, err := os.ReadFile(string(m))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,10 +40,10 @@ func (m containerMark) write() error {
 	return nil
 }
 
-// containerIdentity returns a text that differs between containers: the boot of the machine, the
-// start of the first process in the container, and the container's root file system. The files of
-// --tmp-dir alone do not identify a container, because an emptyDir volume outlives it. Unreadable
-// parts are omitted.
+// containerIdentity returns a text that differs between containers: the boot ID of the machine, the
+// start time of the first process in the container, and the mount of the container's root file
+// system. The files of --tmp-dir alone do not identify a container, because an emptyDir volume
+// outlives the container. Unreadable parts are omitted.
 func containerIdentity() string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	stat, _ := os.ReadFile("/proc/1/stat")

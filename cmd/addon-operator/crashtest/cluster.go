@@ -71,7 +71,7 @@ func newGivenCluster(ctx context.Context, file, contextName, namespace, path str
 	return g, nil
 }
 
-// identify returns the key of o in g.before. r must be the resource of o.
+// identify returns the key of the object o in g.before. The argument r must be the resource of o.
 func (g *givenCluster) identify(r resource, o *unstructured.Unstructured) thing {
 	return thing{r.GroupResource().String(), o.GetNamespace(), o.GetName()}
 }
@@ -89,8 +89,9 @@ func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.Reso
 }
 
 // release deletes the objects that did not exist before the first round, and restores the objects
-// that are missing or differ. release ignores objects that isCompared excludes, except releases.
-// release returns when the cluster is restored, or an error after goneWithin.
+// that are missing or differ. Both apply only to objects for which isCompared returns true, but
+// release also deletes new objects that store Helm releases. release returns when the cluster is
+// restored, and returns an error if that takes longer than goneWithin.
 func (g *givenCluster) release(ctx context.Context) error {
 	for deadline := time.Now().Add(goneWithin); ; {
 		left, err := g.restore(ctx)

@@ -3,8 +3,9 @@
 // --crash-every-step.
 //
 // A *round* is one run of the operator, from an empty control plane until nothing is left to do, with one kill at a
-// *target*: a moment of a step. The operator is a child process with a *control*: a socket on which it reports each moment
-// and waits for permission to continue. A round whose result differs from the undisturbed runs is a *finding*.
+// *target*: a [workflow.Moment] of a step, such as before the step begins. The operator is a child process with a
+// *control*: a socket on which the operator reports each moment and waits for permission to continue. A round whose
+// result differs from the undisturbed runs is a *finding*.
 package crashtest
 
 import (
@@ -87,7 +88,7 @@ func killSelf() {
 	select {} // do not return before the signal is delivered
 }
 
-// Checkpoint reports that an attempt has reached a moment, and returns when the operator may continue.
+// Checkpoint reports that an attempt of the task t has reached a moment, and returns when the operator may continue.
 func (c *Control) Checkpoint(t workflow.Task, at workflow.Moment) {
 	c.send(message{Node: graph.NodeID(t.Node), Subject: t.Subject, At: at})
 }

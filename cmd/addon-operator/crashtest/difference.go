@@ -132,8 +132,8 @@ func isSecret(path string) bool {
 	})
 }
 
-// noise has the things and fields that differ between the two undisturbed runs. The comparison of rounds
-// ignores these things and fields.
+// noise has the things (objects, releases and values) and the fields that differ between the two undisturbed runs. The
+// comparison of rounds ignores these things and fields.
 type noise struct {
 	// things exist in only one of the undisturbed runs, because their names are random. For each
 	// kind and namespace of these things, only the number of unmatched names is compared.
@@ -180,8 +180,8 @@ func (n noise) texts() (out []string) {
 	return out
 }
 
-// apply returns s without the noise. If a kind and namespace has random names, apply replaces the things of s that are
-// noise or not in want by their number.
+// apply returns s without the noise. If some things of a kind in a namespace have random names, apply replaces the
+// things of this kind and namespace that are noise, or that the state want does not have, by their number.
 func (n noise) apply(s, want state) state {
 	random := map[thing]bool{}
 	for of := range n.things {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object returns the object in YAML.
+// object parses an object in YAML.
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}

@@ -37,7 +37,7 @@ func (s *environment) socket() string { return filepath.Join(s.dir, "debug.socke
 
 func (s *environment) log() string { return filepath.Join(s.dir, "log") }
 
-// operator is the child process of an operator, running or ended.
+// operator is a child process that runs an operator, or that has ended.
 type operator struct {
 	cmd      *exec.Cmd
 	control  net.Conn
@@ -45,8 +45,8 @@ type operator struct {
 	ended    chan struct{} // closed when the process has ended
 }
 
-// start starts an operator as a child process. The child process ends with kill or stop, or when
-// this process ends.
+// start starts an operator as a child process. The methods kill and stop end the child process, and
+// it also ends when this process ends.
 func (s *environment) start() (*operator, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *environment) start() (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close() // otherwise the end of the child would not close the connection
+	defer theirs.Close() // while theirs is open in this process, the connection stays open after the child has ended
 	o := &operator{control: ours, messages: make(chan message), ended: make(chan struct{})}
 	o.cmd = exec.CommandContext(context.Background(), program, StartCommand,
 		"--kube-config", s.kubeconfig, "--namespace", s.namespace, "--modules-dir", s.modules, "--global-hooks-dir", s.globalHooks,
@@ -98,7 +98,7 @@ func (o *operator) read() {
 
 // allow lets the operator continue after a moment that it has reported.
 func (o *operator) allow() {
-	_, _ = o.control.Write([]byte{1}) // fails only if the operator has ended, which read notices
+	_, _ = o.control.Write([]byte{1}) // fails only if the operator has ended; the method read notices the end
 }
 
 // kill ends the operator with SIGKILL and waits for its end.

@@ -39,8 +39,8 @@ type localPlane struct {
 	ended  chan struct{}
 }
 
-// acquire starts a control plane with its data in dir, and returns when it serves. The control
-// plane ends with release, or when this process ends.
+// acquire starts a control plane with its data in dir, and returns when the control plane serves
+// requests. The control plane runs until release is called, or until this process ends.
 func (l localPlanes) acquire(ctx context.Context, dir string) (plane, error) {
 	ready, announce, err := os.Pipe()
 	if err != nil {

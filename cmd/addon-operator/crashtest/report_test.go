@@ -19,7 +19,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestADifferenceIsVisibleInItsExcerpts compares random values that differ in one character.
+// TestADifferenceIsVisibleInItsExcerpts compares random values that differ in one character. The
+// excerpts of the two values must differ, and must not be too long.
 func TestADifferenceIsVisibleInItsExcerpts(t *testing.T) {
 	t.Parallel()
 	of := thing{Kind: globalKind}

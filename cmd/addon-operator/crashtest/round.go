@@ -81,8 +81,8 @@ func (o *Options) open(ctx context.Context, dir string, target *Target, known ma
 	return r, release, nil
 }
 
-// settle waits until the operator has no work for a while, applies the objects of the option
-// Events, and waits again.
+// settle waits until the operator has had no work for the time Options.Quiet, applies the objects
+// of Options.Events, and waits in the same way again.
 func (r *round) settle(ctx context.Context) error {
 	if err := r.rest(ctx); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (r *round) handle(m message) error {
 	return nil
 }
 
-// fail records a failed attempt. fail returns errFailing if the step has failed twice, and does not
-// fail in the undisturbed runs. fail returns no error before the kill.
+// fail records a failed attempt. After the kill, fail returns errFailing if the step has failed at
+// least twice in this round and never failed in the undisturbed runs.
 func (r *round) fail(m message) error {
 	at := step{string(m.Node), doer(m.Node, m.Subject)}
 	f := r.failures[at]

@@ -123,8 +123,8 @@ func (c *client) objects(ctx context.Context) (map[resource][]*unstructured.Unst
 	return out, nil
 }
 
-// clusterState returns the state of the objects and releases of a cluster. The keys of the
-// ConfigMap config in namespace are compared as YAML.
+// clusterState returns the state of the objects and releases of a cluster. The ConfigMap with the
+// name in config is the operator's ConfigMap: the texts in its data are compared as YAML.
 func (c *client) clusterState(ctx context.Context, namespace, config string) (state, error) {
 	objects, err := c.objects(ctx)
 	if err != nil {

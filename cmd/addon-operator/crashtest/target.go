@@ -64,8 +64,8 @@ type recorder struct {
 func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
 
 // record returns the target that m reports. record returns the zero Target for a moment at which
-// the operator is not killed: before an effect, after all effects of an attempt that had none, and
-// at nodes of schedules.
+// the operator is not killed: AtEffect, AtDone of an attempt without effects, and all moments of
+// the nodes of schedules.
 func (r *recorder) record(m message) (t Target) {
 	step := Target{Node: m.Node, Subject: m.Subject}
 	switch m.At {
@@ -98,8 +98,9 @@ type selection struct {
 }
 
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
-// selected, choose returns s.most of them, at equal distances. In all, moments before a step alternate with moments
-// after a step. So choose moves every second target by one, to return moments of both kinds.
+// selected, choose returns s.most of them, at equal distances. In the argument all, moments before a step alternate
+// with moments after a step. So choose takes the next target instead of every second one, to return moments of both
+// kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

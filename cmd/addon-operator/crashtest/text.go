@@ -12,7 +12,7 @@ import (
 // width is the number of columns at which the report is wrapped. Names and values are not broken.
 const width = 80
 
-// shownDifferences limits the printed differences of a finding.
+// shownDifferences is the maximum number of printed differences of a finding.
 const shownDifferences = 10
 
 // Text returns the report as text.

@@ -317,7 +317,8 @@ func TestARunningTaskIsCanceledAndNotRetried(t *testing.T) {
 	}
 }
 
-// scheduled returns a store at noon with schedule bindings of hook web/h, by name, that all last ticked at the given time.
+// scheduled returns a store whose clock shows noon. The hook web/h has a schedule binding for each crontab, by the name
+// of the binding. The last tick of each binding was at last; if last is zero, no binding has ticked yet.
 func scheduled(t *testing.T, last time.Time, crontabs map[string]string) *store.DB {
 	t.Helper()
 	return queued(t, func(w *queueWriter) {

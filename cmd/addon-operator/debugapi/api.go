@@ -168,8 +168,8 @@ func BadRequest(format string, args ...any) error {
 	return &routeError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// answer returns a handler that serves the pages that find returns. The argument what of find is the wildcard {what} of
-// the route, without the format.
+// answer returns a handler that calls the function find for each request, and serves the page that find returns. The
+// argument what of find is the wildcard {what} of the route, without the format.
 func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		what, format := cutFormat(r.PathValue("what"))

@@ -36,8 +36,9 @@ type watcher struct {
 // mostChanges is the maximum number of changes that the feed collects for one watcher.
 const mostChanges = 1000
 
-// Observe returns an observer that calls the change feed and then observer. The caller must pass the returned observer
-// to the engine, so that the feed collects the changes of a commit before [store.Options.Committed] is called.
+// Observe returns an observer that passes each call to the change feed first, and then to the given observer. The
+// caller must pass the returned observer to the engine, so that the feed collects the changes of a commit before
+// [store.Options.Committed] is called.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	observer.Began = before(observer.Began, func(t workflow.Task) { n.noteProcessing(t.Queue) })
 	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })
@@ -53,7 +54,8 @@ func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// before returns a function that calls first, and afterwards the function then if then is not nil.
+// before returns a function that calls the function first, and afterwards the function then. The
+// function then may be nil.
 func before[T any](then, first func(T)) func(T) {
 	return func(v T) {
 		first(v)

@@ -102,8 +102,8 @@ func TestChangeFeedCallsTheObserverBehindIt(t *testing.T) {
 	}
 }
 
-// TestAFollowerIsWokenOnlyForWhatItShows follows the timeline of one module, and reports changes of this
-// module and of others.
+// TestAFollowerIsWokenOnlyForWhatItShows follows the timeline of one module, and reports changes of this module and of
+// others. Only the changes that this timeline shows must wake the follower.
 func TestAFollowerIsWokenOnlyForWhatItShows(t *testing.T) {
 	t.Parallel()
 	var changes ChangeFeed

@@ -76,7 +76,8 @@ func TestEnabledModulesAreSortedByNameAndModulesByTheirOrder(t *testing.T) {
 	}
 }
 
-// TestAMaskedValueHasTheDateOfItsLastChange masks a value of the ConfigMap that a hook has patched later.
+// TestAMaskedValueHasTheDateOfItsLastChange requests pages with a secret of the ConfigMap that a hook has patched
+// later. In the values of the module, the mask of the secret must have the date of the patch.
 func TestAMaskedValueHasTheDateOfItsLastChange(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -92,7 +93,7 @@ func TestAMaskedValueHasTheDateOfItsLastChange(t *testing.T) {
 		string(store.SavedKey("web")):    string(saved),
 	})
 	marks := regexp.MustCompile(`\(redacted[^)]*\)`)
-	for path, want := range map[string]int{ // the number of marks with the date
+	for path, want := range map[string]int{ // the number of masks with the date of the patch
 		"/module/web/values": 1, "/module/web/values?global=true": 1, "/module/web/config": 0, "/module/web/config?global=true": 0, "/module/web/origins": 0, "/global/values": 0,
 	} {
 		_, text := ask(h, path)

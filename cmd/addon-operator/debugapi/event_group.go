@@ -80,8 +80,8 @@ func (g *eventGroups) of(t *store.Task, state string) *EventGroup {
 	return nil
 }
 
-// countBehind adds to each open group the number of its events behind read, which is the key of the last
-// task that was read.
+// countBehind adds to each open group the number of its events after the key read. This is the key of the last task
+// that was read.
 func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	for _, group := range g.open {
 		count, newest, err := store.EventsBehind(tx, group.last, read)

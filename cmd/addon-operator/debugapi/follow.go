@@ -34,9 +34,9 @@ func (pages runPages) followLogs(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// stream writes the entries that first returns, and then the new entries of each commit, until the client disconnects.
-// Each entry is a JSON object on one line. If no operator runs, the stream ends after the entries of first. stream
-// calls prepare with entries before it writes them.
+// stream writes the entries that the function first returns, and afterwards the new entries of each commit, until the
+// client disconnects. Each entry is a JSON object on one line. If no operator runs, the stream ends after the first
+// entries. stream calls prepare with entries before it writes them.
 func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 	prepare func([]inspect.Entry), first func(*store.Tx) (*inspect.Follower, []inspect.Entry, error),
 ) {
@@ -76,8 +76,8 @@ func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// newEntries returns the entries for the changes that the watcher at has collected. If changes were lost,
-// the last entry gives their number.
+// newEntries returns the entries for the changes that a watcher has collected. If changes were lost, the last entry
+// gives their number.
 func (pages runPages) newEntries(at *watcher, follower *inspect.Follower) (entries []inspect.Entry, err error) {
 	changes, lost := pages.changes.drain(at)
 	err = pages.db.View(func(tx *store.Tx) (err error) {

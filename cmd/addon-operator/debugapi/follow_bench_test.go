@@ -13,8 +13,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// BenchmarkFollowers measures the CPU time of 1,000 commits per second, with and without a follower. Each commit ends
-// an attempt of a hook. The follower of the timeline shows a module that does not have the hook.
+// BenchmarkFollowers measures the CPU time of the process while it makes 1,000 commits per second, with and without a
+// follower. Each commit ends an attempt of a hook. The follower of the timeline shows a module that does not have the
+// hook.
 func BenchmarkFollowers(b *testing.B) {
 	for name, path := range map[string]string{
 		"none": "", "timeline": "/workflow/timeline/follow?subject=other", "logs": "/workflow/logs/follow",

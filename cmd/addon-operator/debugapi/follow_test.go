@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// followStream requests the stream of l at a path, and returns a decoder of its lines. The function post
-// sends an empty form to another path of l.
+// followStream requests the stream that the API l serves at a path, and returns a decoder of its lines. The function
+// post sends an empty form to another path of this API.
 func followStream(t *testing.T, l *API, path string) (stream *json.Decoder, post func(path string)) {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -26,8 +26,8 @@ var taskTypes = map[graph.NodeID]string{
 // TaskType returns the task type for the tasks of a node, as in the metrics of flant/addon-operator.
 func TaskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)], node) }
 
-// BindingOf returns the metric labels of the binding that s names. If s names no binding, the label of the binding is
-// the binding type of the node.
+// BindingOf returns the metric labels of the binding that the subject s names. If s names no binding, the label of the
+// binding is the binding type of the node.
 func BindingOf(s graph.Subject, node, queue string) metrics.Binding {
 	b := metrics.Binding{Module: s.Module, Hook: s.Hook, Name: s.Binding, Queue: queue}
 	if b.Name == "" {

@@ -159,8 +159,8 @@ func addonLineOf(a registry.Addon) Line {
 	return Line{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
 }
 
-// Get returns the registered addon with the ID name. The ID of an addon in a namespace is written as
-// NAMESPACE/ID. If name is not an ID but the name of an addon, the error lists the IDs of this addon.
+// Get returns the registered addon whose ID is name. The ID of an addon in a namespace is written as NAMESPACE/ID. If
+// name is not an ID but the name of an addon, the error lists the IDs of this addon.
 func Get(tx *store.Tx, name string) (p Addon, err error) {
 	var ids []string
 	for a, err := range registry.All(tx) {

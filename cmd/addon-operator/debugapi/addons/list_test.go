@@ -20,7 +20,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// register stores addons with their contents as those of the configuration c in a scope.
+// register stores addons with their contents, as addons of the configuration "c" in a scope.
 func register(t *testing.T, db *store.DB, scope registry.Scope, contents ...catalog.Addon) {
 	t.Helper()
 	var round store.ID
