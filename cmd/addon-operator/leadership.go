@@ -177,7 +177,7 @@ func (l *leadership) becomeLeader(ctx context.Context) (dropped string, release 
 	}, nil
 }
 
-// killHooks kills the running hooks, because this process may not act any more.
+// killHooks kills the running hooks, because this process has lost the right to act.
 func (l *leadership) killHooks() {
 	if killed, err := hook.KillLeftovers(l.file.db.ID()); err != nil || len(killed) > 0 {
 		l.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killed the hooks that ran: this operator may not act any more")

@@ -87,7 +87,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	s.debugPort(t, debug)
 	run("live")
 	run("change")
-	s.converged() // each script skips the failing task at its end, so that the converge can end
+	s.converged() // at its end, each script skips the failing task, so that the converge can end
 	s.until("the converge is counted", func() bool {
 		return strings.Contains(s.get("/metrics"), "addon_operator_convergence_total{")
 	})
@@ -256,8 +256,8 @@ func reservePort(t *testing.T) (port int, listen func() net.Listener) {
 	}
 }
 
-// forward accepts connections from l, and forwards their bytes to and from the server at the
-// address to.
+// forward accepts connections on the listener l, and forwards their bytes to and from the server at
+// the given address.
 func forward(t *testing.T, l net.Listener, to string) {
 	t.Helper()
 	t.Cleanup(func() { l.Close() })

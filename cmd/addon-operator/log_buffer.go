@@ -26,7 +26,7 @@ type logBuffer struct {
 
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
-	lost    int           // lines dropped since dropped was last called; guarded by mu
+	lost    int           // number of lines lost after the last call of the function dropped; guarded by mu
 	stuck   bool          // a line could not be written since the last drain; guarded by mu
 	closing bool          // set by close; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
@@ -44,7 +44,7 @@ func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
 // Write adds the line p to the pending lines, or drops it if the buffer stays full. Write never
 // fails.
 func (b *logBuffer) Write(p []byte) (int, error) {
-	var patience *time.Timer // limits the wait of p for space in the buffer
+	var patience *time.Timer // limits the time for which p waits for space in the buffer
 	late := false
 	for {
 		b.mu.Lock()

@@ -13,7 +13,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestLinesInJSONHaveTheKeysOfAddonOperator reads a line of history in JSON.
+// TestLinesInJSONHaveTheKeysOfAddonOperator logs a history record in JSON, and compares the keys of
+// the line with those of flant/addon-operator.
 func TestLinesInJSONHaveTheKeysOfAddonOperator(t *testing.T) {
 	var out bytes.Buffer
 	log, err := newLog(settings.Settings{LogType: "json", LogLevel: "info"}, &out)

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
-	captureLogs(zerolog.Nop()) // before the first Kubernetes client of a test writes a log line
+	captureLogs(zerolog.Nop()) // must be called before the first Kubernetes client of a test logs a line
 	return cluster.Run(s.m)
 }
 

@@ -34,7 +34,7 @@ type maintenance struct {
 	snapshotEvery time.Duration // 0 disables snapshots
 }
 
-// newMaintenance returns the maintenance of db with the limits of s.
+// newMaintenance returns the maintenance of the store db, with the limits in the settings s.
 func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *maintenance {
 	return &maintenance{
 		db: db, log: log, path: s.Store,

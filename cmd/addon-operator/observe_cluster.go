@@ -115,7 +115,7 @@ type bindingLabels struct {
 
 	mu    sync.RWMutex
 	known map[string]metrics.Binding // guarded by mu
-	times int                        // number of times that known was cleared; guarded by mu
+	times int                        // number of times that the map known was cleared; guarded by mu
 }
 
 func newBindingLabels(db *store.DB) *bindingLabels {
@@ -135,8 +135,8 @@ func (l *bindingLabels) forgetChanged() {
 	l.times++
 }
 
-// of returns the labels of owner. If the binding is not attached any more, the label queue is
-// empty.
+// of returns the labels of the binding with the name owner. If the binding is not attached any
+// more, the label queue is empty.
 func (l *bindingLabels) of(owner string) metrics.Binding {
 	l.forgetChanged()
 	l.mu.RLock()

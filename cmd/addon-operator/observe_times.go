@@ -21,13 +21,15 @@ func (o *lifecycleObserver) timeActions(observer workflow.Observer) workflow.Obs
 	return observer
 }
 
-// HelmBegins measures the duration of a Helm operation, until ends is called.
+// HelmBegins measures the duration of a Helm operation. The caller must call the returned function
+// when the operation ends.
 func (o *lifecycleObserver) HelmBegins(module, operation string) (ends func()) {
 	began := time.Now()
 	return func() { o.metrics.HelmDid(module, o.activation(), operation, time.Since(began), "") }
 }
 
-// addonsFetches measures the duration of the fetch of an addon repository, until ends is called.
+// addonsFetches measures the duration of the fetch of an addon repository. The caller must call the
+// returned function when the fetch ends.
 func (o *lifecycleObserver) addonsFetches(scope registry.Scope) (ends func(api.Reason)) {
 	began := time.Now()
 	return func(reason api.Reason) {

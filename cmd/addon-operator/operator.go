@@ -44,8 +44,8 @@ import (
 // The remaining time is for commits, webhooks and the Lease.
 const stopWithin = 25 * time.Second
 
-// drainWithin is the time from the begin of a shutdown after which unfinished review requests are
-// aborted.
+// drainWithin is the maximum duration of the review requests that are unfinished when a shutdown
+// begins. After this time they are aborted.
 const drainWithin = 20 * time.Second
 
 // An operator has the components of a running operator that the servers and triggers share.
@@ -146,7 +146,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	o.metrics.Exemplars = o.traces != nil
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, labels: newBindingLabels(o.db)}
-	o.metrics.WatchClients(time.Now) // before the first request, which the background work for the Lease sends
+	o.metrics.WatchClients(time.Now) // must be called before the first request to the API server, which o.leadership sends
 	for _, damaged := range o.db.MovedAtOpen() {
 		o.lifecycleObserver.recordDamaged(damaged)
 	}
@@ -431,7 +431,7 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}()
 	end := make(chan error, 1)
 	go func() {
-		o.engine.Stop() // before the webhooks, because ending hooks may send requests for which the API server calls webhooks
+		o.engine.Stop() // stopped before the webhooks, because hooks may send requests for which the API server calls the webhooks
 		flushed := o.traces.Flush(watching, o.log)
 		<-withdrawn
 		o.webhooks.Endpoint.Stop(draining)
@@ -481,8 +481,8 @@ func (o *operator) scan() (code string, err error) {
 	return o.steps.State.Modules.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
 }
 
-// watch starts in group the triggers and the background work of the operator. The triggers and the
-// background work end when ctx ends, or after the first failure.
+// watch starts the triggers and the background work of the operator as goroutines of the group.
+// They end when ctx ends, or after the first failure.
 func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { o.kinds.Run(ctx); return nil })
 	group.Go(func() error { return o.kube.Run(ctx) })

@@ -136,6 +136,7 @@ func (s *fixture) debugPort(t *testing.T, address string) {
 }
 
 // TestATakenDebugPortIsAWarning starts an operator whose debug port is in use by another listener.
+// The operator must log a warning, and start.
 func TestATakenDebugPortIsAWarning(t *testing.T) {
 	c := cluster.Start(t)
 	newFixture(t).warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr")

@@ -8,7 +8,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// newModuleShow returns the command what, which shows one kind of data of a module.
+// newModuleShow returns a command that shows one kind of data of a module, such as its values. The
+// argument what is the name of the command.
 func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.Command {
 	var o output
 	var global bool
@@ -27,8 +28,8 @@ func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.
 	return cmd
 }
 
-// newGlobalShow returns the command what, which shows one kind of data of the global section or of
-// global hooks.
+// newGlobalShow returns a command that shows one kind of data of the global section or of global
+// hooks. The argument what is the name of the command.
 func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{Use: what, Short: about, Args: args(cobra.NoArgs)}
@@ -37,7 +38,8 @@ func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
 	return cmd
 }
 
-// sectionRoute returns the route of one kind of data of the module name, or of the global section if name is "global".
+// sectionRoute returns the route for one kind of data of the module with the given name, or of the global section if
+// name is "global".
 func sectionRoute(name, what string) string {
 	if name == values.Global {
 		return "/global/" + what

@@ -65,7 +65,7 @@ func (o *operator) listenDebug(ctx context.Context) net.Listener {
 		o.log.Warn().Msg(warning)
 	}
 	if err != nil || address == "" {
-		return nil // Check has already rejected an invalid address
+		return nil // an invalid address cannot occur: Settings.Check rejects it
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

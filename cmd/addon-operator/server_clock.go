@@ -18,7 +18,7 @@ type serverClock struct {
 
 	mu    sync.Mutex
 	skew  time.Duration // guarded by mu
-	since time.Time     // the time since when skew exceeds toleratedSkew; zero if it does not; guarded by mu
+	since time.Time     // when skew began to exceed toleratedSkew; zero if it does not exceed it; guarded by mu
 }
 
 // guard returns a transport that compares the clocks at each response.
@@ -56,9 +56,9 @@ func ownResponse(path string) bool {
 // WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *clockTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// compare records the time by which date is outside of the interval from sent to received, in which the API server
-// wrote date. The header Date has whole seconds, because the API server drops the fraction. So date can be up to one
-// second early.
+// compare records by how much the API server's clock is wrong. The API server wrote date between the times sent and
+// received, so compare measures how far date is outside of this interval. The header Date has whole seconds, because
+// the API server drops the fraction. So date can be up to one second early.
 func (c *serverClock) compare(sent, date, received time.Time) {
 	skew := time.Duration(0)
 	switch latest := date.Add(time.Second); {

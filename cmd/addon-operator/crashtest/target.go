@@ -99,8 +99,8 @@ type selection struct {
 
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
 // selected, choose returns s.most of them, at equal distances. In the argument all, moments before a step alternate
-// with moments after a step. So choose takes the next target instead of every second one, to return moments of both
-// kinds.
+// with moments after a step. So choose replaces every second chosen target by the target behind it, to return moments
+// of both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

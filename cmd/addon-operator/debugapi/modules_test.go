@@ -47,7 +47,7 @@ func valuesOfStore(t *testing.T, records map[string]any) http.Handler {
 	return (&API{DB: db, Now: time.Now, Values: func() (*desired.Values, error) { return of, nil }}).Routes()
 }
 
-// decoded returns an answer in JSON.
+// decoded requests a path from h, and returns the decoded JSON of the answer.
 func decoded(t *testing.T, h http.Handler, path string) (answer any) {
 	t.Helper()
 	status, body := ask(h, path)
@@ -157,7 +157,7 @@ func TestValuesThatCannotBeReadAreAnError(t *testing.T) {
 
 func TestAListOfModulesShowsEvenModulesWhoseRecordsAreDamaged(t *testing.T) {
 	t.Parallel()
-	db := queued(t, func(*queueWriter) {}) // a store that is not checked at the end
+	db := queued(t, func(*queueWriter) {}) // unlike other helpers, queued does not check the store at the end of the test
 	save(t, db, map[string]any{
 		string(store.ModuleKey("late")):    store.Module{Enabled: true, State: store.On, Order: 30},
 		string(store.ModuleKey("b")):       store.Module{Enabled: true, State: store.On, Order: 20, Why: "enabled by values.yaml"},

@@ -154,7 +154,8 @@ func TestHooksAreListedWithTheirModules(t *testing.T) {
 	}
 }
 
-// TestADumpOfSomeTablesIsTheSameInAnyPieces writes a dump in random pieces.
+// TestADumpOfSomeTablesIsTheSameInAnyPieces writes a dump in random pieces. The output must be the
+// lines of the selected tables.
 func TestADumpOfSomeTablesIsTheSameInAnyPieces(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
@@ -212,6 +213,7 @@ func TestAllTablesHaveTheirNamesInTheList(t *testing.T) {
 }
 
 // TestACopyOfTheStoreIsAStore opens the file that the route of the command store snapshot serves.
+// The file must be a store with the same hooks.
 func TestACopyOfTheStoreIsAStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")

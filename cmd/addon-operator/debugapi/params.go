@@ -112,8 +112,8 @@ func SetLogLevel(value string) error {
 	return nil
 }
 
-// Set sets a parameter, and returns a sentence about the new value. The parameter is reset to its initial value after
-// the duration lasts. If lasts is 0, the default duration of the value applies.
+// Set sets a parameter, and returns a sentence about the new value. The parameter is reset to its initial value when
+// the duration in the argument lasts has passed. If lasts is 0, the default duration of the value applies.
 func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

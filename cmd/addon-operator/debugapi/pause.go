@@ -33,8 +33,8 @@ func (act actions) resumeRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// changePause calls change for the work that the path and the form name. If change succeeds, the
-// answer is the name of the work, followed by the word done.
+// changePause calls the function change for the work that the path and the form name. If change
+// succeeds, the answer is the name of the work, followed by the text in done.
 func (act actions) changePause(w http.ResponseWriter, r *http.Request, done string, change func(workflow.PauseTarget) error) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)

@@ -12,8 +12,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// renderedAs returns routes that serve now as the rendered chart of module web, and released as the manifest
-// of its release.
+// renderedAs returns routes for a module web. Its rendered chart is the text now, and the manifest of its release is
+// the text released.
 func renderedAs(t *testing.T, now, released string) http.Handler {
 	t.Helper()
 	db := storetest.Memory(t)

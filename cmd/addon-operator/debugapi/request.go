@@ -48,8 +48,8 @@ func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// carriedOut records in the store that the command verb was executed for r. If the store cannot record
-// the command, the answer says so.
+// carriedOut records in the store that the command in the argument verb was executed for the request r. If the store
+// cannot record the command, the answer says so.
 func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what string) {
 	err := act.db.Update(func(tx *store.Tx) error {
 		return store.AddAction(tx, store.Action{Verb: verb, What: what, By: requester(r), Reason: reasonGiven(r)})
@@ -59,10 +59,11 @@ func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what
 	}
 }
 
-// requester returns the name of the person who sent r, or "somebody" if r does not name a person.
+// requester returns the name of the person who sent the request r, or "somebody" if r does not name
+// a person.
 func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
 
-// reasonGiven returns the reason in the form of r; empty if there is none.
+// reasonGiven returns the reason in the form of the request r; empty if there is none.
 func reasonGiven(r *http.Request) string { return strings.TrimSpace(r.FormValue("reason")) }
 
 // moduleRunRoute requests a run of one module.
@@ -128,8 +129,9 @@ func canRun(tx *store.Tx, name string) error {
 	return nil
 }
 
-// request raises the event that prepare returns, and records the command verb with the person who sent r, in one transaction. The
-// answer has the number of the run, and the pause or quarantine that holds the run. The event is durable when the answer is sent.
+// request raises the event that the function prepare returns. In the same transaction, request records the command in
+// the argument verb, with the person who sent the request r. The answer has the number of the run, and the pause or
+// quarantine that holds the run. The event is durable when the answer is sent.
 func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, prepare func(*store.Tx) (workflow.Event, error)) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)

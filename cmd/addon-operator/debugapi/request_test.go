@@ -21,7 +21,7 @@ import (
 )
 
 // An engineFixture is a real engine with the lifecycle graph and a store in memory. The steps of the engine only record
-// that they ran. A step fails if fails contains it.
+// that they ran. A step fails while its value in the map fails is true.
 type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory
@@ -29,7 +29,7 @@ type engineFixture struct {
 	e   *workflow.Engine
 
 	mu    sync.Mutex
-	ran   []string // the steps that ran since the last call of since, as "node subject"
+	ran   []string // the steps that ran after the last call of the method since, as "node subject"
 	fails map[string]bool
 }
 
@@ -108,7 +108,7 @@ func (w *engineFixture) fail(what string, fails bool) {
 	w.fails[what] = fails
 }
 
-// since returns the steps that ran since its last call.
+// since returns the steps that ran after the last call of this method.
 func (w *engineFixture) since() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

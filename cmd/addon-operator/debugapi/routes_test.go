@@ -137,7 +137,8 @@ func TestARunningOperatorSaysWhyATaskCannotBeChanged(t *testing.T) {
 	}
 }
 
-// TestTheDebugPortShowsNoErrorsAndServesThisHostOnly stores a failed task whose error quotes the output of a hook.
+// TestTheDebugPortShowsNoErrorsAndServesThisHostOnly stores failed tasks whose error quotes the output of a hook. The
+// debug socket must show the error, but not the debug port. The port must reject requests for other host names.
 func TestTheDebugPortShowsNoErrorsAndServesThisHostOnly(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {
@@ -222,8 +223,8 @@ func TestADumpMasksSecretsUnlessTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreShownWithoutSecrets shows the snapshot of a binding for Secrets, and the snapshot of a binding whose
-// filter result has a token.
+// TestSnapshotsAreShownWithoutSecrets requests the snapshot of a binding for Secrets, and the snapshot of a binding
+// whose filter result has a token. The responses must not contain the secrets.
 func TestSnapshotsAreShownWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -61,8 +61,8 @@ func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofTables is a writer that writes to another writer the lines of a dump that belong to tables, or all lines if tables
-// is empty.
+// ofTables is a writer for a dump of the store. ofTables passes the lines of the selected tables to another writer, or
+// all lines if no table is selected.
 type ofTables struct {
 	to     io.Writer
 	tables []store.Table
@@ -172,8 +172,8 @@ func (api *API) State() (metrics.State, error) {
 	return s, err
 }
 
-// problemsState counts all problems by kind and module. For each kind, problemsState also counts the problems of no
-// module, even if the count is 0.
+// problemsState counts all problems by kind and module. For each kind, problemsState also counts the problems that
+// belong to no module, even if there are none.
 func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	problems, err := api.reader().Problems(tx)
 	s.Problems = map[metrics.Problem]int{}
@@ -237,8 +237,8 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// ConvergeTasks returns the number of pending tasks that are part of a converge. A converge consists of the tasks in
-// the main queue, except events and step 16, and of the last steps of runs that wait for failing modules.
+// ConvergeTasks returns the number of pending tasks that are part of a converge. These are the tasks in the main queue,
+// except events and step 16, and the last steps of runs that wait for failing modules.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

@@ -236,7 +236,8 @@ func TestALongQueueListsSomeOfItsTasksAndCountsTheOthers(t *testing.T) {
 	}
 }
 
-// TestALongQueueLeavesTheFirstTasksOfTheQueuesBehindIt fills a queue with more tasks than are read for groups.
+// TestALongQueueLeavesTheFirstTasksOfTheQueuesBehindIt fills a queue with more tasks than one answer reads. The first
+// tasks of the next queue must be listed nevertheless.
 func TestALongQueueLeavesTheFirstTasksOfTheQueuesBehindIt(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {

@@ -113,8 +113,8 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 	return list, err
 }
 
-// eachModule calls do for each module. If the record of a module cannot be read, eachModule calls do with an empty
-// record. The commands workflow inspect and module list show the problem.
+// eachModule calls the function do for each module. If the record of a module cannot be read, eachModule calls the
+// function with an empty record. The commands workflow inspect and module list show the problem.
 func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
 	for k := range tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](tx, k)
@@ -218,8 +218,8 @@ func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 	return config, nil
 }
 
-// globalRoute serves the global hooks if page is "list". Otherwise it serves the page with this name
-// of the global section of the values.
+// globalRoute serves the global hooks if page is "list". Otherwise page names a kind of data, such as "config", and
+// globalRoute serves this data of the global section.
 func (pages modulePages) globalRoute(r *http.Request, page string) (Page, error) {
 	if page == "list" {
 		return pages.globalHooks()
@@ -227,8 +227,8 @@ func (pages modulePages) globalRoute(r *http.Request, page string) (Page, error)
 	return pages.section(r, page, "", values.Global)
 }
 
-// moduleRoute serves the page with this name of the values of one module, or the snapshots of the
-// module's hooks.
+// moduleRoute serves one kind of data of a module. The argument page names the kind, such as
+// "values" or "snapshots".
 func (pages modulePages) moduleRoute(r *http.Request, page string) (Page, error) {
 	name, err := pages.moduleNamed(r.PathValue("module"))
 	if err != nil {
@@ -252,8 +252,8 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 	return name, nil
 }
 
-// section returns the page with this name of the values section with the given key. module is empty for the global
-// section.
+// section returns one kind of data of the values section with the given key. The argument page names the kind, such as
+// "values". module is empty for the global section.
 func (pages modulePages) section(r *http.Request, page, module, key string) (Page, error) {
 	if page == "changes" {
 		return pages.changes(r, key)
@@ -303,9 +303,9 @@ func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	return Page{diff, func(layout inspect.Layout) string { return inspect.ValueDiffText(&diff, layout) }}, err
 }
 
-// layered returns the data of the values section with the given key. The name of the page selects the data: "values", "config",
-// "patches" or "origins". layered also returns the time of the last change of each value, by JSON pointer. If
-// withGlobal is true, the data "values" and "config" include the global section.
+// layered returns one kind of data of the values section with the given key. The argument page names the kind:
+// "values", "config", "patches" or "origins". layered also returns the time of the last change of each value, by JSON
+// pointer. If withGlobal is true, the data "values" and "config" include the global section.
 func (pages modulePages) layered(page, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
 	all, err := pages.values()
 	if err != nil {
@@ -342,8 +342,8 @@ func (pages modulePages) layered(page, key string, withGlobal bool) (data any, s
 	return data, since, err
 }
 
-// sinceOf returns the time of the last change of each value, by JSON pointer, for the page with this name of the section
-// with the given key.
+// sinceOf returns the time of the last change of each value of the section with the given key, by JSON pointer. The
+// argument page names the kind of data, as in layered.
 func sinceOf(layers values.Layers, page, key string, withGlobal bool) map[string]time.Time {
 	if page == "config" {
 		layers.Saved = nil // the page config does not include the patches of hooks

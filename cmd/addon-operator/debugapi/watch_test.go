@@ -66,7 +66,7 @@ func watched(t testing.TB, gate gated) *API {
 	return l
 }
 
-// watchStream requests the stream of snapshots of l with query, and returns a decoder of its lines.
+// watchStream requests the stream of snapshots from the API l, and returns a decoder of its lines.
 func watchStream(t *testing.T, l *API, query string) *json.Decoder {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -175,7 +175,7 @@ func names(list []any) (all []string, ok bool) {
 	return all, true
 }
 
-// join returns the path of the field key of the map at path.
+// join returns the path of the field with the given key in the map at path.
 func join(path, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./[]"):

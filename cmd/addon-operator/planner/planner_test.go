@@ -148,7 +148,7 @@ func TestAChangeIsNamedEvenIfBothValuesAreHidden(t *testing.T) {
 	}
 }
 
-// configMap returns a ConfigMap with a value. If release is not empty, it belongs to this Helm release.
+// configMap returns a ConfigMap with a value. If release is not empty, the ConfigMap belongs to this Helm release.
 func configMap(release, value string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "n", "name": "c", "resourceVersion": value}, "data": map[string]any{"a": value},

@@ -60,6 +60,7 @@ func other(f *pflag.Flag) string {
 }
 
 // TestEachVariableHasTheEffectOfItsFlag sets each flag alone, and then each variable that the help of the flag names.
+// The settings must be the same.
 func TestEachVariableHasTheEffectOfItsFlag(t *testing.T) {
 	unsetVariables(t)
 	defaults := parse(t)
@@ -181,7 +182,8 @@ func TestTheErrorOfAVariableKeepsTheFlagUnset(t *testing.T) {
 	}
 }
 
-// TestAFlagHidesAVariableThatCannotBeRead sets a variable that is not a number, and the flag of this variable.
+// TestAFlagHidesAVariableThatCannotBeRead sets the variable of a number to a text that is not a number, and also sets
+// the flag. The value of the flag must apply.
 func TestAFlagHidesAVariableThatCannotBeRead(t *testing.T) {
 	unsetVariables(t)
 	t.Setenv("HELM_HISTORY_MAX", "many")
