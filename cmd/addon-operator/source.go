@@ -162,7 +162,7 @@ func (f *sourceFlags) values() (*desired.Values, error) {
 	return files.Values, err
 }
 
-// get writes the response to a GET of path to w.
+// get sends a GET request for path, and writes the response to w.
 func (s *source) get(ctx context.Context, path string, query url.Values, w io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path+"?"+query.Encode(), nil)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"addon-operator/store"
 )
 
-// TestACommandThatFindsDamageInAStoreEndsWithIt damages the pages of the store file that have runs.
-// TestACommandThatFindsDamageInAStoreEndsWithIt does not damage the page that is read when the store is opened.
+// TestACommandThatFindsDamageInAStoreEndsWithIt damages the pages of the store file that have runs, but not the page
+// that is read when the store is opened. A command that reads a damaged page must print no data, and exit with
+// exitCorrupt.
 func TestACommandThatFindsDamageInAStoreEndsWithIt(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

@@ -8,8 +8,8 @@ import (
 // stepChanges notifies surveys of the changes that steps have made.
 type stepChanges struct{ o *operator }
 
-// recorded notifies the trigger of the ConfigMap and the survey of registered addons of a history
-// record.
+// recorded passes a history record to the trigger of the ConfigMap. If the record can change the
+// modules that addons provide, recorded also starts the survey of registered addons.
 func (s stepChanges) recorded(r store.Record) {
 	s.o.configMap.Recorded(r)
 	if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only configurations without a namespace provide modules

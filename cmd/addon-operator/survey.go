@@ -64,7 +64,7 @@ func newSurveys(s surveys) *surveys {
 	return &s
 }
 
-// run starts all surveys in group. The surveys end with ctx.
+// run starts all surveys as goroutines of the group. The surveys end when ctx ends.
 func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 	for _, survey := range []func(context.Context){s.updateProblems, s.requestMended, s.requestAddons, s.watchDirs, s.updateFailingFilters} {
 		group.Go(func() error { survey(ctx); return nil })
@@ -84,7 +84,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 			return
 		}
 		select {
-		case <-s.problems: // the survey that follows also finds the changes of the delay
+		case <-s.problems: // the survey below also finds the changes that happened during the delay
 		default:
 		}
 		began := time.Now()

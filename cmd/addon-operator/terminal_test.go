@@ -86,7 +86,8 @@ func failedStore(t *testing.T) string {
 	return path
 }
 
-// asked returns a command with the words of verb that reads the store at path.
+// asked returns a command that reads the store at path. The argument verb has the words of the
+// command, separated by spaces.
 func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := process(t, append(strings.Fields(verb), "--store", path)...)

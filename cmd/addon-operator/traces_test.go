@@ -26,7 +26,8 @@ func sendSoon(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 }
 
-// spansOf returns the spans in c that have these attributes, sorted by the number of the attempt.
+// spansOf returns the spans in the collector c that have these attributes, sorted by the number of
+// the attempt.
 func spansOf(c *collector.Collector, attributes map[string]string) (found []collector.Span) {
 	for _, s := range c.Spans() {
 		matches := true
@@ -203,7 +204,8 @@ func (s *fixture) openMetrics(t *testing.T) string {
 	return string(body)
 }
 
-// TestARunIsOneTraceOverRestarts kills an operator while a hook runs, and starts it again.
+// TestARunIsOneTraceOverRestarts kills an operator while a hook runs, and starts it again. The
+// spans of both processes must belong to one trace.
 func TestARunIsOneTraceOverRestarts(t *testing.T) {
 	sendSoon(t)
 	c := cluster.Start(t)
@@ -258,8 +260,8 @@ func TestARunIsOneTraceOverRestarts(t *testing.T) {
 	}
 }
 
-// TestACollectorThatHangsDelaysNothing converges and stops while the collector accepts requests and never
-// answers.
+// TestACollectorThatHangsDelaysNothing starts an operator, and stops it after the converge, while the collector accepts
+// requests and never answers. Neither the converge nor the stop may wait for the collector.
 func TestACollectorThatHangsDelaysNothing(t *testing.T) {
 	sendSoon(t)
 	c := cluster.Start(t)

@@ -156,7 +156,7 @@ func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
 	return []byte(t.text(data, layout))
 }
 
-// with opens the source and calls do with it.
+// with opens the source, and passes it to the function do.
 func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source) error) error {
 	s, err := f.open(cmd.Context())
 	if err != nil {

@@ -42,7 +42,7 @@ func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page f
 }
 
 // webPage returns the server of the web page. Without a certificate, the server answers only requests that name the
-// loopback interface, and every user of this host may see the page.
+// loopback interface, and every user of this host can see the page.
 func (o *operator) webPage() (*http.Server, error) {
 	options := webui.Options{
 		API: o.debugAPI().Routes(), Commits: o.changes.Commits, Graphs: debugapi.Graphs, Version: version,
@@ -57,8 +57,8 @@ func (o *operator) webPage() (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The client for the page may send requests without the Lease, because a standby also serves the page, and must
-	// send TokenReviews.
+	// This client sends requests even if the process does not hold the Lease: a standby also serves the page, and needs
+	// TokenReviews for it.
 	client, err := kubernetes.NewForConfig(rest.CopyConfig(o.leadership.config))
 	if err != nil {
 		return nil, err

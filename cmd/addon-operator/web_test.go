@@ -344,8 +344,9 @@ func (b *tab) worksWithoutScripts(t *testing.T, url string) {
 	}
 }
 
-// TestWebPageIsServedToThisHostOnly requests the page with the name of another host. TestWebPageIsServedToThisHostOnly
-// also starts an operator whose port for the page is in use.
+// TestWebPageIsServedToThisHostOnly requests the page with the name of another host. The operator must reject the
+// request. The test also starts an operator whose port for the page is in use. This operator must log a warning, and
+// start.
 func TestWebPageIsServedToThisHostOnly(t *testing.T) {
 	c := cluster.Start(t)
 	s := newFixture(t)

@@ -157,7 +157,7 @@ func TestValuesThatCannotBeReadAreAnError(t *testing.T) {
 
 func TestAListOfModulesShowsEvenModulesWhoseRecordsAreDamaged(t *testing.T) {
 	t.Parallel()
-	db := queued(t, func(*queueWriter) {}) // unlike other helpers, queued does not check the store at the end of the test
+	db := queued(t, func(*queueWriter) {}) // unlike storetest.Memory, queued does not check the store when the test ends
 	save(t, db, map[string]any{
 		string(store.ModuleKey("late")):    store.Module{Enabled: true, State: store.On, Order: 30},
 		string(store.ModuleKey("b")):       store.Module{Enabled: true, State: store.On, Order: 20, Why: "enabled by values.yaml"},

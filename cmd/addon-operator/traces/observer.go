@@ -60,8 +60,8 @@ func New(ctx context.Context, s *settings.Settings, storeID, version string, log
 	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, nil
 }
 
-// complain returns a function that logs errors of the collector. The returned function logs at most
-// one error in each complainEvery.
+// complain returns a function that logs errors of the collector. The returned function drops an
+// error if complainEvery has not passed since the last log line.
 func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 	var mu sync.Mutex
 	var last time.Time
@@ -75,8 +75,8 @@ func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 	}
 }
 
-// Observe returns an observer whose functions call t and then the functions of observer. Began,
-// Recorded and Ended of observer must not be nil.
+// Observe returns an observer whose functions first call t, and then the functions of the given
+// observer. The functions Began, Recorded and Ended of the given observer must not be nil.
 func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	if t == nil {
 		return observer
@@ -136,7 +136,7 @@ func endsAttempt(task workflow.Task, r store.Record) bool {
 	switch r.State {
 	case store.Done, store.Failed, store.Dropped, store.Skipped:
 		return true
-	case store.Allowed: // if failures of another task in the batch are not allowed, the record of that task follows
+	case store.Allowed: // if the batch has a task whose failures are not allowed, the record of that task ends the attempt
 		return len(task.Batch) <= 1 || !slices.ContainsFunc(task.Batch, func(other *store.Task) bool { return !other.AllowFailure })
 	default: // a record with another state does not end the attempt
 		return false
@@ -175,7 +175,8 @@ func attemptSpan(task workflow.Task) tracing.Span {
 	return s
 }
 
-// context returns a context of the attempt at task in which its parts are recorded, each as a span.
+// context returns a context for the attempt at task. Each part of the attempt that is measured with
+// this context is sent as a span.
 func (t *Observer) context(ctx context.Context, task workflow.Task) context.Context {
 	attempt := attemptRef(task)
 	key := func(part string) string { // the key of a part begins with the key of its attempt

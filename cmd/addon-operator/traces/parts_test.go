@@ -59,7 +59,7 @@ func TestPartsOfAnAttemptAreSpansBelowIt(t *testing.T) {
 	upgrade.End(nil)
 	o.recorded(result(task, store.Done))
 	<-o.Flush(t.Context(), zerolog.Nop())
-	names := map[string]string{} // of spans by their IDs
+	names := map[string]string{} // names of spans, by the ID of the span
 	for _, s := range c.Spans() {
 		names[s.ID] = s.Name
 	}

@@ -22,7 +22,7 @@ type writtenVersion struct{ object, resourceVersion string }
 type writtenVersions struct {
 	mu    sync.Mutex
 	spans map[writtenVersion]tracing.Ref // mu guards this field and all fields below
-	order []writtenVersion               // a ring buffer of the versions; when it is full, the oldest version is at next
+	order []writtenVersion               // a ring buffer of the versions; when it is full, the index of the oldest version is next
 	next  int
 }
 
@@ -30,8 +30,8 @@ func newWrittenVersions() *writtenVersions {
 	return &writtenVersions{spans: map[writtenVersion]tracing.Ref{}}
 }
 
-// add records that the span by wrote a version of object. If there are more than mostWritten
-// versions, add removes the oldest one.
+// add records that the span with the reference by wrote a version of object. If there are more than
+// mostWritten versions, add removes the oldest one.
 func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracing.Ref) {
 	name := object.Name
 	if object.Namespace != "" {
@@ -53,8 +53,8 @@ func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracin
 	w.next = (w.next + 1) % mostWritten
 }
 
-// writer returns the span that wrote the object version in c. writer returns false if no span is
-// known, or if another client wrote the version.
+// writer returns the span that wrote the object version in the cause c. writer returns false if no
+// span is known, or if another client wrote the version.
 func (w *writtenVersions) writer(c store.Cause) (tracing.Ref, bool) {
 	_, name, _ := strings.Cut(c.Object, " ")
 	w.mu.Lock()

@@ -25,7 +25,8 @@ import (
 // A pair has the files of a certificate and its key.
 type pair struct{ cert, key string }
 
-// write writes a new certificate with a serial number, and its key. Both files get the time changed.
+// write writes a new certificate with a serial number, and its key. The argument changed is the modification time of
+// both files.
 func (p pair) write(t *testing.T, serial int64, changed time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -123,7 +124,7 @@ func TestThePageIsServedOverTLSWithThisCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that is refused
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the error of the handshake that the server refuses
 	server.Listener = tls.NewListener(server.Listener, c.Config())
 	server.Start()
 	t.Cleanup(server.Close)
@@ -179,7 +180,8 @@ type stranger struct{}
 
 func (stranger) Name() string { return "system:admin" }
 
-// TestAPersonIsNotKnownWithoutATokenOfTheAPIServer uses an Access without an API server, which it must not ask.
+// TestAPersonIsNotKnownWithoutATokenOfTheAPIServer uses an Access without an API server. The Access must reject persons
+// without a request to the API server.
 func TestAPersonIsNotKnownWithoutATokenOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	a := New(nil, "shop")

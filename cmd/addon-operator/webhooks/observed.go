@@ -103,8 +103,8 @@ func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, serv
 }
 
 // problem returns the problem of a hook that does not answer requests. ignored must be true if the webhook has
-// failurePolicy Ignore, with which the API server admits requests that the hook does not answer in time. If the hook
-// fails, the operator rejects the request with each failurePolicy.
+// failurePolicy Ignore: the API server then admits requests that the hook does not answer in time. If the hook fails,
+// the operator itself rejects the request, whatever the failurePolicy is.
 func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	r := &f.report
 	p := inspect.Problem{
@@ -138,8 +138,8 @@ func lastError(r *webhook.Report) string {
 }
 
 // expiring returns the problem of a certificate that expires soon; nil if it does not. Soon means
-// that less than a fifth of the lifetime is left, and at most two weeks. The usual tools have
-// replaced the certificate before.
+// that less than a fifth of the lifetime is left, and at most two weeks. Common tools, such as
+// cert-manager, replace a certificate earlier than that.
 func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
 	const fifth, mostLeft = 5, 14 * 24 * time.Hour
 	left := min(c.Expires.Sub(c.Begins)/fifth, mostLeft)

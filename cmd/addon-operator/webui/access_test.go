@@ -111,7 +111,8 @@ func TestEachViewNeedsARight(t *testing.T) {
 	}
 }
 
-// TestEachActionNeedsARightAndIsThatOfTheSignedInPerson sends actions whose forms have the name of another person.
+// TestEachActionNeedsARightAndIsThatOfTheSignedInPerson sends actions whose forms have the name of another person. A
+// stored action must have the name of the person who has signed in.
 func TestEachActionNeedsARightAndIsThatOfTheSignedInPerson(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, true)

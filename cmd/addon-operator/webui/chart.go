@@ -147,7 +147,8 @@ func newBar(e *inspect.Entry, x, y, width, height int) bar {
 	return b
 }
 
-// shortened returns text, cut to most characters. If it cuts the text, the last character of the result is an ellipsis.
+// shortened returns text, cut to the number of characters in the argument most. If shortened cuts the text, the last
+// character of the result is an ellipsis.
 func shortened(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {

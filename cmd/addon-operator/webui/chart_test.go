@@ -16,7 +16,7 @@ import (
 // noon is the start of the first attempt in these charts.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// attempt returns an entry for an attempt at node n in a queue. It began after the given time since noon.
+// attempt returns an entry for an attempt at node n in a queue. The attempt began the given time after noon.
 func attempt(queue string, after, took time.Duration) inspect.Entry {
 	return inspect.Entry{What: string(inspect.Done), Node: "n", Queue: queue, Began: noon.Add(after), At: noon.Add(after + took), Task: store.ID{Epoch: 1, N: 2}, Try: 1}
 }

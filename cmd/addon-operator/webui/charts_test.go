@@ -16,7 +16,7 @@ import (
 var began = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 // oneStep returns the answers of a debug API for a run. The first step of the run has the given state and one attempt.
-// The steps in more have no attempts.
+// The steps in the argument more have no attempts.
 func oneStep(state inspect.State, more ...inspect.Step) answers {
 	task, node := store.ID{Epoch: 1, N: 7}, string(lifecycle.ConfigMapChanged)
 	return answers{

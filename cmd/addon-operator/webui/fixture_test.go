@@ -148,8 +148,8 @@ func (w *fixture) mend() {
 	w.mended = true
 }
 
-// until calls the function is until it returns true. what describes the condition for the error
-// after a timeout.
+// until calls a function again and again until the function returns true. The argument what
+// describes the condition for the error after a timeout.
 func (w *fixture) until(what string, is func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {

@@ -123,7 +123,7 @@ func (p *reader) logs(r *http.Request) (model, error) {
 const mostEntries = 500
 
 // limitOf returns the number of entries that r requests. If r does not have the parameter limit,
-// limitOf returns the argument otherwise.
+// limitOf returns the value of the argument otherwise.
 func limitOf(r *http.Request, otherwise int) (int, error) {
 	text := r.FormValue("limit")
 	if text == "" {

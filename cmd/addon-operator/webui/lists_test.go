@@ -149,7 +149,7 @@ func TestTheOverviewDescribesTheStoreAndItsDisk(t *testing.T) {
 	}
 }
 
-// explained returns values of module web as its view asks for them.
+// explained returns the answers of a debug API that the view of the values of module web requests.
 func explained(values ...sections.LayerValue) answers {
 	return answers{"/module/list": map[string]any{"modules": []any{map[string]any{"name": "web"}, map[string]any{"name": "my-db"}}}, "/module/web/origins": values}
 }
