@@ -50,7 +50,7 @@ func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []co
 	if err != nil {
 		return nil
 	}
-	defer s.close() //nolint:errcheck // closing a source that was only read loses nothing
+	defer s.close() //nolint:errcheck // an error does not matter, because the source was only read
 	all, err := list(ctx, s)
 	if err != nil {
 		return nil

@@ -40,7 +40,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// knownFlags returns the flags of all commands, with flags that have no effect and aliases.
+// knownFlags returns the flags of all commands, including aliases and flags without effect.
 func knownFlags() map[string]bool {
 	known := map[string]bool{"help": true, "config": true} // hooks are called with the flag config
 	var visit func(*cobra.Command)

@@ -49,7 +49,7 @@ func client(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
 }
 
 // TestEveryVerbShowsWhatTheOperatorDoes runs the commands with an operator whose second module fails. Then the test
-// stops the operator, and runs the commands with the store.
+// stops the operator, and runs commands with the store. The scripts in testdata have the expected output.
 func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)

@@ -27,10 +27,10 @@ type logBuffer struct {
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // number of lines lost after the last call of the function dropped; guarded by mu
-	stuck   bool          // a line could not be written since the last drain; guarded by mu
+	stuck   bool          // a line found no space in the buffer since the last call of drain; guarded by mu
 	closing bool          // set by close; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
-	room    chan struct{} // closed by drain, which takes the pending lines after w has accepted the previous lines; guarded by mu
+	room    chan struct{} // drain closes room when it removes the pending lines, so that there is space again; guarded by mu
 	wake    chan struct{}
 	done    chan struct{} // closed when run ends
 }

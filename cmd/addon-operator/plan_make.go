@@ -60,8 +60,8 @@ func basisOfConfig(r debugapi.PlanRequest) string {
 	return ", with the ConfigMap of a file"
 }
 
-// planInput returns the part of a plan's input that follows from s and r. The caller adds the rest,
-// such as the store and the values in force.
+// planInput returns the part of a plan's input that follows from the settings s and the request r.
+// The caller adds the rest, such as the store and the values in force.
 func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, err error) {
 	if in.Cluster, err = connect(s); err != nil {
 		return in, err

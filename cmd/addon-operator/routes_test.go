@@ -201,8 +201,8 @@ func (s *fixture) queueShape(t *testing.T, text string) {
 	}
 }
 
-// answerOf returns the body of the response to a request that ask sends to a URL. The test fails if
-// the response does not have the status code.
+// answerOf returns the body of the response to a request that the function ask sends to a URL. The
+// test fails if the response does not have the status code.
 func answerOf(t *testing.T, ask func(string) (*http.Response, error), from string, code int) string {
 	t.Helper()
 	r, err := ask(from)

@@ -95,7 +95,8 @@ func upToDate(startup store.Startup) bool {
 }
 
 // pendingModules returns the modules whose next run is deferred because their hooks change values
-// at each run. It also returns the modules whose failing run is retried in a queue of its own.
+// at each run. pendingModules also returns the modules whose failing run is retried in a separate
+// queue.
 func pendingModules(tx *store.Tx) (names []string, err error) {
 	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {

@@ -103,7 +103,8 @@ func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) 
 }
 
 // shortageChanged reports that a shortage of the store's disk started or ended. The committing
-// goroutine calls it, so it only wakes the goroutine that logs shortages.
+// goroutine calls shortageChanged and must not be delayed, so shortageChanged only wakes the
+// goroutine that logs shortages.
 func (f *storeFile) shortageChanged(*store.Shortage) { f.shortages.raise() }
 
 // A clusterID is the ID of the current cluster, or the error of the request for the ID.

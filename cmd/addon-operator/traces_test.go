@@ -204,8 +204,8 @@ func (s *fixture) openMetrics(t *testing.T) string {
 	return string(body)
 }
 
-// TestARunIsOneTraceOverRestarts kills an operator while a hook runs, and starts it again. The
-// spans of both processes must belong to one trace.
+// TestARunIsOneTraceOverRestarts kills an operator while a hook runs, and starts it again. Both
+// attempts of the hook must belong to the same trace.
 func TestARunIsOneTraceOverRestarts(t *testing.T) {
 	sendSoon(t)
 	c := cluster.Start(t)

@@ -162,7 +162,7 @@ func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source)
 	if err != nil {
 		return err
 	}
-	defer func() { go s.close() }() //nolint:errcheck // closing a source that was only read loses nothing; in the background, because closing a large store can take longer than printing
+	defer func() { go s.close() }() //nolint:errcheck // an error does not matter, because the source was only read; closed in the background, because closing a large store can take longer than printing
 	if !s.live {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "#", s.about)
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// fieldManager owns the fields of the objects that the test creates.
+// fieldManager is the field manager of the objects that the test creates.
 const fieldManager = "addon-operator-test"
 
 // servedWithin is the time in which the API server must serve a kind after its CRD was created.
@@ -103,7 +103,7 @@ func (c *client) applyOne(ctx context.Context, mapper *restmapper.DeferredDiscov
 		if !unserved || time.Now().After(deadline) {
 			return err
 		}
-		mapper.Reset() // the CRD of the kind may have been created a moment ago
+		mapper.Reset() // the kind may not be served yet, because its CRD was created just before
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

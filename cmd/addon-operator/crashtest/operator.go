@@ -96,7 +96,7 @@ func (o *operator) read() {
 	_ = o.cmd.Wait() // ProcessState has the result
 }
 
-// allow lets the operator continue after a moment that it has reported.
+// allow lets the operator continue after the [workflow.Moment] that it has reported.
 func (o *operator) allow() {
 	_, _ = o.control.Write([]byte{1}) // fails only if the operator has ended; the method read notices the end
 }
@@ -108,8 +108,8 @@ func (o *operator) kill() {
 	_ = o.control.Close()
 }
 
-// drain discards messages, and lets the operator continue after each moment, until the process has
-// ended.
+// drain discards the messages of the operator, and lets it continue after each reported moment,
+// until the process has ended.
 func (o *operator) drain() {
 	for {
 		select {

@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A Target is the moment of a step at which the operator is killed.
+// A Target is the [workflow.Moment] of a step at which the operator is killed.
 type Target struct {
 	Node    graph.NodeID    `json:"node"`
 	Subject graph.Subject   `json:"subject,omitzero"`

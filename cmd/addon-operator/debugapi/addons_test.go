@@ -320,7 +320,7 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 	}
 }
 
-// registerRound registers the addons of a round of the configuration name.
+// registerRound registers the addons of a round of the configuration with the given name.
 func registerRound(tx *store.Tx, scope registry.Scope, name string, round store.ID) (freed bool, found []registry.Conflict, err error) {
 	r, err := registry.Open(tx, scope, name, round)
 	if err != nil {

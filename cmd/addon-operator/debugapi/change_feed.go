@@ -24,9 +24,9 @@ type ChangeFeed struct {
 type watcher struct {
 	wake chan struct{} // buffers one signal, which can be for several commits
 
-	// collects is set if the watcher collects changes. It collects the changes for which wants returns true, or all
-	// changes if wants is nil. changes has the collected changes that were not drained yet, and lost is the number of
-	// newer changes that exceeded mostChanges.
+	// collects is set if the watcher collects changes. The watcher collects the changes for which wants returns true,
+	// or all changes if wants is nil. The field changes has the collected changes that were not drained yet, and lost
+	// is the number of newer changes that exceeded mostChanges.
 	collects bool
 	wants    func(inspect.Change) bool
 	changes  []inspect.Change

@@ -20,7 +20,7 @@ func woken(wake <-chan struct{}) bool {
 	}
 }
 
-// feedStore returns an empty store in memory that reports its commits to changes.
+// feedStore returns an empty store in memory that reports its commits to the feed changes.
 func feedStore(t *testing.T, changes *ChangeFeed) *store.DB {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: changes.Committed})

@@ -131,7 +131,7 @@ func canRun(tx *store.Tx, name string) error {
 
 // request raises the event that the function prepare returns. In the same transaction, request records the command in
 // the argument verb, with the person who sent the request r. The answer has the number of the run, and the pause or
-// quarantine that holds the run. The event is durable when the answer is sent.
+// quarantine that keeps the run from starting, if there is one. The event is durable when the answer is sent.
 func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, prepare func(*store.Tx) (workflow.Event, error)) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)
@@ -168,8 +168,8 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, 
 	}
 }
 
-// heldBy returns the item in quarantine, or the pause, that prevents the work of event from starting; nil if nothing
-// prevents it.
+// heldBy returns the item in quarantine, or the pause, that keeps the work of the event from starting; nil if there is
+// none.
 func heldBy(tx *store.Tx, event workflow.Event) (*store.QuarantinedItem, error) {
 	if q, err := store.QuarantineOf(tx, lifecycle.Graph.Name, "", event.Subject); q != nil || err != nil {
 		return q, err

@@ -34,7 +34,8 @@ func (gated) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, err
 	return nil, nil, nil
 }
 
-// watched returns the API of a running engine whose steps receive their results from gate.
+// watched returns the API of a running engine whose steps receive their results from the channel
+// gate.
 func watched(t testing.TB, gate gated) *API {
 	t.Helper()
 	changes := new(ChangeFeed)

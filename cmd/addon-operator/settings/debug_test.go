@@ -3,7 +3,8 @@ package settings
 import "testing"
 
 // TestDebugPagesAreServedOnTheLoopbackOnly reads the address of the debug port from different
-// values of its setting.
+// values of its setting. The address must be a loopback address. If the value is another address,
+// there must be a warning.
 func TestDebugPagesAreServedOnTheLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -153,7 +153,8 @@ func attemptRef(task workflow.Task) tracing.Ref {
 	return tracing.Ref{Run: task.Run, Key: strings.Join(parts, " ")}
 }
 
-// attemptSpan returns the span of the attempt at task without its result.
+// attemptSpan returns the span of the attempt at task. The span does not have the result of the
+// attempt yet.
 func attemptSpan(task workflow.Task) tracing.Span {
 	s := tracing.Span{Ref: attemptRef(task), Name: task.Node, Began: task.Claim.Since, Attributes: tracing.Attributes{
 		"addon_operator.graph": task.Graph, "addon_operator.node": task.Node, "addon_operator.run": int(task.Run), //nolint:gosec // the numbers of runs are small

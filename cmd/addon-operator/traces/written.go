@@ -22,7 +22,7 @@ type writtenVersion struct{ object, resourceVersion string }
 type writtenVersions struct {
 	mu    sync.Mutex
 	spans map[writtenVersion]tracing.Ref // mu guards this field and all fields below
-	order []writtenVersion               // a ring buffer of the versions; when it is full, the index of the oldest version is next
+	order []writtenVersion               // a ring buffer of the versions; when it is full, the field next is the index of the oldest version
 	next  int
 }
 

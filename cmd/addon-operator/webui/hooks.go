@@ -43,7 +43,7 @@ type hook struct {
 	Name   string
 	Events inspect.Timeline
 	Chart  *durations
-	Output *inspect.Entry // the last output of the hook; nil if it has printed nothing, or if the viewer may not see output
+	Output *inspect.Entry // the last output of the hook; nil if it has printed nothing, or if the viewer has no right to see output
 	Pause  pauseControl
 }
 
@@ -82,8 +82,8 @@ func (p *reader) hook(r *http.Request) (model, error) {
 	)
 }
 
-// outputOf returns the output of the newest attempts of a subject, at most limit. If the viewer who sent r may not see
-// output, outputOf returns an empty timeline and no error.
+// outputOf returns the output of the newest attempts of a subject, at most limit. If the viewer who sent the request r
+// has no right to see output, outputOf returns an empty timeline and no error.
 func (p *reader) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
 	if err := may(r, viewRight(outputResource)); errors.As(err, new(*answerError)) {
 		return output, nil

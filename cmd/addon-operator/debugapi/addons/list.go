@@ -224,8 +224,8 @@ func Explain(tx *store.Tx, name string) (p Why, err error) {
 	return p, nil
 }
 
-// fixOf returns what a person must do about a failed addon; empty if the remedy of its reason is
-// enough.
+// fixOf returns what a person must do about a failed addon. fixOf returns "" if the general remedy
+// for the reason of the failure applies.
 func fixOf(a store.AddonResult) string {
 	switch {
 	case a.EntryError != "":
