@@ -301,8 +301,8 @@ type alerts struct {
 }
 
 // TestEachAlertLeadsToAnAction checks that each alert has a section in the page for people on call and a test in the
-// tests of alerts. TestEachAlertLeadsToAnAction also checks that the commands that an alert names and the kinds of
-// problems that an alert selects exist.
+// tests of alerts. TestEachAlertLeadsToAnAction also checks that each command that an alert names exists, and each kind
+// of problem that an alert selects.
 func TestEachAlertLeadsToAnAction(t *testing.T) {
 	t.Parallel()
 	read := func(path ...string) string {

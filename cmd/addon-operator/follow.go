@@ -15,7 +15,7 @@ import (
 )
 
 // follow has the value of the flag --follow, with which a command prints new entries of the history
-// as they are committed.
+// when they are committed.
 type follow struct{ on bool }
 
 func (f *follow) declare(cmd *cobra.Command, about string) {

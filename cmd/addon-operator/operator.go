@@ -102,7 +102,7 @@ type operator struct {
 // an error if the operator cannot start, or if its store can no longer be written.
 func Run(ctx context.Context, s settings.Settings, w io.Writer) error { return run(ctx, s, w, nil) }
 
-// run is [Run] under the control of the command test; without it, control is nil.
+// run implements [Run]. control is nil unless the command test has started this process.
 func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashtest.Control) error {
 	defer limitHeap()()
 	notices, err := newLog(s, w)
@@ -416,9 +416,9 @@ func (o *operator) run(ctx context.Context) error {
 	})
 }
 
-// end stops the engine and the webhooks, and then calls stopped, which must stop all other
-// components. end returns after stopWithin even if a component still runs. asked must be true if a
-// signal requested the stop.
+// end stops the engine and the webhooks, and then calls the function stopped, which must stop all
+// other components. end returns after stopWithin even if a component still runs. asked must be true
+// if a signal requested the stop.
 func (o *operator) end(watching context.Context, asked bool, stopped func() error) error {
 	draining, drained := context.WithTimeout(watching, drainWithin)
 	defer drained()

@@ -100,8 +100,8 @@ func (s *surveys) updateProblems(ctx context.Context) {
 	}
 }
 
-// requestMended requests a converge when the files of a broken module were corrected, until ctx
-// ends.
+// requestMended runs until ctx ends. It requests a converge whenever the files of a broken module
+// were corrected.
 func (s *surveys) requestMended(ctx context.Context) {
 	for {
 		select {
@@ -125,8 +125,8 @@ func (s *surveys) requestMended(ctx context.Context) {
 	}
 }
 
-// requestAddons requests a converge when the registered addons provide other modules than before,
-// until ctx ends.
+// requestAddons runs until ctx ends. It requests a converge whenever the registered addons provide
+// other modules than before.
 func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the outdated modules for which the last converge was requested
 	// The first check does not wait for a change, because an earlier process may have ended before

@@ -13,7 +13,7 @@ import (
 	"addon-operator/e2e/collector"
 )
 
-// partsOf returns a text for each span of a part of the attempts at node, in the order in which the parts ended. The
+// partsOf returns a text for each span of a part of the attempts at a node, in the order in which the parts ended. The
 // text has the name of the parent span, the name of the part, its attributes and its error.
 func partsOf(spans []collector.Span, node string) (parts []string) {
 	names := map[string]collector.Span{}

@@ -82,7 +82,8 @@ func account(t *testing.T, k kubernetes.Interface, namespace, name string, rules
 	return token.Status.Token
 }
 
-// TestWebPageWithACertificateAsksTheAPIServerWhoMaySeeAndAct signs people in to the page of a real operator.
+// TestWebPageWithACertificateAsksTheAPIServerWhoMaySeeAndAct sends requests with different tokens to the page of a real
+// operator. Each person must be able to see and do exactly what the RBAC rules allow.
 func TestWebPageWithACertificateAsksTheAPIServerWhoMaySeeAndAct(t *testing.T) {
 	c := cluster.Start(t)
 	namespace, k := c.Namespace(t), client(t, c)

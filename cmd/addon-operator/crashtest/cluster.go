@@ -89,9 +89,9 @@ func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.Reso
 }
 
 // release deletes the objects that did not exist before the first round, and restores the objects
-// that are missing or differ. Both apply only to objects for which isCompared returns true, but
-// release also deletes new objects that store Helm releases. release returns when the cluster is
-// restored, and returns an error if that takes longer than goneWithin.
+// that are missing or differ. release ignores objects for which isCompared returns false, but
+// deletes new objects that store Helm releases. release returns when the cluster is restored, and
+// returns an error if that takes longer than goneWithin.
 func (g *givenCluster) release(ctx context.Context) error {
 	for deadline := time.Now().Add(goneWithin); ; {
 		left, err := g.restore(ctx)

@@ -54,8 +54,8 @@ func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// before returns a function that calls the function first, and afterwards the function then. The
-// function then may be nil.
+// before combines two functions: the returned function calls the argument first before the argument
+// then. The argument then may be nil.
 func before[T any](then, first func(T)) func(T) {
 	return func(v T) {
 		first(v)

@@ -38,8 +38,8 @@ type EventGroup struct {
 	lines []*TaskLine // lines of the tasks that were read
 }
 
-// eventGroups collects groups while the tasks of a list are read. open has the groups to which later events can still
-// be added.
+// eventGroups collects groups while the tasks of a list are read. The field open has the groups to which later events
+// can still be added.
 type eventGroups struct {
 	open   []*EventGroup
 	closed []*EventGroup
@@ -80,8 +80,8 @@ func (g *eventGroups) of(t *store.Task, state string) *EventGroup {
 	return nil
 }
 
-// countBehind adds to each open group the number of its events after the key read. This is the key of the last task
-// that was read.
+// countBehind adds to each open group the number of its events after the last task that was read. The argument read is
+// the key of this task.
 func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	for _, group := range g.open {
 		count, newest, err := store.EventsBehind(tx, group.last, read)

@@ -50,7 +50,7 @@ type param struct {
 }
 
 // NewParams returns the parameters with their initial values, and puts these values in force. The initial log level is
-// the level in s. showConfigEvents is called with each value of [LogConfigEvents].
+// the level in the settings s. showConfigEvents is called with each value of [LogConfigEvents].
 func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*Params, error) {
 	p := &Params{log: log, all: []*param{
 		{
@@ -112,8 +112,8 @@ func SetLogLevel(value string) error {
 	return nil
 }
 
-// Set sets a parameter, and returns a sentence about the new value. The parameter is reset to its initial value when
-// the duration in the argument lasts has passed. If lasts is 0, the default duration of the value applies.
+// Set sets a parameter, and returns a sentence about the new value. The argument lasts is the duration after which the
+// parameter is reset to its initial value. If lasts is 0, the default duration of the value applies.
 func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -219,8 +219,8 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the first tasks of a queue, at most left or shownTasks, whichever is greater. queue counts the other
-// tasks, and reduces left by the number of tasks that it has read.
+// queue reads the first tasks of a queue: at most *left tasks, but not fewer than shownTasks. queue counts the other
+// tasks, and reduces *left by the number of tasks that it has read.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine

@@ -12,8 +12,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// renderedAs returns routes for a module web. Its rendered chart is the text now, and the manifest of its release is
-// the text released.
+// renderedAs returns routes for a module web. The argument now is the rendered chart of the module, and the argument
+// released is the manifest of its release.
 func renderedAs(t *testing.T, now, released string) http.Handler {
 	t.Helper()
 	db := storetest.Memory(t)

@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// failuresShown is the time after its last failure for which a failing hook is shown as a problem. Later, it is not
+// failuresShown is the time for which a failing hook is shown as a problem, from its last failure. Later, it is not
 // known whether the hook still fails.
 const failuresShown = time.Hour
 

@@ -24,7 +24,7 @@ type Right struct{ Verb, Resource, Subresource, Name string }
 
 // Resources of the views. A person needs the right "get" on the resource of a view to see it.
 const (
-	statusResource   = "status"   // all views without one of the resources below
+	statusResource   = "status"   // the resource of all views that have none of the resources below
 	outputResource   = "output"   // the output of hooks
 	valuesResource   = "values"   // values with their origins
 	releasesResource = "releases" // manifests of releases

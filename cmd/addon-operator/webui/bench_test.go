@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Sizes of a large operator.
+// Numbers of records, runs and modules in the store of a large operator.
 const (
 	manyRecords = 100_000
 	manyRuns    = 20_000

@@ -271,8 +271,8 @@ func ListText(p *List, layout inspect.Layout) string {
 	return layout.Table(configurations) + "\n" + layout.Table(addons)
 }
 
-// printable replaces characters that a terminal would interpret with a blank. printable keeps
-// newlines.
+// printable returns a blank for a character that a terminal would interpret, and any other
+// character unchanged. printable keeps newlines.
 func printable(r rune) rune {
 	if r != '\n' && !unicode.IsPrint(r) {
 		return ' '
