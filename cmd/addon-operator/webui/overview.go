@@ -129,7 +129,8 @@ func (c pauseControl) Command() []string {
 	return args
 }
 
-// pauseOf returns the pause button for the work with a kind and a name. problems must include a problem for each pause.
+// pauseOf returns the pause button for work of this kind and name. The argument problems must contain a problem for
+// each pause.
 func pauseOf(problems []inspect.Problem, kind, name string) pauseControl {
 	c := pauseControl{Kind: kind, Name: name}
 	resume := command("resume", kind, name)

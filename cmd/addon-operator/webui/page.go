@@ -30,8 +30,8 @@ const program = "addon-operator"
 type Options struct {
 	// API serves the routes of the debug socket.
 	API http.Handler
-	// Commits returns a channel that receives a value after commits of the store, until stop is
-	// called.
+	// Commits returns a channel that receives a value after commits of the store, until the caller calls
+	// the returned function stop.
 	Commits func() (wake <-chan struct{}, stop func())
 	// Graphs has the graphs in which the page can draw a run.
 	Graphs []*graph.Graph
@@ -200,7 +200,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, assets, "assets/"+r.PathValue("file"))
 }
 
-// show answers r with the view v, or with an error page.
+// show answers the request r with the view v, or with an error page.
 func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
 	err := may(r, viewRight(v.resource))
 	if err != nil {
@@ -259,16 +259,16 @@ type frame struct {
 	Section string
 	// Live is set if the open view is updated after commits of the store.
 	Live bool
-	// Actions is set if the buttons for actions are enabled. By is the name of the person who is signed in. Without
-	// access control, By is the name of the person who used the last action in this browser.
+	// Actions is set if the buttons for actions are enabled. The field By has the name of the person who is signed in.
+	// Without access control, it has the name of the person who used the last action in this browser.
 	Actions  bool
 	By       string
 	SignedIn bool
 	Version  string
 	Process  string
-	// Here is the path of the open view with its query.
+	// The field Here has the path and the query of the open view.
 	Here string
-	// Now is the time at which the view was made.
+	// The field Now has the time at which the view was made.
 	Now time.Time
 
 	layout inspect.Layout
@@ -307,13 +307,12 @@ func (*frame) Shell(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// unsafeInShell reports whether r can have a special meaning in a shell.
+// unsafeInShell reports whether the character r can have a special meaning in a shell.
 func unsafeInShell(r rune) bool {
 	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,", r)
 }
 
-// at returns a path with the given segments, which it escapes, and with the query. Empty values of the query
-// are omitted.
+// at escapes the segments and joins them to a path, and appends the query. Empty values of the query are omitted.
 func at(query map[string]string, segments ...string) string {
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
@@ -331,7 +330,7 @@ func at(query map[string]string, segments ...string) string {
 	return out
 }
 
-// nested returns the path of name below the segment first. Slashes in name are kept as separators.
+// nested returns the path with the segment first, followed by the segments of name, which slashes separate.
 func nested(first, name string) string {
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }

@@ -298,7 +298,7 @@ func TestFilesOfThePageAreSmall(t *testing.T) {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // the file is part of the source of the page
+		text, err := os.ReadFile(file) //nolint:gosec // the path names a source file of the page
 		if err == nil {
 			_, err = zip.Write(text)
 		}

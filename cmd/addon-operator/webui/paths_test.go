@@ -18,7 +18,8 @@ import (
 	"addon-operator/store"
 )
 
-// TestACommandLineHasItsArgumentsInAShell gives command lines of the page to a real shell, which prints their arguments.
+// TestACommandLineHasItsArgumentsInAShell runs command lines of the page in a real shell, which prints their arguments.
+// The arguments must be those from which the page made the command line.
 func TestACommandLineHasItsArgumentsInAShell(t *testing.T) {
 	t.Parallel()
 	const letters = "aZ9-_./:=@%+, '\"\\$`!*?[]{}()<>|&;~#^\t\n"
@@ -43,7 +44,7 @@ func TestACommandLineHasItsArgumentsInAShell(t *testing.T) {
 			fmt.Fprintf(&want, "<%s>\n", arg)
 		}
 	}
-	text := strings.ReplaceAll(script.String(), program, "program") // a function of POSIX shells has no hyphen in its name
+	text := strings.ReplaceAll(script.String(), program, "program") // the name of a function must not contain a hyphen in POSIX shells
 	got, err := exec.CommandContext(t.Context(), "sh", "-c", text).CombinedOutput()
 	if diff := cmp.Diff(want.String(), string(got)); err != nil || diff != "" {
 		t.Errorf("error %v, arguments (-want +got):\n%s", err, diff)
@@ -66,7 +67,8 @@ func TestACommandLineIsQuotedOnlyWhereItMustBe(t *testing.T) {
 	}
 }
 
-// TestNamesInPathsReachTheirView asks a mux with the patterns of the views for paths whose names need escapes.
+// TestNamesInPathsReachTheirView requests paths whose names need escapes from a mux with the patterns of the views. Each
+// path must reach its view, which must receive the name without escapes.
 func TestNamesInPathsReachTheirView(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
@@ -245,7 +247,7 @@ func TestAnAnswerWithAStatusOfAnErrorIsAnErrorWithItsText(t *testing.T) {
 		switch r.URL.Path {
 		case "/late.json":
 			_, _ = w.Write([]byte(`{"a":1}`))
-			w.WriteHeader(http.StatusTeapot) // too late, as with every ResponseWriter
+			w.WriteHeader(http.StatusTeapot) // has no effect, because Write has sent the status 200
 		case "/moved.json":
 			w.WriteHeader(http.StatusSeeOther)
 		case "/broken.json":

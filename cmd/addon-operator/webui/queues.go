@@ -21,8 +21,8 @@ func (p *reader) queues(r *http.Request) (model, error) {
 	return q, p.api.get(r.Context(), "/queue/list", url.Values{"showEmpty": {"true"}}, &q.List)
 }
 
-// First returns a copy of d with only the first five tasks. More of the copy is the number of the
-// other tasks.
+// First returns a copy of d with only the first five tasks. The field More of the copy is the number of
+// the other tasks.
 func (*queues) First(d debugapi.QueueDump) debugapi.QueueDump {
 	const most = 5
 	if len(d.Tasks) > most {
@@ -57,8 +57,8 @@ type task struct {
 
 	ID  string
 	Why inspect.Why
-	// Running, Failing and Quarantined are set for the states of the task in which actions have an
-	// effect.
+	// Running, Failing and Quarantined are set if the task is in this state. In each of these states,
+	// some actions have an effect.
 	Running, Failing, Quarantined bool
 	Output                        inspect.Timeline
 }

@@ -185,7 +185,8 @@ func (r *rails) path(e railEdge) string {
 		y2-down*c, track, y2, track-sign*c, y2, side+sign*2)
 }
 
-// edgeTitle returns the two nodes of an edge, the facts on which the edge depends, and the place of its task.
+// edgeTitle describes an edge: its two nodes, the facts on which it depends, its fan-out, and the place of its task if
+// that is not the stack of the finished task.
 func edgeTitle(e graph.Edge) string {
 	text := string(e.From) + " → " + string(e.To)
 	if e.When != "" {

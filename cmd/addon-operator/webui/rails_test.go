@@ -50,7 +50,8 @@ func pointsOf(t *testing.T, path string) (xs, ys []int) {
 	return xs, ys
 }
 
-// TestEdgesOfADrawingDoNotRunOverEachOther draws the graphs of the operator, and random ones.
+// TestEdgesOfADrawingDoNotRunOverEachOther draws the graphs of the operator and random graphs. Nodes and edges must be
+// inside the drawing, nodes must not overlap, and edges that overlap in a track must lead to the same node.
 func TestEdgesOfADrawingDoNotRunOverEachOther(t *testing.T) {
 	t.Parallel()
 	graphs := []*graph.Graph{lifecycle.Graph, addons.Graph}

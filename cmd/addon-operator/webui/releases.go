@@ -15,8 +15,8 @@ import (
 type releases struct {
 	frame
 
-	// Blocked has a problem for each deletion that the safety check blocks. The release to delete can belong to no
-	// module.
+	// Blocked has a problem for each deletion that the safety check blocks. A release whose deletion is blocked does
+	// not always belong to a module.
 	Blocked []inspect.Problem
 	Rows    []releaseRow
 }

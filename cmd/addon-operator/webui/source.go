@@ -32,8 +32,7 @@ func notFound(format string, args ...any) error {
 	return &answerError{http.StatusNotFound, fmt.Sprintf(format, args...)}
 }
 
-// get requests path as JSON and decodes the answer into the variable to which into points. Secrets are
-// masked.
+// get requests path as JSON and decodes the answer into *into. Secrets in the answer are masked.
 func (s source) get(ctx context.Context, path string, query url.Values, into any) error {
 	body, err := s.text(ctx, path+".json", query)
 	if err != nil {

@@ -54,7 +54,7 @@ func (t *timeline) Older() string {
 	return at(map[string]string{"subject": t.Subject, "since": t.Since, "limit": strconv.Itoa(min(t.Limit*4, mostEntries))}, "timeline")
 }
 
-// sinceOf returns the time that text names: a time in RFC 3339 format, or a duration before now.
+// sinceOf parses text, which is a time in RFC 3339 format, or a duration that is subtracted from now.
 func sinceOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(-d), nil

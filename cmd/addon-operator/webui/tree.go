@@ -18,8 +18,8 @@ type treeRow struct {
 	Took  string
 	Try   int
 	Notes []string
-	// Rows has the rows below this row. Open is set if this row or a row below it shows more than a
-	// step that succeeded.
+	// Rows has the rows below this row. Open is set if the step of this row, or a step below it, has more
+	// to show than a successful end.
 	Rows []treeRow
 	Open bool
 	// Closed is the number of omitted steps below this row, with a noun, such as "12 modules";
@@ -41,8 +41,8 @@ type treeBuilder struct {
 // rows, if the rows show nothing else.
 const mostAlike = 3
 
-// rows returns the rows of the steps below parent, and a row for the nodes in ahead, which may follow. If more than
-// mostAlike adjacent rows would show only the same state, they are below one merged row.
+// rows returns the rows of the steps below parent. A last row shows the nodes in the argument ahead, which can follow.
+// If more than mostAlike adjacent rows would show only the same state, they are below one merged row.
 func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
 	for i := 0; i < len(steps); {
 		n := b.alike(steps[i:])
@@ -68,8 +68,8 @@ func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []i
 	return rows
 }
 
-// alike returns the number of steps at the beginning of steps whose rows show nothing but the same
-// state. alike returns at least 1.
+// alike returns how many of the first steps have rows that show nothing but the same state. alike returns
+// at least 1.
 func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	if b.all {
 		return 1
@@ -90,7 +90,7 @@ func (b *treeBuilder) row(parent, s *inspect.Step) treeRow {
 	f := b.frame
 	row := treeRow{Badge: f.Badge(s.State), Title: s.Title(parent), URL: b.url(s), Try: s.Try, Open: s.Interesting()}
 	if s.State == inspect.Backoff && s.Failures > 1 {
-		row.Try = s.Failures // the number of ended attempts, because the next attempt has not begun
+		row.Try = s.Failures // show the number of ended attempts, because the next attempt has not begun
 	}
 	if ended := s.Ended; !s.Began.IsZero() {
 		if ended.IsZero() {

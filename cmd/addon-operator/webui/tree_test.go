@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// hookSteps returns a step for each state, which are the states of hooks a, b, c and so on of module web.
+// hookSteps returns a step for each of the states. The steps run the hooks a, b, c and so on of the module web.
 func hookSteps(states ...inspect.State) (steps []inspect.Step) {
 	for i, state := range states {
 		steps = append(steps, inspect.Step{Node: "hook-run", State: state, Subject: graph.Subject{Module: "web", Hook: string(rune('a' + i))}})
@@ -20,7 +20,8 @@ func hookSteps(states ...inspect.State) (steps []inspect.Step) {
 	return steps
 }
 
-// outline returns the titles of rows as an indented text. A row that is open, or that has left rows out, says so.
+// outline returns the titles of rows as an indented text, which also says which rows are open and which steps are
+// omitted.
 func outline(rows []treeRow, indent string) string {
 	var out strings.Builder
 	for _, r := range rows {
