@@ -79,7 +79,7 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// draw writes a drawing of g, in the format of o and with the states of a run, to w.
+// draw writes a drawing of the graph g to w, in the format of the flag -o. The drawing shows the states of a run.
 func (o *output) draw(w io.Writer, g *graph.Graph, states draw.States) error {
 	drawing := draw.Text
 	switch o.format {

@@ -62,7 +62,7 @@ type inspectVerb struct {
 	code       bool
 }
 
-// runQuery returns the query that names the run in argv. If argv is empty, the query names no run.
+// runQuery returns the query for the run whose number is in argv. If argv is empty, the query names no run.
 func runQuery(argv []string) (url.Values, error) {
 	query := url.Values{}
 	if len(argv) == 0 {
@@ -89,7 +89,7 @@ func (v *inspectVerb) once(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// getRun requests the state of a run from s.
+// getRun requests the state of a run from the source s.
 func getRun(ctx context.Context, s *source, query url.Values) (*inspect.Run, error) {
 	var body bytes.Buffer
 	if err := s.get(ctx, "/workflow/inspect.json", query, &body); err != nil {
@@ -114,7 +114,7 @@ func (v *inspectVerb) exit(run *inspect.Run) error {
 func (v *inspectVerb) layout(cmd *cobra.Command, now time.Time) inspect.Layout {
 	l := v.paint.layout(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
-	l.Program, l.More = os.Args[0], v.from.repeated() // so commands in the output contain the program name with which the user called it
+	l.Program, l.More = os.Args[0], v.from.repeated() // commands in the output begin with the name with which the user called the program
 	return l
 }
 
@@ -144,7 +144,8 @@ func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layo
 }
 
 // follow prints the run again after each change. On a terminal, follow draws the run over the
-// previous output, and updates times every second. Otherwise it appends the output.
+// previous output, also every second while the run is open, so that durations are current. Otherwise
+// follow appends the output.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		ctx, stop := context.WithCancel(ctx)
@@ -173,7 +174,7 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// end returns the result of a watch that ended with Ctrl-C, with the run, or with the operator.
+// end returns the result of a watch, which ends if the user presses Ctrl-C, or if the run or the operator ends.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
 		return nil //nolint:nilerr // the user has ended the watch with Ctrl-C
@@ -197,8 +198,8 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	return nil
 }
 
-// draw draws run over the previous output on screen. If screen is nil, draw appends run to the
-// output.
+// draw replaces the previous output on screen by the current state of run. If screen is nil, draw appends
+// the state to the output.
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.layout(cmd, time.Now())
 	if l.Now.Before(run.At) {

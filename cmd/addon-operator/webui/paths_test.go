@@ -44,7 +44,8 @@ func TestACommandLineHasItsArgumentsInAShell(t *testing.T) {
 			fmt.Fprintf(&want, "<%s>\n", arg)
 		}
 	}
-	text := strings.ReplaceAll(script.String(), program, "program") // the name of a function must not contain a hyphen in POSIX shells
+	// In POSIX shells, the name of a function must not contain a hyphen.
+	text := strings.ReplaceAll(script.String(), program, "program")
 	got, err := exec.CommandContext(t.Context(), "sh", "-c", text).CombinedOutput()
 	if diff := cmp.Diff(want.String(), string(got)); err != nil || diff != "" {
 		t.Errorf("error %v, arguments (-want +got):\n%s", err, diff)
@@ -67,8 +68,8 @@ func TestACommandLineIsQuotedOnlyWhereItMustBe(t *testing.T) {
 	}
 }
 
-// TestNamesInPathsReachTheirView requests paths whose names need escapes from a mux with the patterns of the views. Each
-// path must reach its view, which must receive the name without escapes.
+// TestNamesInPathsReachTheirView requests paths whose names need escapes from a mux with the patterns of the views.
+// Each path must reach its view, which must receive the name without escapes.
 func TestNamesInPathsReachTheirView(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()

@@ -46,8 +46,8 @@ func (*frame) ModuleBadge(state inspect.ModuleState) badge {
 	return badge{icon, string(state), tones[tone]}
 }
 
-// ModuleState returns the badge of a module state. The argument of ModuleState is a string, as in a
-// list of modules.
+// ModuleState returns the same badge as ModuleBadge. The argument of ModuleState is a string, because
+// lists of modules have states as strings.
 func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.ModuleState(state)) }
 
 // Redacted returns text without control characters, and with likely secrets masked, because the text can
@@ -60,7 +60,7 @@ func (f *frame) Cause(c inspect.CauseStep) template.HTML { return f.Prose(c.Word
 // repeated matches the text of a cause that consists of several failures.
 var repeated = regexp.MustCompile(` failed \d+ times`)
 
-// Repeated reports whether a cause consists of several failures. The time of a repeated cause is the time of the first
+// Repeated reports whether a cause consists of several failures. The time of such a cause is the time of the first
 // failure.
 func (*frame) Repeated(c inspect.CauseStep) bool { return repeated.MatchString(c.Text) }
 
