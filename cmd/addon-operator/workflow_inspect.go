@@ -114,7 +114,8 @@ func (v *inspectVerb) exit(run *inspect.Run) error {
 func (v *inspectVerb) layout(cmd *cobra.Command, now time.Time) inspect.Layout {
 	l := v.paint.layout(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
-	l.Program, l.More = os.Args[0], v.from.repeated() // commands in the output begin with the name with which the user called the program
+	// Commands in the output begin with the name with which the user called the program.
+	l.Program, l.More = os.Args[0], v.from.repeated()
 	return l
 }
 
