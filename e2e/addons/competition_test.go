@@ -74,7 +74,7 @@ func (a *fixture) start() {
 	a.p = p
 }
 
-// atOnce calls do for each name, in parallel, and waits until all calls have returned.
+// atOnce calls the function do once for each name, all in parallel, and waits until all calls have returned.
 func (a *fixture) atOnce(names []string, do func(name string) error) {
 	a.Helper()
 	var running sync.WaitGroup
@@ -106,7 +106,7 @@ func (a *fixture) giveUp(name string) error {
 	return err
 }
 
-// await waits until wanted returns true for the existing configurations, and returns these
+// await waits until the function wanted returns true for the existing configurations, and returns these
 // configurations by name.
 func (a *fixture) await(what string, wanted func(all map[string]*api.Configuration) bool) (all map[string]*api.Configuration) {
 	a.Helper()

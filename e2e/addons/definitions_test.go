@@ -60,8 +60,8 @@ func define(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// holds reports whether a condition of a CustomResourceDefinition is true. If its schema is not structural, the
-// condition NonStructuralSchema is true.
+// holds reports whether a condition of a CustomResourceDefinition is true. If the schema of the definition is not
+// structural, the condition NonStructuralSchema is true.
 func holds(definition *unstructured.Unstructured, condition string) bool {
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -106,8 +106,8 @@ func TestDefinitionsOfAddonsConfigurationsAreTheContract(t *testing.T) {
 func names(t *testing.T, client *discovery.DiscoveryClient) {
 	t.Helper()
 	var list *metav1.APIResourceList
-	// The API server publishes the resources of a definition a moment after the definition is
-	// established.
+	// The API server publishes the resources of a definition shortly after the definition's condition
+	// Established is true.
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 90*time.Second, true, func(context.Context) (_ bool, err error) {
 		list, err = client.ServerResourcesForGroupVersion("addons.kyma-project.io/v1alpha1")
 		return err == nil && len(list.APIResources) == 4, nil

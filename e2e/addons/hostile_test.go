@@ -47,7 +47,7 @@ func redis(changed map[string]string) map[string]string {
 	return files
 }
 
-// packed returns an archive of files, with the additional tar entries more at its end.
+// packed returns an archive of files. The tar entries in the argument more are added at the end.
 func packed(files map[string]string, more ...tar.Header) []byte {
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
@@ -333,7 +333,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		}
 	}
 
-	// No value of the Secret may be in any output of the operator.
+	// The output of the operator must not contain a value of the Secret.
 	shown := map[string]string{"log": environment.Log()}
 	all, err := configurations.List(t.Context(), metav1.ListOptions{})
 	if err != nil {

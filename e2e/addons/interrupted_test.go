@@ -75,7 +75,7 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(environment.Dir, "tmp", "addons-fetch")
-	// For a moment after its creation, a temporary file has a name, so wait until no open file has
+	// A temporary file has a name for a short time after its creation, so wait until no open file has
 	// a name.
 	if err := p.Until(t.Context(), "temporary files, all without names", func() bool {
 		files := openBelow(p.Pid(), dir)
@@ -85,8 +85,8 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Kill()
-	// The file stands in for a clone of a hg repository, which is a directory with a name that a
-	// kill leaves.
+	// The file represents a clone of a Mercurial repository: a kill leaves such a clone on the disk,
+	// because the clone is a directory with a name.
 	if err := os.WriteFile(filepath.Join(dir, "left"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}

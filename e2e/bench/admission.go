@@ -78,8 +78,8 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 	}, p.Stop()
 }
 
-// admit sends the requests one after another. For each request after the warm-up, ran has the duration of the hook,
-// and over has the rest of the time from request to response. All durations are in milliseconds.
+// admit sends the requests one after another. For each request after the warm-up, the result ran has the duration of
+// the hook, and the result over has the rest of the time from request to response. All durations are in milliseconds.
 func (w *environment) admit(ctx context.Context, env operator.Environment, namespace string) (over, ran []float64, err error) {
 	before := len(reviews(env.Log()))
 	var took []float64

@@ -88,8 +88,8 @@ var views = []string{
 }
 
 // measureAnswers measures the time to the first byte of answers. The operator has 500 modules, 100,000 attempts in
-// its history and 100,000 waiting events. It measures routes and views in this process, commands over the socket, and
-// commands that read the store of the stopped operator.
+// its history and 100,000 waiting events. measureAnswers measures routes and views in this process, commands over the
+// socket, and commands that read the store of the stopped operator.
 func measureAnswers(ctx context.Context, rounds int, progress *log.Logger) (figures []figure, err error) {
 	dir, err := os.MkdirTemp("", "answers-")
 	if err != nil {
@@ -156,8 +156,8 @@ func (a *answers) fill() error {
 	return write(filepath.Join(a.dir, "modules", "values.yaml"), flags.String())
 }
 
-// running measures routes, views and commands while the store is open. It has an engine that is not started, so that
-// no task is processed meanwhile.
+// running measures routes, views and commands of a running operator: the store is open. The engine is not started, so
+// that no task is processed during the measurement.
 func (a *answers) running(ctx context.Context) (err error) {
 	var changes debugapi.ChangeFeed
 	db, err := store.Open(a.store(), store.Options{Clock: time.Now, Committed: changes.Committed})
@@ -204,7 +204,7 @@ func (a *answers) running(ctx context.Context) (err error) {
 	return a.overSocket(ctx, api.Routes())
 }
 
-// idleSteps returns steps that do nothing, for all nodes of g. They are never called, because the engine is not
+// idleSteps returns steps for all nodes of g. The steps do nothing and are never called, because the engine is not
 // started.
 func idleSteps(g *graph.Graph) workflow.Implementation {
 	code := map[graph.NodeID]workflow.Step{}
@@ -356,7 +356,7 @@ func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 	return errors.Join(a.commands(ctx, "socket", "--debug-unix-socket", socket), server.Close())
 }
 
-// commands measures all commands. flags make them read either the socket or the store.
+// commands measures all commands. The flags select whether the commands read the socket or the store.
 func (a *answers) commands(ctx context.Context, source string, flags ...string) error {
 	for _, command := range commands {
 		name := source + ": " + strings.Join(command, " ")
@@ -370,7 +370,8 @@ func (a *answers) commands(ctx context.Context, source string, flags ...string) 
 // attention is the exit code of a command that has found problems.
 const attention = 3
 
-// command measures one run of the command. The CPU time includes that of this process, which serves the socket.
+// command measures one run of the command. The measured CPU time includes the CPU time of this process, which serves
+// the socket.
 func (a *answers) command(ctx context.Context, args []string) (one answer, err error) {
 	run := exec.CommandContext(ctx, a.program, args...)
 	var stderr bytes.Buffer
