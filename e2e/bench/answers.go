@@ -226,8 +226,8 @@ func (idleStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, 
 	return nil, nil, nil
 }
 
-// An answer has the time from a request to the first byte of its answer, the time to the end of the answer, and the
-// CPU time used for it.
+// An answer has the durations of one measured request: the time to the first byte of the response, the time to the end
+// of the response, and the used CPU time.
 type answer struct{ first, all, cpu time.Duration }
 
 // measure adds a figure with the median of several answers. The first answer is not counted.
@@ -331,7 +331,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 	return nil
 }
 
-// get requests url and returns the body of the response. The caller must close it.
+// get requests url and returns the body of the response. The caller must close the body.
 func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -344,7 +344,7 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// overSocket measures the commands while a socket serves handler.
+// overSocket measures the commands that connect to a socket, on which handler answers.
 func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 	socket := filepath.Join(a.dir, "socket")
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)

@@ -68,7 +68,7 @@ func (p *reader) overview(r *http.Request) (model, error) {
 // Summary describes the process of the operator and the last converge.
 func (o *overview) Summary() string { return o.Status.ProcessText(o.layout) }
 
-// TasksText returns the number of pending tasks in queues, and the number of deferred and held tasks.
+// TasksText returns a text with two numbers: of the pending tasks in queues, and of the deferred and held tasks.
 func (o *overview) TasksText() string {
 	n := 0
 	for i := range o.Status.Queues {

@@ -131,8 +131,8 @@ func (r *rails) place(left int, states draw.States) {
 	r.Height = y + chartTop
 }
 
-// assignTracks sets the track of each edge: the innermost track in which all overlapping edges lead to the same node.
-// An edge to the next node gets no track. assignTracks returns the number of tracks.
+// assignTracks assigns each edge to the innermost track that is free for it. Edges that overlap can share a track only
+// if they lead to the same node. An edge to the next node gets no track. assignTracks returns the number of tracks.
 func assignTracks(edges []railEdge) int {
 	slices.SortStableFunc(edges, func(a, b railEdge) int { return a.span() - b.span() })
 	type stretch struct{ top, bottom, to int }

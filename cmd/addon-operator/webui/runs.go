@@ -18,7 +18,7 @@ type runs struct {
 	frame
 
 	Limit int
-	// All is set if each run has its own line, and runs are not grouped.
+	// All is set if runs are not grouped: each run has its own line.
 	All  bool
 	Runs []inspect.RunGroup
 }
@@ -190,7 +190,8 @@ func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	}
 }
 
-// running returns an entry for each running step. The end of its attempt is now.
+// running returns an entry for the current attempt of each running step. In the entry, the attempt ends at the current
+// time, now.
 func running(steps []inspect.Step, now time.Time) (out []inspect.Entry) {
 	for i := range steps {
 		s := &steps[i]
