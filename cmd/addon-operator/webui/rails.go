@@ -109,8 +109,8 @@ func (r *rails) rows(g *graph.Graph) map[graph.NodeID]int {
 	return rows
 }
 
-// place sets the positions of the headings and of the nodes, and adds the states to the nodes. left is the width of the
-// space for backward edges.
+// place sets the positions of the headings and of the nodes, and adds the states to the nodes. The argument left is the
+// width of the space for backward edges.
 func (r *rails) place(left int, states draw.States) {
 	y := chartTop
 	for i := range r.Nodes {
