@@ -156,8 +156,8 @@ func (a *answers) fill() error {
 	return write(filepath.Join(a.dir, "modules", "values.yaml"), flags.String())
 }
 
-// running measures routes, views and commands of a running operator: the store is open. The engine is not started, so
-// that no task is processed during the measurement.
+// running measures routes, views and commands as in a running operator: this process has the store open. The engine is
+// not started, so that no task is processed during the measurement.
 func (a *answers) running(ctx context.Context) (err error) {
 	var changes debugapi.ChangeFeed
 	db, err := store.Open(a.store(), store.Options{Clock: time.Now, Committed: changes.Committed})

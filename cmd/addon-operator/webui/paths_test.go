@@ -248,7 +248,7 @@ func TestAnAnswerWithAStatusOfAnErrorIsAnErrorWithItsText(t *testing.T) {
 		switch r.URL.Path {
 		case "/late.json":
 			_, _ = w.Write([]byte(`{"a":1}`))
-			w.WriteHeader(http.StatusTeapot) // has no effect, because Write has sent the status 200
+			w.WriteHeader(http.StatusTeapot) // has no effect, because Write has already set the status 200
 		case "/moved.json":
 			w.WriteHeader(http.StatusSeeOther)
 		case "/broken.json":

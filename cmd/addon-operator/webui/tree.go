@@ -41,8 +41,8 @@ type treeBuilder struct {
 // rows, if the rows show nothing else.
 const mostAlike = 3
 
-// rows returns the rows of the steps below parent. A last row shows the nodes in the argument ahead, which can follow.
-// If more than mostAlike adjacent rows would show only the same state, they are below one merged row.
+// rows returns the rows of the steps below parent. If the argument ahead has nodes, a last row names these nodes, which
+// can follow. If more than mostAlike adjacent rows would show only the same state, they are below one merged row.
 func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
 	for i := 0; i < len(steps); {
 		n := b.alike(steps[i:])
