@@ -114,7 +114,7 @@ type unpacker struct {
 
 func (u *unpacker) add(header *tar.Header, data io.Reader) error {
 	if header.Typeflag == tar.TypeXGlobalHeader {
-		return nil // not a file: git archive writes this entry
+		return nil // git archive adds this entry, which is not a file
 	}
 	if u.entries++; u.entries > u.limits.Entries {
 		return fmt.Errorf("archive has more than the limit of %d files and directories", u.limits.Entries)
@@ -168,8 +168,8 @@ func entryName(raw string) (string, error) {
 	return "", fmt.Errorf("archive entry %q: path must be relative, with slashes and without parent directories", tree.Excerpt(raw))
 }
 
-// stoppable is a reader of r. Before each read it calls stopped, and returns the error of stopped if there is one. It
-// does not interrupt a blocked read of r.
+// stoppable is a reader of r. Before each read it calls the function stopped. If this returns an error, Read returns
+// the error and does not read. stoppable does not interrupt a blocked read of r.
 type stoppable struct {
 	stopped func() error
 	r       io.Reader
@@ -182,7 +182,7 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// bounded is a reader of at most left bytes of r. If r has more bytes, it returns err.
+// bounded is a reader of r. If r has more bytes than the initial value of left, Read returns err.
 type bounded struct {
 	r    io.Reader
 	left int64

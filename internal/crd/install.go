@@ -40,7 +40,7 @@ type Installer struct {
 	crds    dynamic.ResourceInterface
 	objects metadata.Interface
 	labels  map[string]string
-	dry     bool // whether writes are dry runs, for whose effects the installer must not wait
+	dry     bool // whether all writes are dry runs; if so, the installer does not wait for their effects
 }
 
 // DryRun returns an Installer that does not wait for the effects of its writes. The client of i
@@ -103,7 +103,7 @@ func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Resul
 			return nil
 		})
 	}
-	_ = group.Wait() // always nil, so that every definition is tried
+	_ = group.Wait() // the error is always nil, because a failure must not stop the other installations
 	slices.Sort(result.Written)
 	slices.Sort(result.Warnings)
 	result.Refused = joined(refused)
@@ -241,7 +241,7 @@ func (i *Installer) create(ctx context.Context, o *unstructured.Unstructured) (*
 	return created, err
 }
 
-// update replaces the definition in the cluster by o. If the definition was changed since o was read, the error is a
+// update replaces the definition in the cluster with o. If the definition was changed since o was read, the error is a
 // conflict.
 func (i *Installer) update(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ctx, end := kube.StartWrite(ctx, "update", refOf(o), "")

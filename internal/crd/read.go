@@ -201,7 +201,7 @@ func define(object unstructured.Unstructured) (*unstructured.Unstructured, error
 type shape struct {
 	group, kind, plural string
 	versions            []map[string]any
-	storage, served     string // names of the first storage and the first served version
+	storage, served     string // names of the first version with storage: true and the first with served: true
 }
 
 // shapeOf returns the shape of the definition o. shapeOf returns an error if one of the fields is missing or has a

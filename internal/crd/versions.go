@@ -30,10 +30,10 @@ const (
 	storageWithin = 5 * time.Second
 )
 
-// change replaces the definition before by want. The API server rejects the removal of a version that is in
-// status.storedVersions, and it cannot read objects that are stored in a removed version. So before change removes
-// such a version, it writes all objects of the kind again, which stores them in the storage version. If the writes
-// fail, the version stays in the definition but is not served, and warning says so.
+// change replaces an existing definition, given as before, with want. The API server rejects the removal of a version
+// that is in status.storedVersions, and it cannot read objects that are stored in a removed version. So change first
+// writes all objects of the kind again, which stores them in the storage version, and then removes such a version. If
+// the writes fail, the version stays in the definition but is not served, and warning says so.
 func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstructured) (after *unstructured.Unstructured, warning string, err error) {
 	was, err := shapeOf(before)
 	if err != nil {
@@ -86,8 +86,8 @@ func storedVersions(o *unstructured.Unstructured) (versions []string) {
 	return versions
 }
 
-// keeping returns a copy of want with the named versions of was added to it. In the copy, the added versions are
-// neither served nor the storage version.
+// keeping returns a copy of want with additional versions: the versions of was whose names are in named. In the copy,
+// these versions are neither served nor the storage version.
 func keeping(want *unstructured.Unstructured, was shape, named []string) *unstructured.Unstructured {
 	want = want.DeepCopy()
 	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // no error, because shapeOf has read the versions
@@ -103,7 +103,8 @@ func keeping(want *unstructured.Unstructured, was shape, named []string) *unstru
 	return want
 }
 
-// rewrite makes the API server store every object of the kind of in the storage version.
+// rewrite makes the API server store every object of a kind in the storage version. of describes the definition of the
+// kind.
 func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	if of.served == "" {
 		return fmt.Errorf("no version of %s is served", of.plural)

@@ -16,8 +16,8 @@ import (
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 
 // kinds answers a discovery request for the list of all groups and kinds. It adds the kinds of the
-// CustomResourceDefinitions that the session has written. It only adds them to aggregated discovery, which API servers
-// send since Kubernetes 1.27.
+// CustomResourceDefinitions that the session has written, but only if the API server answers with aggregated discovery,
+// as API servers do since Kubernetes 1.27.
 func (t *transport) kinds(r *http.Request) (*http.Response, error) {
 	added := t.session.definitions()
 	if len(added) == 0 {
@@ -91,8 +91,8 @@ func definitionOf(o map[string]any) (d definition) {
 	return d
 }
 
-// newKind returns the kind of the object at path if a CustomResourceDefinition defines this kind that the session has
-// created or changed. Otherwise it returns "".
+// newKind returns the kind of the object at path if the session has created or changed the CustomResourceDefinition of
+// this kind. Otherwise it returns "".
 func (s *Session) newKind(path string) string {
 	for _, d := range s.definitions() {
 		for _, version := range d.versions {
@@ -105,7 +105,7 @@ func (s *Session) newKind(path string) string {
 	return ""
 }
 
-// withKinds returns groups with the kind of d added in all its served versions.
+// withKinds adds the kind that d defines, in all served versions, to groups, and returns the result.
 func withKinds(groups []apidiscovery.APIGroupDiscovery, d definition) []apidiscovery.APIGroupDiscovery {
 	at := slices.IndexFunc(groups, func(g apidiscovery.APIGroupDiscovery) bool { return g.Name == d.group })
 	if at < 0 {

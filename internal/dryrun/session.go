@@ -69,8 +69,9 @@ func (s *Session) get(path string) (o object, known bool) {
 	return object{}, false
 }
 
-// record remembers that the object at the URL path was before and is now, after a write, and adds a change for
-// [Session.Take]. note is the reason why the API server has not checked the write, if it has not.
+// record remembers a write to the object at the URL path. before and now are the object before and after the write. If
+// they differ, record adds a change for [Session.Take]. note is the reason why the API server has not checked the
+// write, or "" if it has.
 func (s *Session) record(path string, before, now map[string]any, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +208,8 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	return t.changeLive(put, path, replacement, before)
 }
 
-// changeLive sends a PUT or PATCH request for an object that exists in the API server as a dry run, and records the
-// result. If the API server cannot check the change, changeLive records the object that the change would make.
+// changeLive sends a PUT or PATCH request as a dry run, and records the result. The object must exist in the API
+// server. If the API server cannot check the change, changeLive records the object that the change would make.
 func (t *transport) changeLive(r *http.Request, path string, body []byte, before map[string]any) (*http.Response, error) {
 	response, err := t.send(r, body, nil)
 	if err != nil {
@@ -228,7 +229,8 @@ func (t *transport) changeLive(r *http.Request, path string, body []byte, before
 	return t.pretend(r, path, before, want, why)
 }
 
-// wanted returns the object that the PUT or PATCH request r with this body makes from before.
+// wanted returns the object that the API server would store for the PUT or PATCH request r with this body. before is
+// the existing object.
 func wanted(r *http.Request, path string, body []byte, before map[string]any) (map[string]any, error) {
 	if r.Method != http.MethodPatch {
 		return decoded(body), nil
@@ -298,8 +300,8 @@ func (t *transport) remove(r *http.Request) (*http.Response, error) {
 
 // deletion returns body, the DeleteOptions of a request, with dryRun set. The query parameter dryRun is not
 // sufficient, because the API server ignores the query if the body contains options. written says whether the session
-// has written the object at path. If so, deletion removes the preconditions: they are about the object that the
-// session remembers, and the API server has another version of it.
+// has written the object at path. If so, deletion removes the preconditions, because they refer to the object that the
+// session remembers, and the API server has another version of this object.
 func deletion(path string, body []byte, written bool) ([]byte, error) {
 	options := map[string]any{}
 	if len(body) > 0 {
@@ -343,7 +345,7 @@ func (t *transport) current(r *http.Request, path string) (o map[string]any, not
 	}
 }
 
-// send sends the write r with this body to the API server as a dry run. header has headers to replace.
+// send sends the write r with this body to the API server as a dry run. The fields of header replace those of r.
 func (t *transport) send(r *http.Request, body []byte, header http.Header) (*http.Response, error) {
 	sent := r.Clone(r.Context())
 	query := sent.URL.Query()
@@ -356,8 +358,8 @@ func (t *transport) send(r *http.Request, body []byte, header http.Header) (*htt
 	return t.next.RoundTrip(sent)
 }
 
-// pretend records that the object at path was before and is now, with a note. It answers the write as if the API
-// server had stored now, without a request to the API server.
+// pretend answers the write r as if the API server had stored the object now, without a request to the API server. It
+// records the write to the object at path, with a note, see [Session.record].
 func (t *transport) pretend(r *http.Request, path string, before, now map[string]any, note string) (*http.Response, error) {
 	t.session.record(path, before, now, note)
 	switch {

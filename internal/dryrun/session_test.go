@@ -19,7 +19,7 @@ import (
 type apiServer struct {
 	t       *testing.T
 	objects map[string]map[string]any // by path
-	refuses map[string]string         // messages by path; writes for these paths are rejected with status 400
+	refuses map[string]string         // error messages by path; writes to these paths are rejected with status 400 and the message
 	sent    []string                  // the received writes
 }
 
@@ -70,7 +70,7 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			return respond(http.StatusNotFound, status("not found")), nil
 		}
 		return respond(http.StatusOK, status("")), nil
-	default: // a merge patch, of which the model only applies the field data
+	default: // a merge patch; the model applies only its field data
 		merged := copied(known)
 		merged["data"] = body["data"]
 		return respond(http.StatusOK, withDefault(merged)), nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// mode is an environment variable. It makes the test binary run the one of programs that it names.
+// mode is an environment variable. If its value is a key of the map programs, the test binary runs this program.
 const mode = "FIRSTGC_PROGRAM"
 
 // programs are the checks, by the property that they check. Each runs in a process of its own, because a process has
@@ -106,7 +106,7 @@ func collectorStarted() bool {
 	return collector.started
 }
 
-// allocate returns n bytes of new memory, all written to.
+// allocate returns n new bytes, and writes to each of them.
 func allocate(n int) []byte { return bytes.Repeat([]byte{1}, n) }
 
 // collections returns the number of garbage collections in this process so far.

@@ -37,18 +37,18 @@ type Release struct {
 	// is ignored.
 	ChartDir string
 
-	// Maintained adds maintenanceLabel to the objects. The label means that the objects are not reconciled. It is also
-	// recorded with the revision.
+	// Maintained adds maintenanceLabel to the objects. The label means that the objects are not reconciled. Maintained
+	// is also recorded with the revision.
 	Maintained bool
 
-	// Addon says that the chart is that of a registered addon. It is recorded with the revision, see [State.Addon].
+	// Addon says that the chart belongs to a registered addon. Addon is recorded with the revision, see [State.Addon].
 	Addon bool
 
 	// Values override the values of the chart. They are not modified, and must be representable as JSON.
 	Values map[string]any
 
 	// EnabledModules becomes the value of .Values.global.enabledModules. The value is not set if EnabledModules is
-	// nil, or if the chart's values.schema.json accepts the other values, but rejects them together with this one.
+	// nil, or if the chart's values.schema.json accepts the values without it, and rejects them with it.
 	EnabledModules []string
 }
 

@@ -178,8 +178,8 @@ func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	return true
 }
 
-// unserved returns an error that names the first of documents whose kind the API server does not serve, and its
-// template. If all kinds are served, unserved returns err.
+// unserved looks for a document whose kind the API server does not serve. It returns an error that names the first such
+// document and its template. If all kinds are served, unserved returns err.
 func (k *cluster) unserved(ctx context.Context, documents []document, err error) error {
 	for _, d := range documents {
 		if _, unknown := k.mapping(ctx, d.APIVersion, d.Kind); meta.IsNoMatchError(unknown) {

@@ -11,9 +11,9 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// independent are kinds whose objects do not need each other, so they can be created at the same time. Objects of
-// other kinds may need them, or may be needed by them, so objects of other kinds are created before or after them, in
-// the order of Helm.
+// independent are kinds whose objects do not need each other, so they can be created at the same time. Between them and
+// objects of other kinds, there may be dependencies. So objects of other kinds are created before or after them, in the
+// order of Helm.
 var independent = []schema.GroupKind{{Kind: "ServiceAccount"}, {Kind: "ConfigMap"}, {Kind: "Service"}}
 
 // Create implements kube.Interface. Helm creates the objects of one kind after those of another. Create keeps the

@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/api"
 )
 
-// recorded has the requests that a server got, in their order.
+// recorded has one line for each request that a test server received, in the order of the requests.
 type recorded struct {
 	mu    sync.Mutex
 	lines []string
@@ -149,7 +149,7 @@ func TestAllPagesOfADirectoryAreRead(t *testing.T) {
 	}
 	want := []string{
 		"list 2 dir/a-1/ ", "list 2 dir/a-1/ a+b/c", "list 2 dir/a-1/ last",
-		"/bucket/dir/a-1/chart/y", "/bucket/dir/a-1/x", "/bucket/dir/a-1/z", // in the order of the keys, without directories
+		"/bucket/dir/a-1/chart/y", "/bucket/dir/a-1/x", "/bucket/dir/a-1/z", // the files, sorted by key; directories are not fetched
 	}
 	if !slices.Equal(requests.lines, want) {
 		t.Errorf("got  %q\nwant %q", requests.lines, want)

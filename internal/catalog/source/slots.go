@@ -6,8 +6,8 @@ import (
 )
 
 // slots limits the number of concurrent requests, in all and to one host. A request first waits for a slot of its
-// host, and then for one of the slots for all hosts. So requests to a host that does not respond occupy no more of
-// these slots than one host may have.
+// host, and then for one of the slots for all hosts. So a host that does not respond blocks at most perHost of the
+// slots for all hosts.
 type slots struct {
 	all     chan struct{}
 	perHost int

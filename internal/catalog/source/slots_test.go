@@ -15,7 +15,7 @@ func take(t *testing.T, s *slots, host string) (release func()) {
 	return release
 }
 
-// ended returns a context that has ended, with its cause.
+// ended returns a canceled context and the cause of its cancellation.
 func ended(t *testing.T) (context.Context, error) {
 	t.Helper()
 	cause := errors.New("the operator stops")

@@ -13,10 +13,11 @@ import (
 // inMemory is the maximum number of bytes that a spool keeps in memory.
 const inMemory = 256 << 10
 
-// A spool stores fetched bytes. Up to inMemory bytes are stored in memory, and more bytes in a temporary file. The
-// name of the file is removed at once, so the system frees the file when the spool is closed or the process ends.
+// A spool stores fetched bytes. It keeps up to inMemory bytes in memory. If there are more, it moves all of them to a
+// temporary file. The name of the file is removed at once, so the system frees the file when the spool is closed or the
+// process ends.
 type spool struct {
-	name  string // what the content is, for errors, such as "the index"
+	name  string // what errors call the content, such as "the index"
 	limit int64
 	disk  *diskSpace
 

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// diskOf returns the disk space of spools in an empty directory.
+// diskOf returns a diskSpace of space bytes in an empty directory.
 func diskOf(t *testing.T, space int64) *diskSpace {
 	t.Helper()
 	d := &diskSpace{dir: t.TempDir()}
@@ -30,7 +30,8 @@ func textOf(t *testing.T, s *spool) string {
 	return string(text)
 }
 
-// TestASpoolReturnsTheBytesWrittenInPiecesOfAnySize writes pieces that are in memory, in a file, or in both.
+// TestASpoolReturnsTheBytesWrittenInPiecesOfAnySize checks that a spool returns the written bytes and their digest, and
+// that it uses disk space only if there are more than inMemory bytes.
 func TestASpoolReturnsTheBytesWrittenInPiecesOfAnySize(t *testing.T) {
 	t.Parallel()
 	const space = 4 << 20
@@ -118,7 +119,7 @@ func TestAFullDiskLeavesASpoolAsItWas(t *testing.T) {
 
 	other := disk.newSpool("the index", 1<<20)
 	if _, err := other.Write([]byte(first)); err != nil {
-		t.Fatal(err) // in memory, so it needs no space
+		t.Fatal(err) // kept in memory, so it needs no disk space
 	}
 	if n, err := other.Write([]byte("x")); n != 0 || !errors.Is(err, errNoSpace) {
 		t.Errorf("moved %d bytes to a full disk: %v", n, err)

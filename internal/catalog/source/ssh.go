@@ -159,7 +159,7 @@ func (s *sshUploadPack) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// A hostKeySet verifies the host key that an ssh server presents, with the known keys of the server. algorithms are
+// A hostKeySet checks the host key that an ssh server presents against the known keys of the server. algorithms are
 // the algorithms of the known keys.
 type hostKeySet struct {
 	check      ssh.HostKeyCallback

@@ -42,7 +42,8 @@ func (p *pack) tree(hash plumbing.Hash) ([]treeEntry, error) {
 	return entries, nil
 }
 
-// find returns the entry at the path name below the tree root. If it does not exist, the error is [fs.ErrNotExist].
+// find returns the entry whose path, relative to the tree with the hash root, is name. If there is no such entry, the
+// error is [fs.ErrNotExist].
 func (p *pack) find(root plumbing.Hash, name string) (treeEntry, error) {
 	at := treeEntry{mode: "40000", hash: root}
 	if name == "" {
@@ -108,5 +109,5 @@ func errMissing(dir string) error {
 	return invalid("directory %q does not exist in the repository", dir)
 }
 
-// join returns the path of name in the directory of the index, relative to the root of the repository.
+// join converts name, a path relative to the directory of the index, to a path relative to the root of the repository.
 func (l *location) join(name string) string { return path.Join(path.Dir(l.index), name) }

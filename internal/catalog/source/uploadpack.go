@@ -30,8 +30,8 @@ func (h *httpUploadPack) references(ctx context.Context) (io.Reader, error) {
 	if got.Header.Get("Content-Type") != "application/x-git-upload-pack-advertisement" {
 		return nil, failed("the server does not serve this repository by the smart protocol of git")
 	}
-	// After a redirect, fetch the repository from the new address. Send the credentials only if scheme and host are
-	// the same.
+	// After a redirect, fetch the repository from the new address. Send the credentials only if the new address has the
+	// same scheme and host.
 	if moved, ok := strings.CutSuffix(got.url.Path, "/info/refs"); ok && got.url != u {
 		now := *got.url
 		now.Path, now.RawPath = moved, ""
