@@ -19,7 +19,7 @@ import (
 type apiServer struct {
 	t       *testing.T
 	objects map[string]map[string]any // by path
-	refuses map[string]string         // error messages by path; writes to these paths are rejected with status 400 and the message
+	refuses map[string]string         // error messages by path; writes to these paths fail with status 400
 	sent    []string                  // the received writes
 }
 

@@ -58,7 +58,7 @@ func (d *DryRun) add(r DryRevision) {
 }
 
 // keepUnsaved makes s keep written records in memory instead of storing them, for dry runs. Reads return the records
-// in memory, and the others from the cluster. The written revisions are added to the DryRun to.
+// in memory, and the others from the cluster. Each written revision is added to the dry run given as to.
 func (s *records) keepUnsaved(to *DryRun) {
 	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written
@@ -110,7 +110,7 @@ func (w *unsaved) Query(labels map[string]string) ([]*release.Release, error) {
 	return found, nil
 }
 
-// matches reports whether the record of r would have these labels. Helm puts labels on records for queries.
+// matches reports whether Helm would store the record of r with these labels. Helm queries records by their labels.
 func matches(r *release.Release, labels map[string]string) bool {
 	own := map[string]string{
 		ownerLabel: "helm", nameLabel: r.Name, statusLabel: r.Info.Status.String(), versionLabel: strconv.Itoa(r.Version),

@@ -30,7 +30,7 @@ type fixture struct {
 	kube      kubernetes.Interface
 }
 
-// start creates a namespace for the test, and a client for the releases in it. The functions change can modify the
+// start creates a namespace for the test, and a client for the releases in it. Each function in change may modify the
 // options of the client.
 func start(t testing.TB, change ...func(*helm.Options)) fixture {
 	t.Helper()
@@ -204,7 +204,7 @@ func (b fixture) records(t testing.TB, release string) []string {
 	return names
 }
 
-// each returns a change of options that makes the client call f with each request before it sends the request.
+// each returns an argument for start. It makes the client call f with each request before it sends the request.
 func each(f func(*http.Request)) func(*helm.Options) {
 	return func(o *helm.Options) {
 		o.Config = rest.CopyConfig(o.Config)
@@ -217,8 +217,8 @@ func each(f func(*http.Request)) func(*helm.Options) {
 	}
 }
 
-// requests returns a change of options that makes the client call f once: before its nth request that has this method,
-// and whose URL path contains part.
+// requests returns an argument for start. It makes the client call f once: before the nth request that has this method
+// and a URL path that contains part.
 func requests(method, part string, n int32, f func()) func(*helm.Options) {
 	var seen atomic.Int32
 	return each(func(r *http.Request) {

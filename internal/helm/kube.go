@@ -32,7 +32,7 @@ type objectClient struct {
 	*kube.Client
 	release  string
 	within   func(time.Duration) (context.Context, context.CancelFunc)
-	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; the result is called when it ends
+	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; over is called when the wait ends
 	failures []error
 
 	mu   sync.Mutex

@@ -118,7 +118,7 @@ func (m manifests) gather(name string) error {
 	return nil
 }
 
-// union returns manifest with the objects of other added that it does not have, and the number of added objects.
+// union adds the objects that only other contains to manifest. It returns the result and the number of added objects.
 func union(manifest, other string) (string, int, error) {
 	nodes, err := read(manifest)
 	if err != nil {

@@ -69,8 +69,8 @@ type labeller struct {
 	sum string
 }
 
-// newLabeller returns the post-renderer for r. It adds the labels all to every object. If r.Maintained is set, it also
-// adds maintenanceLabel.
+// newLabeller returns the post-renderer for r. The post-renderer adds the labels in all to every object. If
+// r.Maintained is set, it also adds maintenanceLabel.
 func newLabeller(all map[string]string, r Release) *labeller {
 	labels := maps.Clone(all)
 	if r.Maintained {
@@ -150,7 +150,7 @@ func formed(n *yaml.RNode) error {
 }
 
 // add adds l.labels to the object n, and appends n to l.documents. If n is a list, add does this for each item of the
-// list instead. If an item has no kind, it gets apiVersion and kind from of.
+// list instead. For an item without a kind, it uses of.APIVersion and of.Kind.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),

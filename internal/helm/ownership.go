@@ -119,9 +119,9 @@ func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, polic
 }
 
 // deleteOwn deletes an object, and reports whether the object is deleted. It does not delete the object if keep
-// returns true for its annotations, or if the object belongs to another release. The delete request has the resource
-// version that was read as a precondition. So if another release takes over the object in the meantime, the object is
-// not deleted.
+// returns true for its annotations, or if the object belongs to another release. The precondition of the delete request
+// is the resource version that was read. So if another release takes over the object in the meantime, the object is not
+// deleted.
 func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPropagation, keep func(map[string]string) bool) (deleted bool, err error) {
 	helper := resource.NewHelper(object.Client, object.Mapping)
 	named := nameOf(object)

@@ -13,8 +13,8 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// sharing returns a release whose chart has a ConfigMap of its own. As long as the value "shared" is true, which it is
-// in the result, the chart also has the ConfigMap called shared.
+// sharing returns a release whose chart has a ConfigMap of its own. If the value "shared" is true, the chart also has
+// the ConfigMap called shared. The returned release sets this value to true.
 func sharing(t testing.TB, name string) helm.Release {
 	t.Helper()
 	return with(module(t, name, files{

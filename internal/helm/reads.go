@@ -90,8 +90,8 @@ func (r *reads) get(path string) (answer, bool) {
 	return known, ok && time.Since(known.at) < readFresh
 }
 
-// forget removes the object at the URL path from the cache. If path is that of a collection or a subresource, it
-// removes the objects of the collection, or the object.
+// forget removes the object at the URL path from the cache. If path is the path of a collection, forget removes all
+// objects of the collection. If it is the path of a subresource, forget removes the object of the subresource.
 func (r *reads) forget(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,9 +117,9 @@ func (a answer) response(request *http.Request) *http.Response {
 	}
 }
 
-// readAhead starts to read objects into the cache known, so that they are read while Helm renders the chart. The
-// caller must wait for known.ahead. readAhead ignores errors of the requests, because Helm gets them from its own
-// requests.
+// readAhead starts to read objects into a cache, which is given as known, so that they are read while Helm renders the
+// chart. The caller must wait for known.ahead. readAhead ignores errors of the requests, because Helm gets them from
+// its own requests.
 func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	// checksumLabel is a label of each record. Its value is the checksum of the revision's manifest.
 	checksumLabel = "moduleChecksum"
 
-	// checksumValue is the key of a top-level value. In releases that older versions of flant/addon-operator have
-	// installed, it has the checksum.
+	// checksumValue is the key of a top-level value of a release. Older versions of flant/addon-operator stored the
+	// checksum in this value.
 	checksumValue = "_addonOperatorModuleChecksum"
 )
 
@@ -68,7 +68,7 @@ type records struct {
 	log     func(format string, args ...any)
 }
 
-// newRecords returns records that are stored in objects of this kind, which has the form of HELM_DRIVER.
+// newRecords returns the records for objects of this kind. kind is a value of HELM_DRIVER, such as "secret".
 func newRecords(c *Client, config *rest.Config, transport *http.Client, kind string) (*records, error) {
 	encoded := rest.CopyConfig(config)
 	encoded.ContentType = "application/vnd.kubernetes.protobuf"
@@ -131,8 +131,8 @@ func (s *records) all(ctx context.Context) ([]record, error) {
 	return found, nil
 }
 
-// list returns the records that match selector. The result is at least as new as all earlier writes of this process,
-// and as all writes of other processes before the first list of this process.
+// list returns the records that match selector. The result shows all earlier writes of this process. It also shows all
+// writes of other processes before the first list of this process; it may lack later ones.
 func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
 	options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types}
 	listed, err := listNotBefore(s.seen, options, func(o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {

@@ -142,8 +142,9 @@ func TestKilledUpgradeIsDoneAgainAsTheSameRevision(t *testing.T) {
 	}
 }
 
-// TestUpgradeKilledAtItsVeryEndIsDoneAgain upgrades a release as a process leaves it that was killed between the two
-// last writes of an upgrade: the old revision is already superseded, and the new revision is not deployed yet.
+// TestUpgradeKilledAtItsVeryEndIsDoneAgain upgrades a release after a process was killed between the last two writes
+// of an upgrade: the old revision is already superseded, and the new revision is not deployed yet. The upgrade must use
+// the number of the new revision again.
 func TestUpgradeKilledAtItsVeryEndIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t)

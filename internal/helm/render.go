@@ -103,7 +103,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	labels := newLabeller(c.labels, r)
 	rendered, sum, err := c.dryRun(ctx, r, caps, labels)
 	if meta.IsNoMatchError(err) {
-		// Here, a served kind can be unknown only if the API server sends no ETag in discovery.
+		// If the API server sends no ETag in discovery, the cached kinds may be out of date.
 		if err := c.Refresh(ctx); err != nil {
 			return Manifest{}, err
 		}

@@ -23,8 +23,8 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 //
 // The context of a Helm action cannot stop it: when the context ends, the action returns, but one of its goroutines
 // continues to apply objects and finally records the release as deployed. If instead its requests fail, the action
-// gets an error, records the release as failed, and ends. So the requests for release records must not use the
-// returned config.
+// gets an error, records the release as failed, and ends. Because the action records the release after the end of ctx,
+// requests for release records must not use the returned config.
 func bound(ctx context.Context, config *rest.Config) *rest.Config {
 	b := rest.CopyConfig(config)
 	b.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -104,7 +104,7 @@ func TestGetterGivesCopiesOfTheConfig(t *testing.T) {
 	}
 	g := c.getter(c.config)
 	first, _ := g.ToRESTConfig()
-	first.Host = "https://changed" // as the code of kubectl does
+	first.Host = "https://changed" // the code of kubectl changes the returned config, too
 	if second, _ := g.ToRESTConfig(); second.Host != "https://cluster" {
 		t.Errorf("a change of the copy changed the next: %s", second.Host)
 	}

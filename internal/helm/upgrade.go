@@ -98,7 +98,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 		known.clear() // cached objects may be deleted by the uninstall
 	}
 	if err := ctx.Err(); err != nil {
-		return Upgraded{}, err // nothing of the chart has been applied
+		return Upgraded{}, err // the upgrade has not applied any object yet
 	}
 
 	verb, act := "upgrade", c.applyUpgrade
@@ -136,7 +136,7 @@ func startAction(ctx context.Context, namespace, action, name string) (context.C
 	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": namespace})
 }
 
-// applied has everything from which applyInstall or applyUpgrade makes a revision.
+// applied contains the inputs from which applyInstall or applyUpgrade makes a revision.
 type applied struct {
 	configuration *action.Configuration
 	chart         *chart.Chart

@@ -11,10 +11,11 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// version is the resource version from which on lists of release records are accepted: that of the first list or of
-// the latest write. If a list request has such a minimum version, the API server can answer it from its cache at once.
-// If a request asks for the newest version, the API server waits until its cache has caught up with etcd, up to 0.1 s
-// for a kind that did not change. The zero value requests the newest version. A version is safe for concurrent use.
+// version is the minimum resource version for lists of release records. It is the resource version of the first list,
+// or of a later write. If a list request has such a minimum version, the API server can answer it from its cache at
+// once. If a request asks for the newest version, the API server waits until its cache has caught up with etcd, up to
+// 0.1 s for a kind that did not change. The zero value requests the newest version. A version is safe for concurrent
+// use.
 type version struct {
 	mu        sync.Mutex
 	oldest    string // the minimum version; "" requests the newest version
@@ -86,7 +87,7 @@ type versioned[O metav1.Object, L metav1.ListInterface] struct {
 	version *version
 }
 
-// List returns objects, with all earlier writes of this client.
+// List returns objects. The result shows all earlier writes of this client.
 func (c versioned[O, L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
 	return listNotBefore(c.version, options, func(o metav1.ListOptions) (L, error) { return c.client.List(ctx, o) })
 }

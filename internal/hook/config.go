@@ -173,7 +173,8 @@ func (o object) load(scope Scope, config *Config) {
 	spreadGroups(config)
 }
 
-// ordered reads those of the ordered bindings own that the config has.
+// ordered reads the ordered bindings of the config. own contains the names of the ordered bindings that the hook may
+// have.
 func (o object) ordered(own []string, config *Config) {
 	for _, binding := range own {
 		f := o.child(binding)
@@ -187,8 +188,8 @@ func (o object) ordered(own []string, config *Config) {
 	}
 }
 
-// without returns a copy of o without the keys in misplaced. For each such key that o has, it reports the problem that
-// is its value in misplaced.
+// without returns a copy of o without the keys of the map misplaced. If o has such a key, without reports the value of
+// the key in misplaced as a problem.
 func (o object) without(misplaced map[string]string) object {
 	o.entries = maps.Clone(o.entries)
 	for _, key := range slices.Sorted(maps.Keys(o.entries)) {

@@ -59,7 +59,7 @@ type Element struct {
 	// slice only once.
 	Snapshots map[string][]Item
 	// Legacy is set if the hook has a config in the format [V0]. The element is then encoded in the legacy form, which
-	// contains only the binding name and, if Type is Event, the kind of change and Named.
+	// contains only the binding name and, if Type is Event, the kind of change and the value of the field Named.
 	Legacy bool
 	Named  Named
 }
@@ -251,8 +251,8 @@ func (e *encoder) items(items []Item) error {
 	return nil
 }
 
-// item appends the keys and values of an item, without braces. If the item is not empty, it writes before in front of
-// the first key.
+// item appends the keys and values of an item, without braces. If the item is not empty, the output begins with the
+// text in the parameter before.
 func (e *encoder) item(before string, item Item) error {
 	for _, part := range []struct {
 		key  string
