@@ -11,7 +11,7 @@
 //   - [Runner]: runs hooks and `enabled` scripts. Its method Run executes a [Run] and returns a
 //     [Result].
 //   - [ExitError] and [ErrInterrupted]: the errors of a run if the hook has failed, and if it was interrupted.
-//   - leftover: a hook process that still runs after the operator process that has started it has ended.
+//   - leftover: a hook process that is still running although the operator process that started it has ended.
 //     [KillLeftovers] kills leftovers.
 //
 // The package keeps no state between runs. The caller decides what a result means, and when a hook runs again.

@@ -21,8 +21,8 @@ import (
 type problems []error
 
 // field is one value in a config, with its path. The path of the whole config is nil. If a value has a wrong type or
-// is out of range, the methods add a problem to wrong, and return the same as if the value was absent. So the rest of
-// the config is read, too.
+// is out of range, the methods add a problem to the list in the field wrong, and return the same as if the value was
+// absent. So the rest of the config is read, too.
 type field struct {
 	path  *apifield.Path
 	value any
@@ -108,8 +108,8 @@ func (f field) list(least int) []field {
 	return items
 }
 
-// text reads the field as a string. If the field is absent, invalid or an empty string, text returns absent. For
-// compatibility, an empty string is not a problem.
+// text reads the field as a string. If the field is absent, invalid or an empty string, text returns its argument
+// absent. For compatibility, an empty string is not a problem.
 func (f field) text(absent string) string {
 	if !f.given {
 		return absent
@@ -185,8 +185,8 @@ func (f field) flag(absent bool) bool {
 }
 
 // integer reads the field as an integer. integer reports a problem if the integer is not in the range from least to
-// 2³¹-1. If the field is absent or invalid, integer returns absent. It accepts 10.0, because in JSON it is the same
-// number as 10.
+// 2³¹-1. If the field is absent or invalid, integer returns its argument absent. It accepts 10.0, because in JSON this
+// is the same number as 10.
 func (f field) integer(least, absent int) int {
 	if !f.given {
 		return absent

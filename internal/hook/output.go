@@ -27,7 +27,7 @@ const (
 )
 
 // lineWriter splits what a hook writes to a stream into lines, and calls pass for each line. The lineWriters of both
-// streams share the mutex turn, so that pass is not called concurrently.
+// streams share the mutex in the field turn, so that pass is not called concurrently.
 type lineWriter struct {
 	stream Stream
 	pass   func(Stream, string)
@@ -123,7 +123,8 @@ func (w both) Write(p []byte) (int, error) {
 	return w[1].Write(p)
 }
 
-// boundWriter keeps the first most bytes that are written to it, and counts the others in over.
+// boundWriter keeps the bytes that are written to it, up to the maximum in the field most. It counts all further bytes
+// in the field over.
 type boundWriter struct {
 	most int
 	kept []byte
@@ -140,10 +141,10 @@ func (w *boundWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// pump copies what a process writes to the pipe from, until all processes have closed the pipe. A child process of a
-// hook may keep the pipe open after the hook has ended. So the method release sets a read deadline. After the
-// deadline, pump copies the current content of the pipe and returns. The output of the hook itself is then complete,
-// because the hook had written it before it ended.
+// pump copies the output of a hook from a pipe to the writer to, until all processes have closed the pipe. A child
+// process of a hook may keep the pipe open after the hook has ended. So the method release sets a read deadline. After
+// the deadline, pump copies the current content of the pipe and returns. The output of the hook itself is then
+// complete, because the hook had written it before it ended.
 func pump(from *os.File, to io.Writer) {
 	buf := make([]byte, 8<<10)
 	for {
@@ -160,7 +161,7 @@ func pump(from *os.File, to io.Writer) {
 	}
 }
 
-// drain copies the current content of the pipe from, without waiting for more.
+// drain copies the current content of a pipe to the writer to, without waiting for further output.
 func drain(from *os.File, to io.Writer) {
 	conn, err := from.SyscallConn()
 	if err != nil {

@@ -50,7 +50,7 @@ func FuzzParseRecord(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		record, ok := hook.ParseRecord(line)
-		var object map[string]json.RawMessage // with raw values, because a number may be out of the range of a float64
+		var object map[string]json.RawMessage // raw values, because a number can be too large for a float64
 		if isObject := json.Unmarshal([]byte(line), &object) == nil && object != nil; ok != isObject {
 			t.Errorf("%q: record %t, JSON object %t", line, ok, isObject)
 		}

@@ -53,7 +53,7 @@ func ParseVerdict(text []byte, mutating bool) (Verdict, error) {
 	return v, nil
 }
 
-// readResponse decodes text, the content of a response file, into into. The text must be one JSON object.
+// readResponse decodes the content of a response file, which must be one JSON object.
 func readResponse(text []byte, into any) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return ErrNoResponse
@@ -199,8 +199,8 @@ func readNamed(object json.RawMessage) (n named, err error) {
 	return n, nil
 }
 
-// check compares the converted object n with its original before. check returns an error if apiVersion is not version,
-// or if another field differs.
+// check compares the converted object n with the original object, which is given as before. check returns an error if
+// the apiVersion of n is not version, or if another field differs.
 func (n named) check(before named, version string) error {
 	for _, part := range []struct{ name, is, want string }{
 		{"apiVersion", n.APIVersion, version},

@@ -35,8 +35,8 @@ type Options struct {
 	// StopGrace is the time from SIGTERM to SIGKILL if a run has reached its timeout, or was canceled with a cause.
 	// Zero means 5 s.
 	StopGrace time.Duration
-	// TermAfter and KillAfter are for the stop of the operator: a running hook gets SIGTERM at the time TermAfter
-	// after the end of its context, and SIGKILL at the time KillAfter after it. Zero means 15 s and 20 s.
+	// TermAfter and KillAfter are for the stop of the operator. Both are durations from the end of the context of a
+	// running hook: the hook gets SIGTERM after TermAfter, and SIGKILL after KillAfter. Zero means 15 s and 20 s.
 	TermAfter, KillAfter time.Duration
 	// JoinJSON means that a JSON object that a hook prints over several lines is passed on as one line of output.
 	JoinJSON bool

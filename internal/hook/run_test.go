@@ -17,9 +17,9 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// script writes an executable bash script with this body, and returns its path. While the file is open for writing, it
-// lets no process be forked: a forked process would also have the file open for writing, and the kernel does not
-// execute such a file.
+// script writes an executable bash script with this body, and returns its path. It prevents forks while the file is
+// open for writing: a forked process would also have the file open for writing, and the kernel does not execute such a
+// file.
 func script(t testing.TB, path, body string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

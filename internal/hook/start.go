@@ -64,7 +64,7 @@ func (s *starter) run() {
 	}
 }
 
-// ended tells s that a process has ended which start has returned.
+// ended tells s that a process that start had returned has ended.
 func (s *starter) ended() { s.processes.Done() }
 
 func (s *starter) close() {
