@@ -106,8 +106,8 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 	return result, failed(f.text, err)
 }
 
-// here runs the filter in this process. If a plain program needs more steps or more time than it may, the error is
-// errSpent.
+// here runs the filter in this process. If a plain program needs more than maxSteps steps or takes longer than maxHere,
+// the error is errSpent.
 func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	if f.own {
 		bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errLong)

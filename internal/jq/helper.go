@@ -54,8 +54,8 @@ func init() { //nolint:gochecknoinits // every executable that imports the packa
 	}
 }
 
-// help reads requests from in and writes their answers to out, until in ends. help returns the exit status of the
-// helper.
+// help answers the requests that it reads from the reader in, and writes the answers to the writer out. At the end of
+// the requests, help returns the exit status of the helper.
 func help(in io.Reader, out io.Writer) int {
 	if err := limitMemory(); err != nil {
 		return 1
@@ -91,7 +91,7 @@ func help(in io.Reader, out io.Writer) int {
 }
 
 // answer runs program with text as the input, and returns the result. compiled contains compiled programs by their
-// text; answer adds this one.
+// text; answer adds program to it.
 func answer(ctx context.Context, compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
@@ -117,8 +117,8 @@ func answer(ctx context.Context, compiled map[string]*gojq.Code, program string,
 	return evaluate(ctx, code, tree)
 }
 
-// afterCPU calls fn when this process has used more CPU time than it has used now, by limit. If stop is called before,
-// fn is not called.
+// afterCPU calls fn when this process has used the CPU time limit, counted from this call of afterCPU. If stop is
+// called earlier, fn is not called.
 func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	begun := usedCPU()
 	var mu sync.Mutex
@@ -126,7 +126,7 @@ func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	stopped := false
 	var arm func(left time.Duration)
 	arm = func(left time.Duration) {
-		timer = time.AfterFunc(left, func() { // a helper uses at most one CPU, so it cannot use this CPU time in less time
+		timer = time.AfterFunc(left, func() { // a helper uses at most one CPU, so it cannot use up this CPU time earlier
 			mu.Lock()
 			defer mu.Unlock()
 			switch used := usedCPU() - begun; {

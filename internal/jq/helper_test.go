@@ -125,8 +125,8 @@ func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	}
 }
 
-// TestAHelperNeverHasMoreMemoryThanItsLimit checks the memory of a helper after a filter that needs
-// nearly all of it.
+// TestAHelperNeverHasMoreMemoryThanItsLimit applies a filter that needs nearly all memory of a helper.
+// The filter must not fail, and the helper must not use more than 160 MiB.
 func TestAHelperNeverHasMoreMemoryThanItsLimit(t *testing.T) {
 	if _, err := compile(t, `reduce range(23) as $_ ("a"; . + .), [range(1000)]`).Apply(t.Context(), input(`null`)); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,8 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	all.Wait()
 }
 
-// TestAKilledHelperIsReplaced kills helpers that run no filter, and a helper that runs a filter.
+// TestAKilledHelperIsReplaced kills helpers that run no filter, and a helper that runs a filter. This filter, and the
+// filters that are applied after a kill, must not fail.
 func TestAKilledHelperIsReplaced(t *testing.T) {
 	filter := compile(t, `.a + 1`)
 	for range 3 {

@@ -17,7 +17,7 @@ type Input struct {
 // NewInput returns text as an Input. The caller must not change text afterwards.
 func NewInput(text []byte) *Input { return &Input{text: text} }
 
-// decoded returns the decoded text of in. All calls return the same value, because filters do not change it.
+// decoded returns the decoded text. All calls return the same value, because filters do not change it.
 func (in *Input) decoded() (any, error) {
 	if in.read {
 		return in.tree, nil

@@ -24,7 +24,7 @@ type plain struct {
 // fits reports whether the program may run in this process if its input has this number of bytes.
 func (p plain) fits(bytes int) bool { return p.is && bytes*(1+p.iterations) <= maxIteration }
 
-// errSpent is the error of a plain program that needs more steps or more time than it may in this process.
+// errSpent is the error of a plain program that needs more steps or more time than is allowed in this process.
 var errSpent = errors.New("more steps or time than a filter may take in this process")
 
 // budget is a context that limits the steps of a program: it ends after maxSteps calls of Done. The jq interpreter

@@ -32,8 +32,8 @@ const (
 	lostTries = 3
 )
 
-// helpers runs the filters of this process whose programs are not plain, and those whose plain programs need more than
-// they may in this process.
+// helpers runs the filters that this process cannot run itself, because their programs are not plain, their inputs are
+// too large, or they have exceeded a limit in this process.
 var helpers = &pool{free: make(chan struct{}, maxHelpers)}
 
 // pool has at most maxHelpers helpers, each of which runs one filter at a time.
@@ -217,8 +217,8 @@ func writeRequest(w io.Writer, program string, text []byte) error {
 	return err
 }
 
-// readPart reads the number of bytes of a part of a request or an answer, and then returns that part. If the slice
-// into is large enough, readPart uses it for the part.
+// readPart reads the number of bytes of a part of a request or an answer, and then returns that part. The result uses
+// the memory of into if this slice is large enough.
 func readPart(r io.Reader, into []byte) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

@@ -13,7 +13,7 @@ type room struct {
 	depth int
 }
 
-// subtract subtracts from r.bytes a number of bytes that the text of value has at least. If value is too large or
+// subtract subtracts a lower bound for the number of bytes in the text of value from r.bytes. If value is too large or
 // nested too deeply, subtract returns an error.
 func (r *room) subtract(value any) error {
 	const comma = 1 // size of a comma; a colon and a bracket have the same size

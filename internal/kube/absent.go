@@ -31,7 +31,7 @@ type Absences struct {
 	places   map[Source]place
 	listed   map[Source]bool               // sources whose first list has arrived
 	touched  map[Source]map[objectKey]bool // objects that have changed since the last check
-	missing  map[Source]bool               // sources that the API server has not served when they were requested
+	missing  map[Source]bool               // watched sources that the API server does not serve
 	awaited  map[Ref]bool                  // kinds that are not served yet; see expected.kind
 }
 
@@ -40,7 +40,7 @@ type expected struct {
 	release string
 	ref     Ref
 	source  Source // zero as long as the kind is not resolved
-	settled bool   // the object needs no check before it is touched
+	settled bool   // the object needs no check until its source delivers a change of it, or a list
 }
 
 func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.Name} }
@@ -158,7 +158,7 @@ func (a *Absences) report(ctx context.Context, release string, absent []*expecte
 	return nil
 }
 
-// markChecked marks entries as settled, except those whose objects were touched during the check.
+// markChecked marks entries as settled, except those whose objects have changed during the check.
 func (a *Absences) markChecked(entries []*expected) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,8 +172,8 @@ func (a *Absences) all() []*expected {
 	return slices.Concat(slices.Collect(maps.Values(a.releases))...)
 }
 
-// resolve sets the sources of the registered objects that have none yet. For kinds that are not served, it starts to
-// wait.
+// resolve sets the sources of the registered objects that have none yet. For each kind that is not served, it starts a
+// goroutine that waits for the kind.
 func (a *Absences) resolve(ctx context.Context) error {
 	a.mu.Lock()
 	open := slices.DeleteFunc(a.all(), func(e *expected) bool { return e.settled || e.source != Source{} || a.awaited[e.kind()] })
@@ -276,7 +276,7 @@ func (a *Absences) arrange() {
 	}
 }
 
-// dropPlaces ends the watch of each source for which which returns true. The caller holds the lock.
+// dropPlaces ends the watch of each source for which the function which returns true. The caller holds the lock.
 func (a *Absences) dropPlaces(which func(Source) bool) {
 	for source, p := range a.places {
 		if which(source) {

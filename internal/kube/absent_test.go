@@ -19,7 +19,7 @@ import (
 type absences struct {
 	*kube.Absences
 	delivered chan string
-	refuse    chan error // for each element, one call of deliver fails with it
+	refuse    chan error // each error that is sent to it makes one call of deliver fail
 	logs      *logs
 }
 
@@ -66,7 +66,7 @@ func (a *absences) next(t testing.TB) string {
 	}
 }
 
-// quiet waits for a while and checks that nothing is delivered in this time, except deliveries that are in again.
+// quiet fails the test if anything is delivered within 200 ms, except the deliveries in again.
 func (a *absences) quiet(t testing.TB, again ...string) {
 	t.Helper()
 	end := time.After(200 * time.Millisecond)

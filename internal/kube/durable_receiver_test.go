@@ -194,7 +194,7 @@ func (k *durableReceiver) wake() {
 	k.moved = make(chan struct{})
 }
 
-// until waits until holds returns true for the receiver. If that takes too long, the test fails.
+// until waits until the function holds returns true. If that takes too long, the test fails.
 func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durableReceiver) bool) {
 	t.Helper()
 	limit := time.NewTimer(90 * time.Second)

@@ -48,14 +48,14 @@ func fixtureOf(t testing.TB, config *rest.Config, namespace string) *fixture {
 	return &fixture{config, client, api, namespace}
 }
 
-// run is a running Watches, which stands for one process of the operator.
+// run is a running Watches. It represents one process of the operator.
 type run struct {
 	*kube.Watches
 	stop func()
 	logs *logs
 }
 
-// logs contains what an observer was told.
+// logs contains the calls of an observer.
 type logs struct {
 	mu      sync.Mutex
 	refused []string
