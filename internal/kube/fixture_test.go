@@ -142,8 +142,8 @@ func (s *fixture) createIn(t testing.TB, namespace, name string, data ...string)
 	return made
 }
 
-// awaitCache waits until the object made is in the cache of the API server, from which the API server answers first
-// lists.
+// awaitCache waits until the cache of the API server contains the new object, which is given as made. The API server
+// answers first lists from this cache.
 func (s *fixture) awaitCache(t testing.TB, made *corev1.ConfigMap) {
 	t.Helper()
 	_, err := s.api.CoreV1().ConfigMaps(made.Namespace).List(context.Background(), metav1.ListOptions{
@@ -198,7 +198,7 @@ func shown(m *kube.Monitor) []string {
 	return found
 }
 
-// eventually waits until holds returns true, by calling it again and again. It is for states that are not delivered to
+// eventually calls the function holds again and again until it returns true. It is for states that are not delivered to
 // a receiver. If the wait takes too long, the test fails.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()

@@ -166,7 +166,7 @@ func (k *Kinds) join() {
 // isIn reports whether the kind may be in the group and version g.
 func (w *wanted) isIn(g group) bool { return w.apiVersion == "" || w.apiVersion == g.String() }
 
-// offer sends the kind to the caller that waits for it, if the kind is in lists.
+// offer sends the kind to the caller that waits for it, if the argument lists contains the kind.
 func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	if w.apiVersion != "" {
 		lists = slices.DeleteFunc(slices.Clone(lists), func(l *metav1.APIResourceList) bool { return l.GroupVersion != w.apiVersion })
@@ -214,8 +214,8 @@ func (k *Kinds) define(o *Object, gone bool) {
 	k.offerAll(lists)
 }
 
-// resolveAgain looks up the kinds for which callers wait in the API server's list of kinds. A kind may have appeared
-// after its caller has not found it, but before the watches have started.
+// resolveAgain looks in the API server's list of kinds for the kinds for which callers wait. A kind may have appeared
+// between the lookup by its caller and the start of the watches.
 func (k *Kinds) resolveAgain(ctx context.Context) error {
 	k.mu.Lock()
 	waiting := make([]*wanted, 0, len(k.waiting))

@@ -27,9 +27,9 @@ type Monitor struct {
 	wake    chan struct{} // has an element if follow must check the namespaces and the sources that are not served; capacity 1
 
 	mu      sync.Mutex
-	moved   chan struct{} // closed and replaced by update
+	moved   chan struct{} // the method update closes and replaces it
 	settled bool          // all sources are known; there are none if the kind is not served
-	gone    bool          // the API server has not served a source
+	gone    bool          // a source was not served since the last call of lost
 	closed  bool
 	problem error // why settled is false
 	places  map[Source]place
@@ -57,7 +57,7 @@ func (m *Monitor) Snapshot() []*Object {
 			return shown
 		}
 		for _, object := range shown {
-			if object.Raw != nil && !m.spec.KeepFull { // full because of another owner of the view
+			if object.Raw != nil && !m.spec.KeepFull { // another owner of the view keeps full objects
 				slim := *object
 				slim.Raw = nil
 				object = &slim
@@ -168,8 +168,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// update calls change, which changes the state of the monitor, under the lock. It wakes the goroutines that wait for a
-// change.
+// update calls the function change under the lock, so that it can change the state of the monitor. Then update wakes
+// the goroutines that wait for a change.
 func (m *Monitor) update(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +182,7 @@ func (m *Monitor) update(change func()) {
 // is served again.
 func (m *Monitor) run(ctx context.Context) {
 	var again retry
-	appeared := m.spec.Resume && !m.plan.followsNamespace // if the receiver does not know a view, the snapshots of the view were empty
+	appeared := m.spec.Resume && !m.plan.followsNamespace // the earlier process had an empty snapshot of each view that the receiver does not know
 	for ctx.Err() == nil {
 		kind, waited := m.resolve(ctx)
 		if ctx.Err() != nil {
@@ -200,8 +200,8 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// resolve waits until the kind is served, and returns it. waited is true if the kind was not served at first. Then the
-// owner has got an empty snapshot.
+// resolve waits until the kind is served, and returns it. waited is true if the kind was not served at first. In this
+// case, the owner has got an empty snapshot.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {
@@ -276,8 +276,9 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 }
 
-// lost reports whether the API server has not served a source, because the kind is no longer served or has changed,
-// for example its resource name. If the server still serves the same kind, lost returns false, and the watch retries.
+// lost reports whether the API server no longer serves the kind, or serves it with a change, such as another resource
+// name. lost checks this only if a source was not served. If the server still serves the same kind, lost returns false,
+// and the watch retries.
 func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	m.mu.Lock()
 	gone := m.gone

@@ -35,7 +35,8 @@ func (a *periodicTimer) rearm() {
 	}
 }
 
-// missing means that an object of a view, which has this UID, was not in the list with this version.
+// missing records that an object of a view was not in a list. uid is the UID of the object, and version is the version
+// of the list.
 type missing struct{ uid, version string }
 
 // relist lists the source again, updates the views, and delivers the objects of each view to the receiver. The
@@ -64,10 +65,10 @@ func (f *watch) relist(ctx context.Context) error {
 	return nil
 }
 
-// update updates the view of g from a list, whose version is version. reached is the version that the watch has
-// reached. Only changes up to reached are applied. An object that is not in the list may have been deleted after
-// reached. So update removes the object only if an earlier list did not contain it either, and the watch has reached
-// the version of that list. The caller holds the lock.
+// update updates the view of g from the list with this version. reached is the version that the watch has reached.
+// update applies only changes up to this version. An object that is not in the list may have been deleted after it. So
+// update removes the object only if an earlier list did not contain it either, and the watch has reached the version of
+// that list. The caller holds the lock.
 func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {

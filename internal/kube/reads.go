@@ -24,7 +24,7 @@ type reads struct {
 
 	mu      sync.Mutex
 	watches map[Source]*watch
-	ending  map[Source]<-chan struct{} // the channels done of the watches that were stopped, but have not ended yet
+	ending  map[Source]<-chan struct{} // the field done of each watch that was stopped, but has not ended yet
 }
 
 func newReads(client *Client, receiver Receiver, observer Observer) *reads {
@@ -34,7 +34,7 @@ func newReads(client *Client, receiver Receiver, observer Observer) *reads {
 	}
 }
 
-// place stands for one owner of one view.
+// place represents one owner of one view.
 type place struct {
 	reads *reads
 	watch *watch
@@ -104,7 +104,7 @@ func (r *reads) ended(f *watch) {
 	}
 }
 
-// callReceiver calls call until it returns no error. The delays between the calls grow. If ctx ends first,
+// callReceiver calls the function call until it returns no error. The delays between the calls grow. If ctx ends first,
 // callReceiver returns the error of ctx.
 func (r *reads) callReceiver(ctx context.Context, source Source, call func(Receiver) error) error {
 	var again retry

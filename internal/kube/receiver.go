@@ -144,7 +144,7 @@ type Observer struct {
 	// FilterFailed is called when the filter of a view has failed for an object. owners are the owners of the view.
 	// The object is not changed in the view.
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
-	// FailuresChanged is called when the failures of a view have changed, which [Monitor.Failures] returns.
+	// FailuresChanged is called when the filter failures of a view have changed, see [Monitor.Failures].
 	FailuresChanged func(View)
 	// ReceiverFailed is called when a receiver has returned an error for a source.
 	ReceiverFailed func(Source, error)
@@ -156,7 +156,7 @@ type Observer struct {
 	// Delivered is called for each change that the receiver has accepted. owners are the owners that get the change,
 	// and took is the duration from the arrival of the change until the receiver has accepted it.
 	Delivered func(source Source, owners []string, took time.Duration)
-	// KindFailed is called when it cannot be found out because of an error whether a kind is served. kind is the
+	// KindFailed is called if an error occurs when it is checked whether the API server serves a kind. kind is the
 	// requested name of the kind.
 	KindFailed func(apiVersion, kind string, err error)
 	// KindAwaited is called each time an owner starts to wait for a kind, because the kind is not served yet or no

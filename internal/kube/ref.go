@@ -51,7 +51,7 @@ func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, erro
 		return true, nil
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return false, nil
-	default: // also if the path is unknown (404), which means that the kind is not served
+	default: // includes status 404 for an unknown path, which means that the kind is not served
 		return false, fmt.Errorf("find %s: %w", ref, err)
 	}
 }

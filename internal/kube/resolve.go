@@ -29,7 +29,7 @@ func (k Kind) GroupVersionResource() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
 }
 
-// Resolve returns the kind with the name name. That may be the name of the kind, its plural or a short name, in upper
+// Resolve returns the kind that is called name. name may be the name of the kind, its plural or a short name, in upper
 // or lower case. If apiVersion is a group/version or a version, Resolve searches only there. If apiVersion is empty,
 // Resolve searches all groups in the order of the API server, and the preferred version of each group first. If there
 // is no such kind in the cache, Resolve requests the kinds again.
@@ -133,8 +133,8 @@ func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []
 	return ordered
 }
 
-// matchKind returns the first kind in lists with the name name, and whether there is one. A kind with this name or
-// plural precedes one with this short name.
+// matchKind returns the first kind in lists that is called name, and whether there is one. A kind with this name or
+// plural precedes a kind with this short name.
 func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	named := func(r metav1.APIResource) bool { return same(r.Kind) || same(r.Name) }

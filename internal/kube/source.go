@@ -80,8 +80,8 @@ func (s Source) path() string {
 }
 
 // fieldSelector returns the field selector for requests to the API server. If the source has one name, the field
-// selector contains the name. A field selector cannot contain several names. In this case the API server returns all
-// objects, and the watch picks those with the names.
+// selector contains the name. A field selector cannot contain several names. So if the source has several names, the
+// API server returns all objects, and the watch picks the objects with these names.
 func (s Source) fieldSelector() string {
 	if s.Names == "" || strings.Contains(s.Names, ",") {
 		return s.Fields

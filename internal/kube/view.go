@@ -69,14 +69,14 @@ type view struct {
 	owners  []*owner
 	whom    []string // the names of the owners, sorted; nil before named is called
 	objects map[objectKey]*Object
-	sorted  []*Object // the objects in snapshots, which are all except Unfiltered ones; nil before snapshot is called
+	sorted  []*Object // the objects in snapshots: all except Unfiltered ones; nil after a change, until snapshot is called
 
 	listed    string // all changes up to this version are applied to objects; empty before the first list
 	newest    bool   // the last list was requested with the newest version
 	delivered string // the receiver has all changes up to this version or a later one
 	full      bool   // all objects have Raw, and new objects must get it
 	asked     bool   // the receiver was asked which version it has stored
-	dirty     bool   // objects have changed since announce has called the owners
+	dirty     bool   // objects have changed since the last call of announce
 
 	failing map[objectKey]string // why the filter fails, by object; at most mostFailing objects
 
@@ -132,9 +132,9 @@ func (v *view) snapshot() []*Object {
 	return v.sorted
 }
 
-// affected returns the names of the registered owners that get a change at version, and of the others, which have a
-// newer list. Both are sorted. An owner that is leaving also gets the change, because the change may be that an object
-// was deleted together with its namespace.
+// affected returns the names of the registered owners that get a change at version. others are the names of the other
+// registered owners, which have got a newer list. Both are sorted. An owner that is leaving also gets the change,
+// because the change may be that an object was deleted together with its namespace.
 func (v *view) affected(version string) (affected, others []string) {
 	affected = make([]string, 0, len(v.owners))
 	for _, o := range v.owners {

@@ -58,7 +58,7 @@ func TestAFrameOfTheWatchBecomesAtMostOneChange(t *testing.T) {
 		old     bool
 		failure *jq.FilterError
 		change  ChangeType
-		sum     string // of the object of the change
+		sum     string // checksum of the object in the change
 		want    string
 	}{
 		"new object":                {viewOf(), frameAdded, shown("a", "1", "x"), false, nil, Added, "x", "a/1=x"},
@@ -75,7 +75,7 @@ func TestAFrameOfTheWatchBecomesAtMostOneChange(t *testing.T) {
 		"filter fails for a changed object": {viewOf(shown("a", "1", "x")), frameModified, shown("a", "1", ""), false, failure, "", "", "a/1=x"},
 		"filter still fails":                {viewOf(unfiltered("a", "1")), frameModified, shown("a", "1", ""), false, failure, "", "", "a/1= unfiltered"},
 		"filter no longer fails":            {viewOf(unfiltered("a", "1")), frameModified, shown("a", "1", "x"), false, nil, Added, "x", "a/1=x"},
-		// The hook gets the last result of the filter with the deletion.
+		// The deletion contains the last result of the filter.
 		"filter fails for a deleted object":           {viewOf(shown("a", "1", "x")), frameDeleted, shown("a", "1", ""), false, failure, Deleted, "x", ""},
 		"filter fails for a deleted, unfiltered one":  {viewOf(unfiltered("a", "1")), frameDeleted, shown("a", "1", ""), false, failure, Deleted, "", ""},
 		"old frame of a new object":                   {viewOf(shown("a", "1", "y")), frameAdded, shown("a", "1", "x"), oldFrame, nil, Added, "x", "a/1=y"},
@@ -103,8 +103,8 @@ func TestAFrameOfTheWatchBecomesAtMostOneChange(t *testing.T) {
 	}
 }
 
-// TestTheChangesOfAViewAreTheDifferencesOfItsSnapshots applies random frames, in which the filter may fail. A model
-// that only hears of the changes must have the objects of the snapshot.
+// TestTheChangesOfAViewAreTheDifferencesOfItsSnapshots applies random frames to a view, and the resulting changes to a
+// model. The filter may fail for some frames. The model must then contain the same objects as the snapshot of the view.
 func TestTheChangesOfAViewAreTheDifferencesOfItsSnapshots(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -110,8 +110,8 @@ func (f *watch) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if f.opened {
-		// If the API server was restored from a backup, it may not have reached f.version yet. Then it accepts the
-		// version, but sends nothing until it has reached it.
+		// If the API server was restored from a backup, it may not have reached f.version yet. In this case, it would
+		// accept the version, but send nothing until it has reached the version.
 		newest, err := f.reads.client.newest(ctx, f.source)
 		if err != nil {
 			return err
@@ -237,8 +237,8 @@ func (f *watch) applyFrames(ctx context.Context, frames []frame) error {
 	return ending
 }
 
-// deliver delivers changes to the receiver, with the current version. They are all changes up to this version that
-// have not been delivered yet.
+// deliver delivers changes to the receiver, with the current version. The caller must pass all changes up to this
+// version that have not been delivered yet.
 func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
