@@ -70,7 +70,7 @@ func unpack(archive io.Reader, limits Limits) (*memory, error) {
 func readArchive(archive io.Reader, limits Limits) (*memory, error) {
 	buffered := bufio.NewReader(archive)
 	if magic, err := buffered.Peek(2); err == nil && !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return nil, gzip.ErrHeader // also for a text that is shorter than a gzip header, for which gzip would return another error
+		return nil, gzip.ErrHeader // gzip would return another error if archive is shorter than a gzip header
 	}
 	unzipped, err := gzip.NewReader(buffered)
 	if err != nil {

@@ -111,8 +111,8 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// distinct returns the first of all definitions with each name. The error names all definitions whose name an earlier
-// definition has.
+// distinct returns the first definition of each name. The error names all other definitions, and for each of them the
+// first definition of the same name.
 func distinct(all []Definition) (kept []Definition, err error) {
 	by := map[string]Definition{}
 	var wrong []error

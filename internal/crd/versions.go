@@ -86,8 +86,8 @@ func storedVersions(o *unstructured.Unstructured) (versions []string) {
 	return versions
 }
 
-// keeping returns a copy of want with additional versions: the versions of was whose names are in named. In the copy,
-// these versions are neither served nor the storage version.
+// keeping returns a copy of want with additional versions of the existing definition, which is given as was. The names
+// of these versions are in named. In the copy, they are neither served nor the storage version.
 func keeping(want *unstructured.Unstructured, was shape, named []string) *unstructured.Unstructured {
 	want = want.DeepCopy()
 	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // no error, because shapeOf has read the versions
@@ -162,8 +162,8 @@ func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of
 	}
 }
 
-// storageHash returns the storageVersionHash that discovery shows when the API server stores objects of the kind in
-// of.storage: the first eight bytes of a SHA-256 checksum, in base64.
+// storageHash returns the storageVersionHash that discovery shows when the API server stores objects of the kind in the
+// storage version: the first eight bytes of a SHA-256 checksum, in base64. of describes the definition of the kind.
 func storageHash(of shape) string {
 	sum := sha256.Sum256([]byte(of.group + "/" + of.storage + "/" + of.kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

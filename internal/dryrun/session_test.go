@@ -186,7 +186,7 @@ func valueOf(o map[string]any) any {
 	return data["key"]
 }
 
-// changes checks that Take returns the changes want, each in the form "before → after (note)".
+// changes checks that Take returns the expected changes. Each element of want has the form "before → after (note)".
 func (f *fixture) changes(want ...string) {
 	f.t.Helper()
 	var got []string

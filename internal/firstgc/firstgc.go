@@ -3,10 +3,10 @@
 // although most of the allocated memory stays in use. A short command would spend a quarter of its time on
 // collections.
 //
-// The package must be initialized before the packages that allocate much memory. Go sorts packages by import path, and
-// initializes the first one whose imports are all initialized (https://go.dev/ref/spec#Program_initialization). This
-// package imports only a few packages of the standard library, and its path sorts before the paths of other modules.
-// So it is one of the first packages to be initialized.
+// The package must be initialized before the packages that allocate much memory. Go sorts packages by import path. In
+// each step, Go initializes the first package whose imports are all initialized
+// (https://go.dev/ref/spec#Program_initialization). This package imports only a few packages of the standard library,
+// and its path sorts before the paths of other modules. So it is one of the first packages to be initialized.
 package firstgc
 
 import (

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkUnchangedLook measures the calls that a converge makes for a module whose release is up to date and has 3
-// objects.
+// BenchmarkUnchangedLook measures the calls by which a converge finds that the release of a module is up to date. The
+// release has 3 objects.
 func BenchmarkUnchangedLook(b *testing.B) {
 	k := start(b)
 	r := small(b, "web")

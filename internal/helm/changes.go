@@ -60,7 +60,7 @@ func ChangesText(changes []Change) string {
 	return firstOf(texts)
 }
 
-// firstOf joins up to three of texts with commas, and appends the number of the others if there are more.
+// firstOf joins the first three texts with commas, and appends the number of the others, if any.
 func firstOf(texts []string) string {
 	const most = 3
 	if more := len(texts) - most; more > 0 {
@@ -69,7 +69,7 @@ func firstOf(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// compare returns the changes from the manifest before to the manifest after.
+// compare returns the changes between two manifests. before is the older one, and after the newer one.
 func compare(before, after string) ([]Change, error) {
 	was, err := read(before)
 	if err != nil {

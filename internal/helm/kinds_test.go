@@ -140,8 +140,8 @@ func TestTemplatesSeeNewKindsAtOnce(t *testing.T) {
 	}
 }
 
-// TestKindIsFoundOnServerWithoutETags uses a server that sends no ETag in discovery, as API servers before Kubernetes
-// 1.27.
+// TestKindIsFoundOnServerWithoutETags uses a server that sends no ETag in discovery, like API servers before Kubernetes
+// 1.27. The client must find a new kind nevertheless.
 func TestKindIsFoundOnServerWithoutETags(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -140,8 +140,8 @@ func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Dur
 	return nil
 }
 
-// wait watches one object until already or done returns true. It calls already once with the listed objects, unless
-// already is nil, and calls done for each event.
+// wait watches one object until one of the functions already and done returns true. It calls already once with the
+// listed objects, unless already is nil, and calls done for each event.
 func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
 	ctx, cancel := o.within(timeout)
 	defer cancel()

@@ -64,8 +64,7 @@ func (o *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	return result, err
 }
 
-// deleteDropped deletes the objects dropped, which are not in the new revision. As in Helm, a failed deletion is only
-// logged.
+// deleteDropped deletes objects that are not in the new revision. As in Helm, a failed deletion is only logged.
 func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Result) {
 	for _, object := range dropped {
 		deleted, err := o.deleteOwn(object, metav1.DeletePropagationBackground, keepsItself)

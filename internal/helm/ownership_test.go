@@ -134,7 +134,7 @@ func TestUpgradeDeletesWhatItDropsUnlessItSaysToKeepIt(t *testing.T) {
 }
 
 // TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile lets another release take over an object after the uninstall has
-// read it, and before the uninstall deletes it.
+// read it, and before the uninstall deletes it. The uninstall must not delete the object.
 func TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := start(t)

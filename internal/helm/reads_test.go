@@ -91,7 +91,7 @@ func TestAnUpgradePrevailsOverAChangeMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
 	var k fixture
-	// Change the ConfigMap, as another program can, after the upgrade has read it.
+	// Change the ConfigMap with another client after the upgrade has read it.
 	k = start(t, requests(http.MethodPost, "/secrets", 2, func() {
 		once.Do(func() {
 			m, ok := k.configMap(t, "settings")

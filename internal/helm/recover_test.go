@@ -28,9 +28,9 @@ func (b fixture) record(t testing.TB, release string, revision int) *corev1.Secr
 	return s
 }
 
-// update writes a Secret, as another program can, and waits until the cache of the API server contains the change. The
-// tested client lists Secrets from this cache. It does not know of this write, so without the wait it would accept an
-// older list.
+// update writes a Secret with another client, and waits until the cache of the API server contains the change. The
+// tested client lists Secrets from this cache. The tested client does not know of this write, so without the wait it
+// would accept an older list.
 func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	t.Helper()
 	secrets := b.kube.CoreV1().Secrets(b.namespace)

@@ -109,8 +109,8 @@ func stateOf(history []record) State {
 }
 
 // statusOf returns the Status of a release whose last revision has the Helm status s. If s is superseded, a newer
-// revision is missing; if s is unknown, the revision may not be deployed. In both cases the result is Failed, so that
-// the release is upgraded.
+// revision is missing; if s is unknown, it is not certain that the revision is deployed. In both cases the result is
+// Failed, so that the release is upgraded.
 func statusOf(s release.Status) Status {
 	switch s {
 	case release.StatusDeployed:

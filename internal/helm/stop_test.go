@@ -38,7 +38,7 @@ var errShutdown = errors.New("the operator is shutting down")
 
 // stopped upgrades r, and ends the context before the n-th request with this method for ConfigMaps. It checks that the
 // upgrade returns within soon and leaves no goroutine. It returns the client of the upgrade, which sees its own
-// writes. Another client may not see them at once, because the API server can answer from a cache.
+// writes. Another client might not see them at once, because the API server can answer from a cache.
 func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *helm.Client {
 	t.Helper()
 	m := b.render(t, r)

@@ -8,7 +8,7 @@ import (
 // ErrGone means that a hook, its file or one of its bindings no longer exists.
 var ErrGone = errors.New("is not there any more")
 
-// BindingIDs are the IDs under which the store has the bindings of a hook. Each list has the order of the hook's
+// BindingIDs are the IDs that identify the bindings of a hook in the store. Each list has the order of the hook's
 // config.
 type BindingIDs struct{ Kubernetes, Schedule, Validating, Mutating, Conversion []string }
 

@@ -88,7 +88,7 @@ func (f field) mapping() map[string]any {
 	return entries
 }
 
-// list reads the field as a list. list reports a problem if the list has fewer than least items.
+// list reads the field as a list. list reports a problem if the number of items is smaller than least.
 func (f field) list(least int) []field {
 	if !f.given {
 		return nil

@@ -122,8 +122,8 @@ func (files runFiles) output(variable string) ([]byte, error) {
 	return content, nil
 }
 
-// readBounded returns the content of the file at path. readBounded returns an error if the file has more than most
-// bytes.
+// readBounded returns the content of the file at path. readBounded returns an error if the number of bytes in the file
+// is greater than most.
 func readBounded(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

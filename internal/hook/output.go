@@ -141,10 +141,10 @@ func (w *boundWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// pump copies the output of a hook from a pipe to the writer to, until all processes have closed the pipe. A child
-// process of a hook may keep the pipe open after the hook has ended. So the method release sets a read deadline. After
-// the deadline, pump copies the current content of the pipe and returns. The output of the hook itself is then
-// complete, because the hook had written it before it ended.
+// pump copies the output of a hook from a pipe to a writer, until all processes have closed the pipe. A child process
+// of a hook may keep the pipe open after the hook has ended. So the method release sets a read deadline. After the
+// deadline, pump copies the current content of the pipe and returns. The output of the hook itself is then complete,
+// because the hook had written it before it ended.
 func pump(from *os.File, to io.Writer) {
 	buf := make([]byte, 8<<10)
 	for {
@@ -161,7 +161,7 @@ func pump(from *os.File, to io.Writer) {
 	}
 }
 
-// drain copies the current content of a pipe to the writer to, without waiting for further output.
+// drain copies the current content of a pipe to a writer, without waiting for further output.
 func drain(from *os.File, to io.Writer) {
 	conn, err := from.SyscallConn()
 	if err != nil {

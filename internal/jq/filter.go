@@ -85,8 +85,8 @@ func (f *Filter) String() string {
 }
 
 // Apply runs the filter with the input in, and returns the result as JSON. If the program has no output, the result is
-// null. If it has one output, the result is this output. If it has more, the result is an array of all outputs. Equal
-// results have equal texts. If f is nil, the result is nil. If the filter fails, the error is a *FilterError. Any
+// null. If it has one output, the result is this output. If it has several outputs, the result is an array of them.
+// Equal results have equal texts. If f is nil, the result is nil. If the filter fails, the error is a *FilterError. Any
 // other error means that the filter was interrupted or could not be run.
 func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) {
 	if f == nil {

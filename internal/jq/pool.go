@@ -24,7 +24,7 @@ const (
 	grace   = time.Second
 	maxWait = 5 * time.Minute
 	// startTries is the maximum number of attempts to start a helper, and startPause is the pause between two
-	// attempts. An attempt can fail if, for a moment, the system allows no more processes.
+	// attempts. An attempt can fail if the system temporarily allows no further processes.
 	startTries = 3
 	startPause = 200 * time.Millisecond
 	// lostTries is the maximum number of attempts to run a filter whose helper was killed by another program. The

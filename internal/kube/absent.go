@@ -276,7 +276,8 @@ func (a *Absences) arrange() {
 	}
 }
 
-// dropPlaces ends the watch of each source for which the function which returns true. The caller holds the lock.
+// dropPlaces ends the watches of the selected sources. The function which reports whether a source is selected. The
+// caller holds the lock.
 func (a *Absences) dropPlaces(which func(Source) bool) {
 	for source, p := range a.places {
 		if which(source) {

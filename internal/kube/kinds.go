@@ -92,12 +92,12 @@ var (
 	groupSource = Source{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices", Kind: "APIService"}
 )
 
-// Served returns a channel for the kind with this name in apiVersion; see [Client.Resolve] about both. The channel
-// gets the kind when the API server serves it, or at once if it is already known. The channel gets at most one kind.
-// When the caller no longer waits, it must call stop.
+// Served returns a channel for the kind with this name in apiVersion; [Client.Resolve] describes both arguments. The
+// channel gets the kind when the API server serves it, or at once if it is already known. The channel gets at most one
+// kind. When the caller no longer waits, it must call stop.
 //
-// The API server announces a kind shortly before it serves the kind. So for a moment, requests for objects of the kind
-// may fail with "not found".
+// The API server announces a kind shortly before it serves the kind. So requests for objects of the kind may fail with
+// "not found" for a short time.
 func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()) {
 	w := &wanted{apiVersion, name, make(chan Kind, 1)}
 	k.mu.Lock()
@@ -118,7 +118,7 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	}
 }
 
-// Resolve is like [Client.Resolve], but also finds kinds that the watches of k know. For a moment, such a kind may
+// Resolve is like [Client.Resolve], but also finds kinds that the watches of k know. For a short time, such a kind may
 // still be missing from the API server's list of kinds.
 func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
 	kind, missing := k.client.Resolve(ctx, apiVersion, name)
@@ -264,7 +264,7 @@ func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 }
 
 // reach requests the kinds of g if callers may wait for some of them, and sends each kind to the callers that wait for
-// it. The API server announces a group a moment before it serves the group. So reach repeats the request until it
+// it. The API server announces a group shortly before it serves the group. So reach repeats the request until it
 // succeeds or is refused.
 //
 // If g is local, its kinds are defined by CustomResourceDefinitions. Once these are known, reach does nothing for a

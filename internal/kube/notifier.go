@@ -16,9 +16,9 @@ type Notifier struct {
 	places map[View]place
 }
 
-// NewNotifier returns a Notifier that calls changed after the first list of each view that it follows, and after
-// changes. There may be only one call for several changes. The watches of the Notifier run only while [Notifier.Run]
-// runs.
+// NewNotifier returns a Notifier that calls the function changed after the first list of each view that it follows, and
+// after changes. There may be only one call for several changes. The watches of the Notifier run only while
+// [Notifier.Run] runs.
 func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 	return &Notifier{reads: newReads(client, calls{changed: changed}, observer), places: map[View]place{}}
 }
@@ -26,9 +26,9 @@ func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 // Run runs the watches until ctx ends. Run returns when all their goroutines have ended. Call it once.
 func (l *Notifier) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
-// Follow sets the views that l follows, which replace those that it has followed before. Then the function of l is
-// called only if the filter result for an object of one of these views changes. If a filter is not a valid jq program,
-// Follow returns an error and changes nothing.
+// Follow sets the views that l follows, which replace those that it has followed before. Afterwards, l calls its
+// function only after the first list of a new view, and when the filter result for an object of one of these views
+// changes. If a filter is not a valid jq program, Follow returns an error and changes nothing.
 func (l *Notifier) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {

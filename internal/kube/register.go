@@ -55,8 +55,8 @@ type gathered struct {
 	failing map[objectKey]string
 }
 
-// list lists the source at the version notBefore or later. It replaces the objects of each view for which the function
-// which returns true.
+// list lists the source at the version notBefore or later. It replaces the objects of the selected views. The function
+// which reports whether a view is selected.
 func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore string) error {
 	gathering, version, err := f.collect(ctx, which, notBefore)
 	if err != nil {
@@ -75,9 +75,9 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 	return nil
 }
 
-// collect lists the source at the version notBefore or later. collect returns the objects of each view for which the
-// function which returns true, and the version of the list. collect calls which only when the API server starts to
-// respond. So the result also has the views that owners have joined during the request, up to that call.
+// collect lists the source at the version notBefore or later. collect returns the objects of the selected views, and
+// the version of the list. The function which reports whether a view is selected. It is called only when the API server
+// starts to respond. So the result also has views that owners have joined after the request was sent.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
@@ -193,7 +193,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	return nil
 }
 
-// pick returns those of the owners for which the function which returns true.
+// pick returns the selected owners. The function which reports whether an owner is selected.
 func pick(owners []*owner, which func(*owner) bool) []*owner {
 	var picked []*owner
 	for _, o := range owners {
