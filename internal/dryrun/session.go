@@ -42,8 +42,8 @@ type Change struct {
 	Note string
 }
 
-// Wrap makes each client that is created from config afterwards a client of the session. It must be called before
-// other wrappers are added to config, so that the other wrappers see the responses of the session.
+// Wrap changes config so that each client that is later created from config is a client of the session. It must be
+// called before other wrappers are added to config, so that the other wrappers see the responses of the session.
 func (s *Session) Wrap(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{session: s, next: next} })
 }

@@ -272,9 +272,9 @@ func TestAnObjectThatIsDeletedAndCreatedAgainIsMarked(t *testing.T) {
 	f.changes("old=1 → none", "none → old=2 (it is deleted and created again)")
 }
 
-// TestPreconditionsAreAboutTheSession deletes objects with a UID that the API server does not have as a precondition.
-// The API server must reject this for an unchanged object. If the session has changed the object, the precondition
-// must be removed.
+// TestPreconditionsAreAboutTheSession deletes objects with a precondition that the API server does not fulfill: another
+// UID. The API server must reject the deletion of an unchanged object. If the session has changed the object, the
+// session must remove the precondition.
 func TestPreconditionsAreAboutTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, configMap("old", "1"), configMap("other", "1"))

@@ -22,7 +22,7 @@ const Heap = 64 << 20
 // leastHeap is the size of the heap, in bytes, at which Go starts the first collection if GOGC is 100.
 const leastHeap = 4 << 20
 
-// collector is what this package must know about the garbage collector.
+// collector contains the state of the garbage collector.
 var collector = struct {
 	sync.Mutex
 

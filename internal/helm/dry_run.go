@@ -65,8 +65,8 @@ func (s *records) keepUnsaved(to *DryRun) {
 	s.objects = unsavedObjects{s.objects, written}
 }
 
-// unsaved is a Helm storage driver that reads from another driver, but writes only to memory, in changed. There, a nil
-// release means that the record is deleted.
+// unsaved is a Helm storage driver that reads from another driver, but writes only to the map in the field changed. A
+// nil release in this map means that the record is deleted.
 type unsaved struct {
 	driver.Driver
 	to *DryRun

@@ -174,7 +174,8 @@ func (c *Client) applyUpgrade(ctx context.Context, name string, a applied) (*rel
 	return upgrade.RunWithContext(ctx, name, a.chart, a.values)
 }
 
-// explain adds the likely cause and a remedy to err, if it is one of some known errors of Helm and the API server.
+// explain adds the likely cause and a remedy to certain errors of Helm and the API server. It returns all other errors
+// unchanged.
 func (c *Client) explain(name string, err error) error {
 	switch {
 	case errors.Is(err, driver.ErrReleaseExists):
@@ -199,7 +200,7 @@ func withoutCount(err error) error {
 	return err
 }
 
-// A shortened is an error with the text text instead of that of error, which it wraps.
+// A shortened wraps an error, and replaces the text of the error.
 type shortened struct {
 	error
 	text string

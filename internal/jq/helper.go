@@ -72,8 +72,8 @@ func help(in io.Reader, out io.Writer) int {
 			return 0
 		}
 		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // a helper has no other context
-		// After maxTime, the filter is interrupted. If it still runs after the time grace, because it cannot be
-		// interrupted, the helper ends.
+		// After maxTime, the filter is interrupted. If the filter is still running when grace has passed as well,
+		// because it cannot be interrupted, the helper ends.
 		stopTime := afterCPU(maxTime, func() { cancel(errEndless) })
 		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // this is the only way to stop the filter
 		result, err := answer(ctx, compiled, string(program), text)

@@ -171,7 +171,7 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 		t.Errorf("at first: %+v", c)
 	}
 	s.create(t, "operator", "a", "1")
-	program := filepath.Base(os.Args[0]) // the field manager of a request that does not say its field manager
+	program := filepath.Base(os.Args[0]) // the field manager that client-go sets if a request names none
 	if c := <-contents; !c.Exists || c.Data["a"] != "1" || c.ResourceVersion == "" || c.Manager != program {
 		t.Errorf("created: %+v", c)
 	}

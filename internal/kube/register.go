@@ -276,8 +276,8 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 	return informed, nil
 }
 
-// rewind makes the next watch start at version, which is necessary if the receiver has stored less of one view than of
-// the others. The changes that are read again have no effect on the other views.
+// rewind makes the next watch start at an older version. This is necessary if the receiver has stored an older version
+// of one view than of the others. The changes that are read again have no effect on the other views.
 func (f *watch) rewind(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -59,7 +59,7 @@ func (b *countedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// lists records which versions the clients that use its config request in lists.
+// lists is a record of the resource versions in list requests. It records the requests of clients that use its config.
 type lists struct {
 	config *rest.Config
 	mu     sync.Mutex

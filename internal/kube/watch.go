@@ -83,7 +83,7 @@ func (f *watch) follow(ctx context.Context) error {
 	return err
 }
 
-// failed records err as the error of the source, and tells it to the observer. If the API server does not serve the
+// failed records err as the error of the source, and reports it to the observer. If the API server does not serve the
 // source, failed also calls notServed of all owners.
 func (f *watch) failed(err error) {
 	f.mu.Lock()
@@ -139,8 +139,8 @@ func (f *watch) stream(ctx context.Context) error {
 	return errors.Join(err, closed)
 }
 
-// read processes the frames of an open watch until it ends. In between it registers new owners, and delivers periodic
-// lists and the current version.
+// read processes the frames of an open watch until it ends. Between frames, it registers new owners, and delivers
+// periodic lists and the current version.
 func (f *watch) read(ctx context.Context, in *buffer) error {
 	timer := time.NewTimer(f.reads.versionEvery)
 	timer.Stop()
