@@ -203,7 +203,7 @@ func beginning(n *yaml.RNode) string {
 }
 
 // lasting returns those objects of documents that must exist as long as the release is deployed. If a namespaced
-// object has no namespace, lasting sets the namespace of the client.
+// object has no namespace, the result has the namespace of the client instead.
 func (c *Client) lasting(ctx context.Context, documents []document) ([]Object, error) {
 	objects := make([]Object, 0, len(documents))
 	for _, d := range documents {

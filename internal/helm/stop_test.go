@@ -20,7 +20,7 @@ import (
 // busy. An upgrade that did not stop would wait for its Helm hook for minutes.
 const soon = time.Minute
 
-// wantError fails the test if err is nil, or if its text lacks one of parts.
+// wantError fails the test if err is nil, or if its text does not contain all parts.
 func wantError(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

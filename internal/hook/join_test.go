@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// joined returns what a joiner passes on for lines, with a release of both streams at the end. In lines and in the
-// result, the prefix "err: " marks a line of stderr.
+// joined returns the lines that a joiner passes on. The joiner processes the given lines, and releases both streams at
+// the end. In the given lines and in the result, the prefix "err: " marks a line of stderr.
 func joined(lines ...string) []string {
 	got := []string{}
 	j := newJoiner(func(stream Stream, line string) {

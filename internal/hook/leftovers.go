@@ -28,7 +28,8 @@ const longestExec = 5 * time.Second
 // it returns, the killed processes have ended; killed contains their process IDs. The caller must not run hooks of the
 // store at the same time.
 //
-// KillLeftovers skips processes whose environment it cannot read, because they belong to another user.
+// KillLeftovers skips a process if it cannot read the environment of the process. Such a process belongs to another
+// user.
 func KillLeftovers(storeID string) (killed []int, err error) {
 	if storeID == "" {
 		return nil, errors.New("kill leftover hooks: no store id was given")

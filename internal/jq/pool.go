@@ -199,8 +199,8 @@ func (h *helper) ended(asked error) error {
 }
 
 // These are the statuses of an answer. A request consists of a program and its input. An answer consists of a status
-// and a text, which is the result or a *FilterError as JSON. In front of the program, the input and the text of an
-// answer, there is the number of their bytes.
+// and a text, which is the result or a *FilterError as JSON. The length in bytes precedes each program, each input, and
+// the text of each answer.
 const (
 	statusDone   = 0
 	statusFailed = 1

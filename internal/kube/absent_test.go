@@ -117,7 +117,7 @@ func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 	}
 	a.Unregister("nginx")
 	s.delete(t, "two")
-	a.quiet(t, "nginx: one") // the absence of "one" may be delivered twice, for the times before its creation and after its deletion
+	a.quiet(t, "nginx: one") // "one" was absent before its creation and after its deletion, so it may be delivered twice
 	a.refuse <- errors.New("the disk is full")
 	a.Register("nginx", s.refs("one", "two"))
 	if got := a.next(t); got != "nginx: one two" {
