@@ -181,7 +181,7 @@ var retiredByWord = func() map[string][]retiredUse {
 	return out
 }()
 
-// hasPhrase reports whether phrase begins at word i of all.
+// hasPhrase reports whether phrase begins at the word all[i].
 func hasPhrase(all []position, i int, phrase string) bool {
 	for n, word := range strings.Fields(phrase) {
 		if i+n >= len(all) || all[i+n].word != word {
@@ -191,7 +191,7 @@ func hasPhrase(all []position, i int, phrase string) bool {
 	return true
 }
 
-// isException reports whether word i of all is part of one of the exceptions.
+// isException reports whether the word all[i] is part of one of the exceptions.
 func isException(all []position, i int, exceptions string) bool {
 	for phrase := range strings.SplitSeq(exceptions, ", ") {
 		for n, word := range strings.Fields(phrase) {

@@ -20,9 +20,9 @@ type Watches struct {
 }
 
 // NewWatches returns a Watches that delivers changes to receiver. If a monitor is opened before [Watches.Run] is
-// called, it starts when Run is called. The caller must also run kinds.
+// called, it starts when Run is called. The caller must also call the Run method of kinds.
 func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Watches {
-	quiet := observer // without Delivered, because no owner gets changes of the namespaces
+	quiet := observer // without the function Delivered, because changes of namespaces are delivered to no owner
 	quiet.Delivered = nil
 	h := &Watches{
 		client: client, kinds: kinds, observer: observer,
@@ -55,14 +55,14 @@ type Spec struct {
 	// Period is the interval of periodic lists, which the receiver compares with the objects that were delivered. Zero
 	// means that there are no such lists. If a source has several owners, the shortest of their periods is used.
 	Period time.Duration
-	// Resume is true if the owner has already followed the same selection in an earlier process, and its snapshot was
-	// delivered. Then no list of a view is delivered to this owner if the receiver has stored the view. If the
-	// receiver has not stored a view, all objects of the view are delivered with the cause [Appeared], except for a
-	// selection with NamespaceLabels.
+	// Resume is true if the owner has already followed the same selection in an earlier process, and got its snapshot.
+	// In this case, if the receiver has stored a view, the list of the view is not delivered to this owner again. If
+	// the receiver has not stored a view, all objects of the view are delivered with the cause [Appeared], except for
+	// a selection with NamespaceLabels.
 	Resume bool
 	// Delivered is for Resume. It reports whether a view that the receiver has stored was delivered to this owner. It
-	// returns false if the kind was not served at first, and the earlier process has ended before it delivered the
-	// view to this owner. If Delivered is nil, all stored views were delivered.
+	// returns false if the kind was not served at first, and the earlier process ended before it delivered the view to
+	// this owner. If Delivered is nil, all stored views were delivered.
 	Delivered func(View) bool
 }
 

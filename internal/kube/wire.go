@@ -81,12 +81,12 @@ const (
 	anyVersion    = "0" // the version that the cache of the API server has
 )
 
-// list lists source at the version notBefore or later, and returns the version of the list. It calls each with every
-// object in the list, one after another. When the API server starts to answer, list calls begun. If the list must be
-// requested again, list calls begun again, and then each again with every object.
+// list lists source at the version notBefore or later, and returns the version of the list. When the API server starts
+// to answer, list calls the function begun. Then it calls the function each for one object of the list after another.
+// If the list must be requested again, list calls begun again, and each again for all objects.
 //
-// The API server answers a list of the newest version only when its cache has all changes in etcd. This takes up to
-// 0.1 s if the objects of the kind have not changed. It answers a list of any version at once, from its cache.
+// The API server answers a list of newestVersion only when its cache has all changes in etcd. This takes up to 0.1 s
+// if the objects of the kind have not changed. The API server answers a list of anyVersion at once, from its cache.
 func (c *Client) list(ctx context.Context, source Source, metadata bool, notBefore string, begun func(), each func(json.RawMessage) error) (string, error) {
 	for restarts := 0; ; restarts++ {
 		version, err := c.listPages(ctx, source, metadata, notBefore, begun, each)
@@ -136,11 +136,11 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 	}
 }
 
-// newest returns the newest version that the API server knows of the collection of source.
+// newest returns the newest version of the collection that contains the objects of source.
 func (c *Client) newest(ctx context.Context, source Source) (string, error) {
 	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
 	if source.Labels == "" {
-		setParam(request, "fieldSelector", source.fieldSelector()) // because the operator may have permission only for this name
+		setParam(request, "fieldSelector", source.fieldSelector()) // the selector can contain a name, and the operator may have permission only for this name
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
@@ -156,7 +156,8 @@ func setParam(request *rest.Request, name, value string) {
 	}
 }
 
-// readPage reads a list or a page of a list from body, and calls each with every item as soon as it has been read.
+// readPage reads a list or a page of a list from body, and calls the function each for every item as soon as the item
+// has been read.
 // readPage returns the metadata of the list, which may be in front of the items or behind them.
 func readPage(body io.Reader, each func(json.RawMessage) error) (metav1.ListMeta, error) {
 	var page metav1.ListMeta

@@ -9,7 +9,7 @@ import (
 // call of run, the function begins when run is called. The zero value is ready to use.
 type workers struct {
 	mu      sync.Mutex
-	ctx     func() (context.Context, context.CancelFunc) // derives a context from that of run; nil while run does not run
+	ctx     func() (context.Context, context.CancelFunc) // derives a context from the context of the method run; nil while run is not active
 	waiting []*job
 	running sync.WaitGroup
 }
@@ -17,13 +17,13 @@ type workers struct {
 // job is one function that was passed to start.
 type job struct {
 	work    func(context.Context)
-	cancel  context.CancelFunc // cancels the context of work; nil until work runs
+	cancel  context.CancelFunc // cancels the context of the function work; nil until begin is called
 	stopped bool
 }
 
-// start runs work in a goroutine, at once if the method run is active, otherwise when run is
-// called. The context of work ends when the context of run ends or when stop is called. If stop is
-// called before run, work is still called, but with a canceled context.
+// start calls the function work in a goroutine: at once if the method run is active, otherwise when
+// run is called. The context of work ends when the context of run ends or when stop is called. If
+// stop is called before run, work is still called, but with a canceled context.
 func (c *workers) start(work func(context.Context)) (stop func()) {
 	m := &job{work: work}
 	c.mu.Lock()

@@ -32,7 +32,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 				return previous, nil
 			}
 			if isTaken(err) {
-				continue // another process has written the Lease first: read its new holder
+				continue // another process has written the Lease before this one: read the new holder
 			}
 		}
 		if ctx.Err() != nil {
@@ -56,8 +56,8 @@ func isTaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// claim makes the process the holder of the Lease. The caller has read the Lease as current, which
-// is nil if the Lease does not exist.
+// claim makes the process the holder of the Lease. The argument current is the Lease as the caller
+// has read it, or nil if the Lease does not exist.
 func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previous, error) {
 	began := l.options.Clock()
 	next, previous := &coordinationv1.Lease{}, Previous{Holder: holderOf(current)}
@@ -72,7 +72,7 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 		next.Annotations = map[string]string{}
 	}
 	next.Annotations = maps.Clone(next.Annotations)
-	if !previous.Foreign { // after a foreign holder only Mark sets the term, see TermAnnotation
+	if !previous.Foreign { // if the previous holder was foreign, only Mark sets the annotation: see TermAnnotation
 		next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
 	}
 	now, seconds := metav1.NewMicroTime(began), int32(l.options.Duration/time.Second)
@@ -96,15 +96,15 @@ func foreign(lease *coordinationv1.Lease) bool {
 // A waiter waits until the Lease of another holder is free.
 type waiter struct {
 	lease *Lease
-	// seen is the last read version of the Lease, and since is the time at which this process first
-	// read that version. The expiry is computed from since, because the clocks of other machines
-	// may be wrong.
+	// seen is the last read version of the Lease, and the field since is the time at which this
+	// process first read that version. The expiry is computed from this time, because the clocks of
+	// other machines may be wrong.
 	seen     string
 	since    time.Time
 	reported string
 }
 
-// free reports whether this process may acquire current now.
+// free reports whether this process may acquire the Lease current now.
 func (w *waiter) free(current *coordinationv1.Lease) bool {
 	if current == nil {
 		return true
@@ -119,8 +119,8 @@ func (w *waiter) free(current *coordinationv1.Lease) bool {
 	return !w.lease.options.Clock().Before(w.expires(current))
 }
 
-// expires returns the time from which this process may acquire current if its holder does not renew
-// current before this time.
+// expires returns the time from which this process may acquire the Lease current if the holder does
+// not renew the Lease before this time.
 func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
 	valid := w.lease.options.Duration
 	if s := current.Spec.LeaseDurationSeconds; s != nil {
@@ -129,7 +129,7 @@ func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
 	return w.since.Add(valid)
 }
 
-// report calls Waiting if the holder or the error has changed.
+// report calls the function Waiting of the options if the holder or the error has changed.
 func (w *waiter) report(current *coordinationv1.Lease, err error) {
 	f, h := w.lease.options.Waiting, holderOf(current)
 	what := h.Identity

@@ -35,8 +35,8 @@ func (g *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper returns the wrapped transport. It implements an interface of client-go.
 func (g *guardedTransport) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// changes reports whether r may change an object. Token and access reviews change nothing, although
-// they are POST requests.
+// changes reports whether the request r may change an object. Token and access reviews change
+// nothing, although they are POST requests.
 func changes(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:

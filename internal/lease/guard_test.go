@@ -30,7 +30,8 @@ func (c *closable) Close() error {
 }
 
 // TestRequestsThatChangeTheClusterAreNotSentWithoutTheLease sends requests through a guard whose
-// check fails, and through a guard whose check succeeds.
+// check fails, and through a guard whose check succeeds. Only requests that change the cluster must
+// be rejected, and only if the check fails.
 func TestRequestsThatChangeTheClusterAreNotSentWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	for request, changes := range map[string]bool{

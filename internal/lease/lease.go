@@ -40,9 +40,9 @@ const (
 	defaultDuration = 35 * time.Second
 	// defaultRenew is the default time between two renewals.
 	defaultRenew = 2 * time.Second
-	// marginPart is the divisor that computes the safety margin from the duration of the Lease. The
-	// holder must stop its work the time duration/marginPart before other processes may acquire the
-	// Lease.
+	// marginPart is the divisor that computes the safety margin from the duration of the Lease: the
+	// time between the end of the holder's work and the time from which other processes may acquire
+	// the Lease is at least duration/marginPart.
 	marginPart = 7
 )
 
@@ -255,8 +255,8 @@ func (l *Lease) current() (*coordinationv1.Lease, error) {
 	return l.held, nil
 }
 
-// recordRenewal records a renewal that was sent at the time began and that the API server has
-// confirmed. This process must stop its work before other processes may acquire the Lease, because
+// recordRenewal records a renewal that the API server has confirmed. The argument began is the time
+// at which the renewal was sent. This process must stop its work before other processes may acquire the Lease, because
 // the last requests of this process may reach the API server with a delay.
 func (l *Lease) recordRenewal(written *coordinationv1.Lease, began time.Time) {
 	l.mu.Lock()

@@ -216,7 +216,7 @@ func TestLeaseThatCannotBeRenewedIsLostByTheClock(t *testing.T) {
 	if err := a.Check(); err != nil {
 		t.Fatal(err)
 	}
-	late = validFor - validFor/30 // as after a pause of the process; other processes still wait until validFor
+	late = validFor - validFor/30 // the clock of a process that was paused; other processes still wait, because less than validFor has passed
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("it may act: %v", err)
 	}
@@ -316,7 +316,7 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	if p := <-got; !p.Foreign || p.Store != "store-a" {
 		t.Errorf("the previous holder is %+v", p)
 	}
-	again := s.lease("a") // the process that acquired the Lease after the foreign holder ended before it called Mark
+	again := s.lease("a") // the previous process acquired the Lease from the foreign holder, but ended without a call of Mark
 	if p := s.acquire(again); !p.Foreign {
 		t.Errorf("after the end of a process that did not mark the Lease, the previous holder is %+v", p)
 	}
@@ -328,8 +328,8 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	}
 }
 
-// failing is a transport that answers the next left PUT requests with status 503, without sending
-// them.
+// failing is a transport that answers the next PUT requests with status 503, without sending them.
+// The counter left has the number of PUT requests that are still to be answered in this way.
 type failing struct {
 	next http.RoundTripper
 	left *atomic.Int32

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// heldBy returns a Lease with a holder at a resource version. Its holder renews it every 20 s, by a clock that is wrong.
+// heldBy returns a Lease with this holder and this resource version. The Lease is valid for 20 s after a renewal. The
+// time of the last renewal is wrong, because the clock of the holder is wrong.
 func heldBy(holder, version string) *coordinationv1.Lease {
 	seconds, renewed := int32(20), metav1.NewMicroTime(time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
 	return &coordinationv1.Lease{

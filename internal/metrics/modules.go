@@ -88,7 +88,7 @@ func (m moduleMetrics) ModuleHelmDid(module, activation string, took time.Durati
 }
 
 // ObjectsAbsent counts a run of module that was started because objects of its release were absent, and each absent
-// object. The format of an object is namespace/Kind/name.
+// object. The format of each entry in objects is namespace/Kind/name.
 func (m moduleMetrics) ObjectsAbsent(module string, objects []string) {
 	m.redeployed.WithLabelValues(module).Inc()
 	for _, o := range objects {

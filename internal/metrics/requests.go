@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// RequestSpan is the time before now that [Requests] describes.
+// RequestSpan is the length of the period that [Requests] describes. The period ends now.
 const RequestSpan = 5 * time.Minute
 
 // Requests describes the requests to the API server in the last [RequestSpan].
@@ -23,7 +23,8 @@ type Requests struct {
 	Throttled, Failed int
 }
 
-// latencyBounds are the upper bounds by which the durations of requests are counted, see [Requests.Within].
+// latencyBounds are the upper bounds of the intervals of durations in which requests are counted: see
+// [Requests.Within].
 var latencyBounds = [...]time.Duration{
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
@@ -45,7 +46,7 @@ type requestWindow struct {
 // A requestBucket counts the requests in one interval of ten seconds.
 type requestBucket struct {
 	number            int64                   // number of the ten-second interval, counted from 1970
-	within            [len(latencyBounds)]int // number of requests by the bound that they did not exceed; the last includes longer ones
+	within            [len(latencyBounds)]int // number of requests by the index of the lowest bound in latencyBounds that they did not exceed; the last also counts longer requests
 	throttled, failed int
 }
 
@@ -67,8 +68,8 @@ func (w *requestWindow) observe(took time.Duration) {
 	w.bucket().within[min(i, len(latencyBounds)-1)]++
 }
 
-// result counts a request if its status code is 429 or 5xx, or if code is not a number, because there was no
-// response.
+// result counts a request with the status code 429 or 5xx, and a request without a response, for which code is not a
+// number.
 func (w *requestWindow) result(code string) {
 	status, err := strconv.Atoi(code)
 	throttled, failed := status == 429, err != nil || status >= 500

@@ -65,7 +65,7 @@ func (s *Set) TaskWaited(b Binding, wait time.Duration) {
 	s.taskWait.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue).Add(max(0, wait.Seconds()))
 }
 
-// TaskEnded counts a task that has ended with state.
+// TaskEnded counts a record of the history: a task of node that has ended in the given state, or a failed attempt.
 func (s *Set) TaskEnded(node, state string) { s.tasks.WithLabelValues(node, state).Inc() }
 
 // RecordDamaged counts a record that could not be read.

@@ -20,7 +20,7 @@ type State struct {
 	Configurations []Configuration
 	// OrphanedModules are the enabled modules whose addon is no longer registered.
 	OrphanedModules []string
-	// Problems has the number of problems that the command status shows, by kind and module.
+	// Problems has the number of problems that the command "status" shows, by kind and module.
 	Problems map[Problem]int
 }
 
@@ -149,7 +149,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectModules(now, gauge)
 }
 
-// waiting is the value of the label state for tasks that have not started.
+// waiting is the value of the label "state" for tasks that have not started.
 const waiting = "waiting"
 
 func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64, ...string)) {
@@ -168,7 +168,7 @@ func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64,
 		if m.Enabled {
 			word, on = "true", 1
 		}
-		gauge(s.moduleInfo, 1, m.Name, word, "true") // the label critical is true for each module, because later modules wait for it
+		gauge(s.moduleInfo, 1, m.Name, word, "true") // the label "critical" is "true" for each module, because later modules wait for the module
 		gauge(s.moduleEnabled, on, m.Name, "")
 		if m.Maintenance != "" {
 			gauge(s.moduleMaintenance, 1, m.Name, m.Maintenance)

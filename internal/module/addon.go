@@ -76,8 +76,9 @@ type addonError struct {
 func (e *addonError) Error() string { return e.text }
 func (e *addonError) Unwrap() error { return e.error }
 
-// NameFiles returns err with each path of a file of the addon replaced by the name and version of the addon and the
-// path of the file in it. If the module is not made from an addon, NameFiles returns err unchanged.
+// NameFiles returns err with another text: each path of a file of the addon is replaced by the name and version of the
+// addon, and the path of the file in the addon. If the module is not made from an addon, NameFiles returns err
+// unchanged.
 func (m *Module) NameFiles(err error) error {
 	if err == nil || m.Addon == nil {
 		return err

@@ -162,7 +162,7 @@ func TestValuesOfAnAddonArePlanThenSection(t *testing.T) {
 	for _, c := range []struct {
 		about   string
 		section map[string]any
-		want    string // a part of the error, or the values as JSON
+		want    string // a part of the error, or of the values as fmt.Sprint prints them
 	}{
 		{"the first plan", map[string]any{"persistence": map[string]any{"size": "1Gi"}}, "map[persistence:map[enabled:true size:1Gi] replicas:3]"},
 		{"a named plan", map[string]any{"plan": "micro", "addonVersion": "0.0.1", "password": "secret"}, "map[password:secret replicas:1]"},

@@ -49,9 +49,9 @@ type addonWriter struct {
 	step func(change, path string) error
 }
 
-// Entries of root whose names begin with these prefixes are temporary. They are neither modules nor directories of
-// versions, whose names have the form ".MODULE.CHECKSUM". The prefixes end in a dash and the name of a module
-// contains no dot, so no name of a version begins with a prefix.
+// The names of temporary entries of root begin with these prefixes. A temporary entry is neither a module nor the
+// directory of a version. It never has the same name as the directory of a version, which has the form
+// ".MODULE.CHECKSUM", because the name of a module contains no dot.
 const (
 	writingPrefix  = ".writing-"
 	linkingPrefix  = ".linking-"
@@ -98,7 +98,7 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
 	var errs []error
-	for _, entry := range slices.Backward(entries) { // backward: links before versions, whose names begin with a dot
+	for _, entry := range slices.Backward(entries) { // backward, so that links are removed before versions: names of versions begin with a dot, so they are first in entries
 		if !kept[entry.Name()] {
 			errs = append(errs, w.remove(entry.Name()))
 		}
@@ -215,7 +215,7 @@ func (w *addonWriter) link(name, version string) error {
 	return w.sync(w.root)
 }
 
-// copyDir copies the tree files to the directory named to.
+// copyDir copies all files of the file system files to the directory with the path to.
 func (w *addonWriter) copyDir(files fs.FS, to string) error {
 	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -266,8 +266,8 @@ func (w *addonWriter) sync(path string) error {
 	})
 }
 
-// isComplete reports whether dir contains all parts of a version, with about as the description of the addon. If a
-// part was removed by mistake, the version is written again.
+// isComplete reports whether the directory dir contains all parts of a version, and the description of the addon in it
+// is equal to about. A part can be missing because somebody removed it by mistake.
 func isComplete(dir string, about []byte) bool {
 	there, err := os.ReadFile(filepath.Join(dir, addonFile))
 	if err != nil || !bytes.Equal(there, about) {

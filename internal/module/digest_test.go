@@ -22,7 +22,7 @@ func aModule(t *testing.T) string {
 	})
 }
 
-// later sets the modification time of a file so much later that each file system records the difference.
+// later changes the modification time of a file so much that each file system records the difference.
 func later(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
@@ -141,7 +141,7 @@ func TestDigestOfHooksChangesWithHooksOnly(t *testing.T) {
 	var digests module.Digests
 	hooks := func() string {
 		t.Helper()
-		digest(t, &digests, dir) // a different digest of the same files, which must not share the cache
+		digest(t, &digests, dir) // this digest of the same directory has other checksums in the cache, which Hooks must not use or replace
 		sum, err := digests.Hooks(dir)
 		if err != nil {
 			t.Fatal(err)

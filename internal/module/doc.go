@@ -4,8 +4,8 @@
 //
 //   - A Module is a directory "NUMBER-NAME" in a directory of modules. It has a name, an order, and
 //     optional parts: hooks, an enabled script, a chart.
-//   - A broken module exists, but cannot be loaded. It is listed with the reason. A broken module that was not listed
-//     could be treated as removed, and its objects would be deleted.
+//   - A broken module exists, but cannot be loaded. It is listed with the reason. If it were not listed, it would be
+//     treated as removed, and its objects would be deleted.
 //   - A Set has the modules of all directories, in the order in which they run, and the content of the
 //     values files.
 //   - A Decision says whether a module is enabled, and which source decided that.

@@ -53,8 +53,8 @@ type Module struct {
 	Broken error
 }
 
-// BrokenBy returns the error because of which the module cannot be loaded, or nil. This error is Broken, or otherwise
-// the entry of the module in hooks, which maps names of modules to the errors of their hooks.
+// BrokenBy returns the error because of which the module cannot be loaded, or nil. This error is the field Broken. If
+// Broken is nil, it is the error of the module's hooks in the argument hooks, which maps names of modules to errors.
 func (m *Module) BrokenBy(hooks map[string]error) error {
 	if m.Broken != nil {
 		return m.Broken
@@ -77,7 +77,7 @@ const (
 var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
 
 // parseDirName splits the name of a module's directory into the order and the name of the module. If dir has no
-// number, or if the number is too large, the order is unnumbered.
+// number, or if the number is too large, the order is the argument unnumbered.
 func parseDirName(dir string, unnumbered int) (order int, name string) {
 	m := numbered.FindStringSubmatch(dir)
 	if m == nil {

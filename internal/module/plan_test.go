@@ -20,7 +20,7 @@ func TestDirectoriesWithDamagedFilesOfAnAddonAreBrokenModules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(dir string) error
-		want   string // DIR is the directory of the module
+		want   string // DIR in it stands for the directory of the module
 	}{
 		"the description is cut off": {
 			func(dir string) error {
@@ -201,7 +201,7 @@ func TestSchemaOfTheSectionOfAnAddonListsItsPlans(t *testing.T) {
 	}
 }
 
-// unreadable is a tree of files of which one cannot be read.
+// unreadable is a file system in which one file cannot be read.
 type unreadable struct{ fstest.MapFS }
 
 var errUnreadable = errors.New("the archive is cut off")

@@ -20,7 +20,7 @@ const valuesFile = "values.yaml"
 
 // Set is the content of the directories of modules.
 type Set struct {
-	// Modules holds all modules, including broken ones, by order and then name. Their names are
+	// Modules has all modules, including broken ones, sorted by order; modules with the same order are sorted by name. Their names are
 	// unique.
 	Modules []Module
 	// Static has the merged sections of the values files, by key. The global section is merged from the values files

@@ -101,8 +101,8 @@ func (w *watch) add(dir string, depth int) {
 		if strings.HasPrefix(entry.Name(), ".") || entry.Name() == "venv" || entry.Name() == "node_modules" {
 			continue
 		}
-		// Module directories may be symlinks. Symlinks in a module are not watched: except in its chart, they are not
-		// followed.
+		// The directory of a module may be a symlink. Symlinks to directories inside a module are not followed here,
+		// so changes in their targets are not noticed.
 		if entry.IsDir() || depth == 0 && entry.Type()&os.ModeSymlink != 0 && isDir(under) {
 			w.add(under, depth+1)
 		}

@@ -90,8 +90,9 @@ func (t *target) createUnnamed(ctx context.Context, a Attempt, asked *unstructur
 	return refusal{err}
 }
 
-// createOrMerge merges the fields of asked into the existing object. If the object does not exist,
-// createOrMerge creates it. It sends the merge patch first, because the object usually exists.
+// createOrMerge merges the fields of the requested object asked into the existing object. If the
+// object does not exist, createOrMerge creates it. It sends the merge patch first, because the
+// object usually exists.
 func (t *target) createOrMerge(ctx context.Context, asked *unstructured.Unstructured) (err error) {
 	patch, err := asked.MarshalJSON()
 	if err != nil {

@@ -26,7 +26,7 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 		live, err := t.get(ctx)
 		if isMissing(err) {
 			if mark == nil {
-				return a.Note(Mark{Object: t.object}) // so that a later attempt does not delete a new object
+				return a.Note(Mark{Object: t.object}) // the mark has no UID, so a later attempt does not delete a new object of this name
 			}
 			return nil
 		}
@@ -49,7 +49,7 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 			return nil
 		case apierrors.IsConflict(err) && live.GetDeletionTimestamp() == nil:
 			continue // the conflict means that the name now belongs to another object, or that the object is being deleted
-		case err != nil && !apierrors.IsConflict(err): // a conflict is no failure: the object is being deleted
+		case err != nil && !apierrors.IsConflict(err): // a conflict is no failure here: the object was already being deleted when it was read
 			if live.GetDeletionTimestamp() == nil {
 				err = sparing{err, t.object}
 			}

@@ -9,8 +9,8 @@
 //     necessary whether an earlier attempt has already executed it.
 //   - An attempt describes the earlier attempts at the same operation.
 //   - A mark describes a request, and is stored before some requests. With the mark, a later
-//     attempt can find out whether the request was carried out or another client has changed the
-//     object.
+//     attempt can find out whether the request was carried out, or whether another client has
+//     changed the object.
 //   - A refusal is a final error: a retry of the same operation would fail again.
 //
 // Parsing needs no cluster. No error contains the content of an object or a patch, because the

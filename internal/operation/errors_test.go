@@ -115,7 +115,7 @@ func TestErrorsThatNeedNoExplanationAreReturnedUnchanged(t *testing.T) {
 		t.Errorf("an answer without causes became %q", err)
 	}
 	plain := errors.New("connection refused")
-	if explain(nil) != nil || explain(plain) != plain { //nolint:errorlint // it must be the same error
+	if explain(nil) != nil || explain(plain) != plain { //nolint:errorlint // the result must be the argument itself
 		t.Error("an error that needs no explanation is changed")
 	}
 }

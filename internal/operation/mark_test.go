@@ -79,7 +79,7 @@ func TestLastWriteOfTheOperatorIsFoundAmongManagedFields(t *testing.T) {
 
 func TestChecksumOfAnObjectIgnoresOnlyTheFieldsThatTheServerChanges(t *testing.T) {
 	t.Parallel()
-	for change, want := range map[string]struct{ object, status bool }{ // whether the sum of the object, and of its status, changes
+	for change, want := range map[string]struct{ object, status bool }{ // whether the checksum for a patch of the object, and for a patch of its status, changes
 		`"metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"6","generation":3,"managedFields":[]}`: {false, false},
 		`"metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"5","generation":2,"labels":{"x":"y"}}`: {true, true},
 		`"metadata":{"name":"a","namespace":"n","uid":"u2","resourceVersion":"5","generation":2}`:                    {true, true},
@@ -129,7 +129,7 @@ func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		t.Fatal(err)
 	}
-	want.Object = kube.Ref{} // the record of the operation has the object
+	want.Object = kube.Ref{} // Object is not stored with the mark, because the record of the operation contains it
 	if diff := cmp.Diff(want, stored); diff != "" || strings.Contains(string(text), "Deployment") {
 		t.Errorf("stored as %s (-want +got):\n%s", text, diff)
 	}
@@ -137,7 +137,7 @@ func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
 
 func TestAPatchIsRecognizedAsSentByItsSumOrByALaterWriteOfTheOperator(t *testing.T) {
 	t.Parallel()
-	// The operator has written the object at second 1. The patch, which adds a label, was noted for version 5.
+	// The operator wrote the object at second 1. The mark describes a patch that adds a label to version 5 of the object.
 	before := func() *unstructured.Unstructured {
 		object := objectOf(t, deploymentA)
 		writtenBy(object, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(1))
@@ -187,7 +187,7 @@ func TestAPatchIsRecognizedAsSentByItsSumOrByALaterWriteOfTheOperator(t *testing
 		}
 	}
 	unchanging := mark
-	unchanging.Expected = "" // the patch changes only fields that the sum ignores
+	unchanging.Expected = "" // as for a patch that changes only fields that the checksum ignores
 	live := before()
 	live.SetResourceVersion("9")
 	if target.isSent(live, unchanging) {
@@ -242,7 +242,7 @@ func TestNullsOfAMergePatchAreDroppedFromTheObjectToCreate(t *testing.T) {
 	dropNulls(object.Object)
 	want := map[string]any{
 		"kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"k": "v"},
-		"l": []any{nil, map[string]any{"a": nil}}, // a merge patch replaces lists whole
+		"l": []any{nil, map[string]any{"a": nil}}, // a merge patch replaces whole lists, so a null in a list is a value
 	}
 	if diff := cmp.Diff(want, object.Object); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

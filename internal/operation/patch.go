@@ -81,7 +81,7 @@ func (t *target) change(ctx context.Context, a Attempt) (err error) {
 	return refuse("other writers changed it during each of %d attempts to write it", conflictTries)
 }
 
-// changed returns the result of the patch applied to live.
+// changed returns the object that results from the patch of the object live.
 func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := live.MarshalJSON()
 	if err != nil {
@@ -131,8 +131,8 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	return result, nil
 }
 
-// send replaces the object live by next. If the object has changed since it was read as live, the
-// error is a conflict.
+// send replaces the object live by the object next. If another client has changed the object after
+// live was read, the error is a conflict.
 func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured) error {
 	if t.Type == JSONPatch {
 		body, err := pinned(t.JSONPatch, live.GetResourceVersion())
@@ -160,7 +160,7 @@ func pinned(patch json.RawMessage, version string) ([]byte, error) {
 }
 
 // mark returns the mark with which a later attempt can find out whether this attempt has replaced
-// live by next.
+// the object live by the object next.
 func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	m := Mark{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(), Object: t.object}
 	m.Written, _ = lastWritten(live, t.Subresource)
@@ -170,9 +170,9 @@ func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	return m
 }
 
-// isSent reports whether the request that m describes was applied. It returns true if the object
-// has the same UID as in the mark and another resource version, and also either has the expected
-// checksum, or was written by the operator after the mark.
+// isSent reports whether the request that the mark m describes was applied. It returns true if two
+// conditions are met: the object has the UID in the mark, but another resource version; and it has
+// the expected checksum, or the operator has written it after the mark.
 func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	if m.UID != string(live.GetUID()) || m.ResourceVersion == live.GetResourceVersion() {
 		return false

@@ -38,7 +38,7 @@ const (
 	quotedRunes = 120 // maximum number of characters of each quoted line
 )
 
-// Beginning returns the first lines of text in quotation marks. Errors use it to quote an invalid text. Beginning
+// Beginning returns the first lines of a text, in quotation marks. Errors use it to quote an invalid text. Beginning
 // omits everything after the first name of a secret.
 func Beginning(text []byte) string {
 	const enough = quotedLines * quotedRunes * 4 // bytes
@@ -71,11 +71,12 @@ func Beginning(text []byte) string {
 	return "“" + strings.Join(lines, "⏎ ") + "”"
 }
 
-// secretForms match secrets in a line of text that do not follow the name of a secret. The groups of a match are kept.
+// secretForms match secrets, in a line of text, that are recognized without the name of a secret before them. The
+// groups of a match are kept, and the rest of the match is replaced.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}`), // HTTP authorization
 	regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+(@)`),                // user and password in a URL
-	// The URL can be cut off before the host. A port is not a password.
+	// the beginning of a password in a URL that is cut off before the host; a port does not match
 	regexp.MustCompile(`(://[^\s/:@[]*:)(?:[^\s/@\d]|\d+[^\s/@\d:?#,;.'"\\)\]}>])[^\s/@]*`),
 }
 
