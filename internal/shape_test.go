@@ -75,8 +75,8 @@ var mayImport = []struct {
 // internalPackages may import only packages below internal.
 var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/dryrun", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/span", "internal/tracing", "internal/tree", "internal/webhook"}
 
-// longestChain is the maximum length of a chain of packages of this project that import each other. Packages in cmd,
-// e2e and deploy have no limit.
+// longestChain is the maximum length of a chain of packages of this project in which each package imports the next one.
+// Packages in cmd, e2e and deploy have no limit.
 const longestChain = 7
 
 // mostImports is the maximum number of packages of this project that a package may import. Packages in cmd and e2e

@@ -60,19 +60,19 @@ func (r Redactor) Value(path string, v any) (any, error) {
 // A place describes the position of a value in the redacted value.
 type place struct {
 	path string
-	at   time.Time // time of the last change of the patch or value around it; zero if unknown
+	at   time.Time // time in the field "at" of the nearest map around the value that has this field; zero if there is none
 	// secret is true if the value is part of a secret. encoded is true if the value is in base64, as in the data of a
 	// Secret.
 	secret, encoded bool
 }
 
-// below returns the place of the value with this key in the map at p.
+// below returns the place of the value with this key in the map at the place p.
 func (p place) below(key string) place {
 	p.path += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 	return p
 }
 
-// within returns p, marked as a part of a secret if secret is set.
+// within returns the place p. If the argument secret is true, the value at this place is part of a secret.
 func (p place) within(secret bool) place {
 	p.secret = p.secret || secret
 	return p
@@ -145,7 +145,7 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 		switch {
 		case inSecret && !at.secret && key == "metadata":
 			m[key] = r.hideMetadata(value, below)
-		case inSecret && key == "objects": // the objects of a snapshot are hidden by their own kinds
+		case inSecret && key == "objects": // the kind of each object in a snapshot decides what is hidden in the object
 			m[key] = r.hide(value, below)
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			below.encoded = key == "data"

@@ -50,7 +50,8 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 	}
 }
 
-// TestTheSameSecretHasTheSameHashEverywhere redacts values, patches, descriptions of values, and Secrets.
+// TestTheSameSecretHasTheSameHashEverywhere redacts values, lists, a patch and a Secret that contain the same secret. All
+// marks must have the same hash.
 func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 2, 10, 4, 30, 0, time.UTC)
@@ -94,7 +95,7 @@ func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 	}
 }
 
-// redacted returns the result of redact as JSON.
+// redacted returns the result of the function redact as JSON.
 func redacted(t *testing.T, redact func() (any, error)) string {
 	t.Helper()
 	v, err := redact()

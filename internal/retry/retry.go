@@ -40,16 +40,16 @@ func Parse(text string) (first, longest time.Duration, err error) {
 // Upper returns the longest delay that d can have between two attempts.
 func (d Delays) Upper() time.Duration { return max(d.Resync, d.Longest) }
 
-// Next returns the time at which work that failed at now is tried again; zero means never. attempts is the number of
-// temporary failures in a row, including this one. attempts is 0 if this failure is not temporary.
+// Next returns the time at which work that failed at the time now is tried again; zero means never. attempts is the
+// number of temporary failures in a row, including this one. attempts is 0 if this failure is not temporary.
 func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }
 
 // Replan returns the time of the next attempt at work that failed at the time failed. planned is the time of this
-// attempt that was computed earlier, possibly with other delays or another clock. If planned is not later than now
-// plus the longest delay, Replan returns planned. If planned is zero, because the delays were 0, the delay begins at
-// failed. See [Delays.Next] for attempts.
+// attempt that was computed earlier, possibly with other delays or another clock. Replan returns planned, but at most
+// now plus the longest delay. planned is zero if the delays were 0. In this case, the longest delay for such a failure
+// begins at the time failed, or at now if failed is later than now. See [Delays.Next] for attempts.
 func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	switch {
 	case !planned.IsZero() && planned.Sub(now) <= d.Upper():

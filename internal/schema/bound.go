@@ -15,7 +15,7 @@ import (
 // most is the maximum number of violations that a validation reports.
 const most = 100
 
-// errMore represents all violations that exceed the limit most. It can be added several times,
+// errMore represents all violations beyond the maximum number. It can be added several times,
 // because the validator keeps only one of several equal errors.
 var errMore = errors.New("there are more mistakes than these")
 
@@ -72,8 +72,9 @@ func (b *bounded) below(o *validate.SchemaValidatorOptions) {
 }
 
 // withoutMostUnknown limits the unknown keys of a map whose schema permits no additional
-// properties. If the map has more than most unknown keys, withoutMostUnknown returns a copy of the
-// map that contains only most of these keys, and true. Other values are returned unchanged.
+// properties. The constant most is the limit. If the map has more unknown keys, withoutMostUnknown
+// returns true and a copy of the map with as many of these keys as the limit permits. Other values
+// are returned unchanged.
 func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 	fields, isMap := value.(map[string]any)
 	if !isMap || s.AdditionalProperties == nil || s.AdditionalProperties.Allows || len(fields) <= most {
@@ -115,7 +116,7 @@ func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 func unique(list []any) bool {
 	seen := make(map[string]bool, len(list))
 	for _, element := range list {
-		text, err := json.Marshal(element) // equal elements have equal texts; NaN has none, and equals nothing
+		text, err := json.Marshal(element) // equal elements have equal texts; an element with NaN has no text, and is equal to no other element
 		if err == nil && seen[string(text)] {
 			return false
 		}

@@ -39,8 +39,8 @@ func fill(v any, s *spec.Schema) {
 // clone returns a copy that shares no map and no list with v.
 func clone(v any) any { return copied(v, func(leaf any) any { return leaf }) }
 
-// copied returns a copy that shares no map and no list with v. It replaces each value v that is
-// neither a map nor a list by the result of the function of for v.
+// copied returns a copy that shares no map and no list with v. Each leaf, which is a value that is
+// neither a map nor a list, is replaced by the result of the function "of" for this leaf.
 func copied(v any, of func(leaf any) any) any {
 	switch v := v.(type) {
 	case map[string]any:

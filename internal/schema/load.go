@@ -92,7 +92,8 @@ func open(path string) ([]byte, error) {
 }
 
 // Parse returns the schemas of one section. The argument config is the file config-values.yaml, and
-// values is the file values.yaml. The schema in values may extend the schema in config.
+// values is the file values.yaml. The schema in values.yaml may extend the schema in
+// config-values.yaml.
 func Parse(config, values File) (*Set, error) {
 	set := &Set{}
 	var parent *spec.Schema
@@ -119,9 +120,9 @@ func Parse(config, values File) (*Set, error) {
 	return set, err
 }
 
-// schema decodes the file. If the schema in the file extends another one, schema merges it with
-// parent. It replaces references by their targets, and makes the schema reject unknown keys where
-// additionalProperties is not set.
+// schema decodes the file. If the decoded schema has the key x-extend, it is merged with parent. The
+// method schema also replaces references by their targets, and makes the decoded schema reject
+// unknown keys where additionalProperties is not set.
 func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err error) {
 	if len(f.Text) > maxBytes {
 		return root, false, fmt.Errorf("%s has more than %d bytes", f.Path, maxBytes)
@@ -159,7 +160,7 @@ func decode(text []byte, root *spec.Schema) (err error) {
 }
 
 // explainDecode returns err, which is an error of the decoder, with a text for users. The text
-// names parts of the file instead of Go types. It is the same in each process.
+// names parts of the file instead of Go types. It is the same for the same file in each process.
 func explainDecode(err error) error {
 	text := err.Error()
 	_, where, found := strings.Cut(text, ` within "`)

@@ -7,7 +7,7 @@ import (
 )
 
 // shardSize is the size in bytes above which a shard is divided. Because shards are small, a run of a hook that
-// changes one of ten thousand series writes only a few of them again.
+// changes one of ten thousand series writes only a small part of the series again.
 const shardSize = 16 << 10
 
 func placeOf(name, key string) uint64 {
@@ -46,7 +46,7 @@ func (s *Shard) Divide(from uint64) []Part {
 	parts := []Part{{from, NewShard(s.owner)}}
 	for i, p := range all {
 		last := parts[len(parts)-1].Shard
-		// The size of a part is about half of shardSize, so that a few more series do not divide it again.
+		// A part has about half of shardSize, so that it is not divided again as soon as a few series are added.
 		if i > 0 && last.size >= shardSize/2 && p.place > all[i-1].place {
 			last = NewShard(s.owner)
 			parts = append(parts, Part{p.place, last})

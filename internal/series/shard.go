@@ -74,8 +74,8 @@ type value struct {
 	Counts []uint64          `json:"c,omitempty"`
 }
 
-// A Shard contains the series of one owner in one group. If they are many, a Shard contains only the series in a
-// range of places. [NewShard] creates a shard.
+// A Shard contains the series of one owner in one group. If the owner has many series in the group, a Shard contains
+// only the series in a range of places. [NewShard] creates a shard.
 type Shard struct {
 	owner Owner
 	names map[string]map[string]*value // series by name, and then by the text that keyOf returns for their labels

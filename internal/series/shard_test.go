@@ -86,7 +86,7 @@ func TestSeriesWithOtherLabelsAreOtherSeries(t *testing.T) {
 		return e
 	}
 	same := []map[string]string{
-		{"a": "1"}, {"a": "1", "b": ""}, {"a": "1", "hook": "other"}, {"a": "1", "module": "other"}, // empty labels and those of the owner are omitted
+		{"a": "1"}, {"a": "1", "b": ""}, {"a": "1", "hook": "other"}, {"a": "1", "module": "other"}, // empty labels and the labels "hook" and "module" are omitted
 	}
 	for _, labels := range same {
 		add("x", labels)
@@ -170,7 +170,7 @@ func TestALargeShardIsDividedIntoHalfFullParts(t *testing.T) {
 	entry := func(i int) series.Entry {
 		return hook.Entry(series.Op{Action: series.Set, Name: "n", Value: 1, Labels: map[string]string{"l": fmt.Sprintf("%09d", i)}})
 	}
-	const size = 48 + 12 // bytes of each series: a constant, and its labels with two marks
+	const size = 48 + 12 // bytes of each series: a constant, and its label with a name of 1 byte, a value of 9 bytes and two separators
 	s := series.NewShard(hook)
 	n := 0
 	for ; (n+1)*size <= 16<<10; n++ {
@@ -189,7 +189,7 @@ func TestALargeShardIsDividedIntoHalfFullParts(t *testing.T) {
 		}
 		last = part.From
 	}
-	half := (8<<10 + size - 1) / size // a part is closed when it is half full
+	half := (8<<10 + size - 1) / size // a part gets no further series as soon as it is half full
 	if diff := cmp.Diff([]int{half, n + 1 - half}, sizes); diff != "" {
 		t.Errorf("series of the parts (-want +got):\n%s", diff)
 	}

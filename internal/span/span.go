@@ -38,7 +38,7 @@ type Recorder struct {
 	Ended func(Part)
 }
 
-// contextKey is the context key under which a context holds its *within.
+// contextKey is the context key for the value of type *within in a context.
 type contextKey struct{}
 
 // within describes the attempt, or the part of an attempt, to which a context belongs.
@@ -48,13 +48,13 @@ type within struct {
 	begun    atomic.Int64
 }
 
-// With returns a context for an attempt. r records the parts that begin in this context.
+// With returns a context for an attempt. The recorder r records the parts that begin in this context.
 func With(ctx context.Context, r Recorder) context.Context {
 	return context.WithValue(ctx, contextKey{}, &within{recorder: r})
 }
 
-// A Span is a part of an attempt that has begun. A nil Span records nothing; it belongs to a context without a
-// Recorder.
+// A Span is a part of an attempt, from the start to the end of the part. A nil Span records nothing; it belongs to a
+// context without a Recorder.
 type Span struct {
 	recorder Recorder
 	part     Part

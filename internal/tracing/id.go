@@ -26,14 +26,14 @@ func (s ids) trace(run uint64) (id trace.TraceID) {
 	return id
 }
 
-// span returns the identifier of the span that r refers to.
+// span returns the identifier of the span to which r refers.
 func (s ids) span(r Ref) (id trace.SpanID) {
 	s.hash(id[:], "span", r)
 	return id
 }
 
-// hash fills id with the beginning of a hash. An identifier of only zeros is invalid, so hash sets its last byte to
-// 1.
+// hash fills id with the beginning of a hash. If these bytes are all zero, hash sets the last byte to 1, because an
+// identifier of only zeros is invalid.
 func (s ids) hash(id []byte, kind string, r Ref) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %d %q", kind, string(s), r.Run, r.Key))
 	copy(id, sum[:])

@@ -49,8 +49,7 @@ type Tracer struct {
 // New returns a tracer. It connects to the collector in the background. The caller must stop the
 // tracer.
 func New(ctx context.Context, o Options) (*Tracer, error) {
-	// The logger is set because the library logs the values of variables that it cannot parse, such as headers with a
-	// token.
+	// By default, the library logs the values of variables that it cannot parse, such as headers with a token.
 	otel.SetLogger(logr.Discard())
 	exporter, err := newExporter(ctx, o.Collector)
 	if err != nil {
@@ -115,14 +114,14 @@ func (t *Tracer) Stop(ctx context.Context) error {
 // A Span is a completed run, or a completed part of a run.
 type Span struct {
 	Ref
-	// Parent is the key of the parent span in the same run. It is empty if the parent is the span of the run, and for
-	// this span itself.
+	// Parent is the key of the parent span in the same run. It is empty if the parent is the span of the run, and if
+	// this Span is the span of the run.
 	Parent string
 	// Only a few different names are used, so that a collector can group spans by name.
 	Name         string
 	Began, Ended time.Time
 	Attributes   Attributes
-	// Failed marks the span as failed, with the text Error.
+	// Failed is true if the work of the span failed. The text of the error is in Error.
 	Failed bool
 	Error  string
 	Links  []Link

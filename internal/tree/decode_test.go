@@ -68,7 +68,7 @@ func TestJSONValuesAreYieldedUpToTheFirstError(t *testing.T) {
 		}
 	}
 	for range tree.JSON([]byte("1 2 x")) {
-		break // the loop may end early
+		break // JSON must not yield another value after the loop has ended
 	}
 }
 
@@ -88,7 +88,7 @@ func TestTheNotationOfATextIsWrongOnlyIfItCannotBeParsed(t *testing.T) {
 func TestJSONIsAlsoReadAsYAML(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOf(rapid.RuneFrom([]rune("aZ0 :-#é\n\t\"'{}[],&*!|>%@`~"))) // the syntax of YAML in strings
+		text := rapid.StringOf(rapid.RuneFrom([]rune("aZ0 :-#é\n\t\"'{}[],&*!|>%@`~"))) // strings with characters of the YAML syntax
 		value := rapid.MapOf(text, rapid.SliceOf(rapid.OneOf(text.AsAny(), rapid.Int32().AsAny(), rapid.Bool().AsAny()))).Draw(t, "value")
 		written, err := json.Marshal(value)
 		if err != nil {

@@ -111,7 +111,8 @@ func explain(err error) error {
 	return syntax
 }
 
-// converter converts values of the YAML parser to the types of a JSON parser, up to a total size of left bytes.
+// converter converts values of the YAML parser to the types of a JSON parser. The field left is the number of bytes
+// that the values yet to be converted may have in total.
 type converter struct{ left int }
 
 // spend subtracts n bytes from the remaining size.
@@ -190,7 +191,7 @@ func keyText(key any) (string, error) {
 	}
 }
 
-// text returns of as valid UTF-8, as JSON requires. Binary values of YAML may contain other bytes.
+// text returns its argument as valid UTF-8, which JSON requires. Binary values of YAML may contain other bytes.
 func text(of string) string {
 	if utf8.ValidString(of) {
 		return of
