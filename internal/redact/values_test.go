@@ -50,8 +50,8 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 	}
 }
 
-// TestTheSameSecretHasTheSameHashEverywhere redacts values, lists, a patch and a Secret that contain the same secret. All
-// marks must have the same hash.
+// TestTheSameSecretHasTheSameHashEverywhere redacts values, a list, a patch and a Secret that contain the same secret.
+// All marks must have the same hash.
 func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 2, 10, 4, 30, 0, time.UTC)

@@ -8,10 +8,15 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// CheckConfig returns an error if section is not valid in the ConfigMap. A nil section is treated as empty. The error names the file of the schema and the keys that violate it. CheckConfig first validates the section alone, with the defaults of the
-// schema. If the schema rejects it, CheckConfig also validates the section merged over the values files, and accepts
-// the section if the schema accepts the merged one. The reason is that the VALUES document of addon-operator and its
-// code differ in this point. Rules that compare old and new values compare with the section in l.Config.
+// CheckConfig returns an error if section is not valid in the ConfigMap. A nil section is treated as empty. The error
+// names the file of the schema and the keys that violate it.
+//
+// CheckConfig first validates the section alone, with the defaults of the schema. If the schema rejects it, CheckConfig
+// also validates the section merged over the values files, and accepts the section if the schema accepts the merged
+// one. The reason is that the VALUES document of addon-operator describes one of these two validations, and its code
+// does the other.
+//
+// Rules that compare old and new values compare with the section in l.Config.
 func (l Layers) CheckConfig(key string, section any) error {
 	s := l.schemas(key).Config
 	if s == nil {
@@ -101,7 +106,7 @@ func whoSets(schemas *schema.Set, key, path string) string {
 	return who
 }
 
-// refuse returns an error that lists the violations found and names the file of the schema. If there are no
+// refuse returns an error that lists the violations in found and names the file of the schema. If there are no
 // violations, it returns nil.
 func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	err := found.Err()

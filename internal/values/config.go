@@ -168,8 +168,8 @@ type Difference struct {
 	Modules []string
 }
 
-// Diff returns the changes from c to now. An absent section is treated as an empty one, because the merged values are
-// the same with each.
+// Diff returns the changes from the Config c to the Config now. An absent section is treated as an empty one, because
+// both lead to the same merged values.
 func (c Config) Diff(now Config) (Difference, error) {
 	var d Difference
 	either := Values{}

@@ -99,8 +99,8 @@ func (e *explanation) merge(layer any, by LayerValue) {
 }
 
 // next records the changes from e.section to section, which is the result of the next layer. For a path that the
-// layer sets explicitly, says returns the origin of the value; this value is recorded even if it is unchanged. by is
-// the origin of all other changed values.
+// layer sets explicitly, the function says returns the origin of the value and true; this value is recorded even if it
+// is unchanged. The argument by is the origin of all other changed values.
 func (e *explanation) next(section any, says func(path string) (LayerValue, bool), by LayerValue) {
 	before, after := leaves(e.pointer(), e.section), leaves(e.pointer(), section)
 	for path, value := range after {
@@ -151,7 +151,7 @@ func (e *explanation) patch(saved []Saved) {
 		}
 	}
 	e.next(orEmpty(merged[e.key]), func(path string) (LayerValue, bool) {
-		by, isBelow := below[path] // isBelow is true if an operation changes a part of the value at path
+		by, isBelow := below[path] // isBelow is true if an operation has a path below path, so it changes a part of the value
 		for p := path; !isBelow && p != ""; p = parent(p) {
 			if s, is := at[p]; is {
 				return valueOf(s), true
@@ -215,8 +215,8 @@ func has(v any, names []string) bool {
 	return true
 }
 
-// Below returns those of said whose path is path or below it. The argument path is a JSON pointer, or names separated
-// by dots, as in Helm. It may omit key, which is the key of the section.
+// Below returns the values in said at path and below it. The argument path is a JSON pointer, or names separated by
+// dots, as in Helm. It may begin below the key of the section, which is the argument key.
 func Below(said []LayerValue, key, path string) []LayerValue {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")

@@ -16,7 +16,7 @@ import (
 type File struct {
 	// Path is the path of the file, even if the file does not exist.
 	Path string
-	// Sections has the sections of the file, by key. Each section is a map. A key without a value is an empty map.
+	// Sections has the sections of the file, by key. Each section is a map. For a key without a value, it is empty.
 	Sections Values
 	// Flags has the values of the enabled flags in the file, by flag.
 	Flags map[string]bool

@@ -6,8 +6,9 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// Layers has the sources from which the values of the global section and of modules are merged. From low to high,
-// these are files, defaults for the ConfigMap, the ConfigMap, defaults for values, and patches of hooks.
+// Layers has the sources from which the values of the global section and of modules are merged. The layers, from the
+// lowest to the highest, are the values files, the defaults of the schema for the ConfigMap, the ConfigMap, the
+// defaults of the schema for values, and the patches of hooks.
 type Layers struct {
 	// Static has the merged sections of the values files.
 	Static Values
@@ -44,8 +45,8 @@ func (l Layers) unpatched(key string) Values {
 	return merged
 }
 
-// configured returns a document with only the section with this key, merged from the files, the defaults for the
-// ConfigMap, and the ConfigMap.
+// configured returns a document with only the section with this key, merged from the values files, the defaults of the
+// schema for the ConfigMap, and the ConfigMap.
 func (l Layers) configured(key string) Values {
 	low := Values{key: withDefaults(l.schemas(key).Config, orEmpty(l.Static[key]))}
 	config, said := l.Config.Sections[key]

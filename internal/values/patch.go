@@ -137,9 +137,10 @@ type Patch struct {
 	Flags map[string]*bool
 }
 
-// Split splits the operations of a hook by what they change, and returns an error if the hook must not change it. own
-// is the key of the hook's own section; for a global hook, it is Global. A hook of a module may also change values
-// below the global section. A global hook may also set flags to true or false, and remove flags.
+// Split splits the operations of a hook into those on its own section, on global values, and on flags. It returns an
+// error if the hook is not allowed to do one of the operations. own is the key of the hook's own section; for a global
+// hook, it is Global. A hook of a module may also change values below the global section. A global hook may also set
+// flags to true or false, and remove flags.
 func Split(ops []Op, own string) (Patch, error) {
 	var p Patch
 	for _, op := range ops {
@@ -169,7 +170,7 @@ func Split(ops []Op, own string) (Patch, error) {
 // isFlag reports whether key is the key of a flag, such as someModuleEnabled.
 func isFlag(key string) bool { return strings.HasSuffix(key, enabledSuffix) && key != enabledSuffix }
 
-// foreignSection returns the error for an operation of a module's hook on a section or flag, root, that the hook must
+// foreignSection returns the error for an operation of a module's hook on the section or flag root, which the hook must
 // not change. own is the key of the module's section.
 func foreignSection(op Op, own, root string) error {
 	switch {

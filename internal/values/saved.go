@@ -62,8 +62,9 @@ func covered(paths map[string]bool, path string) bool {
 	return paths[path]
 }
 
-// Dated sets the time of each operation in merged, which MergePatches has returned for the saved operations before.
-// Unchanged operations keep their time; all others get the time at.
+// Dated sets the time of each operation in merged, and returns merged. The argument merged is the result of
+// MergePatches, and the argument before has the operations that were saved before. Operations that are equal in both
+// keep their time; all others get the time at.
 func Dated(merged, before []Saved, at time.Time) []Saved {
 	for i, s := range merged {
 		if old, found := slices.BinarySearchFunc(before, s, bySavedPath); found && before[old].same(s) {
@@ -114,7 +115,7 @@ func NoOp(base Values, saved []Saved) (paths []string) {
 	return paths
 }
 
-// Without returns saved without the remove operations at paths. paths must be sorted.
+// Without returns a copy of saved without the remove operations whose path is in paths. paths must be sorted.
 func Without(saved []Saved, paths []string) []Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s Saved) bool {
 		_, found := slices.BinarySearch(paths, s.Path)
@@ -130,8 +131,9 @@ type EnabledOverride struct {
 	Origin
 }
 
-// MergeEnabledOverrides returns overrides with the changes of a hook. The maps are by flag. want has the flags that
-// the hook sets or removes, as [Patch.Flags]. A hook can also replace or remove overrides of other hooks.
+// MergeEnabledOverrides returns a copy of overrides with the changes of a hook. The keys of both maps are flags. want
+// has the flags that the hook sets or removes, as in [Patch.Flags]. A hook can also replace or remove overrides of
+// other hooks.
 func MergeEnabledOverrides(overrides map[string]EnabledOverride, want map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
 	merged := make(map[string]EnabledOverride, len(overrides)+len(want))
 	maps.Copy(merged, overrides)

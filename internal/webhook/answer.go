@@ -48,8 +48,8 @@ type Report struct {
 	Err error
 }
 
-// HookFailed is the message to the client whose request is reviewed if the hook failed. The output
-// of the hook is only in the operator's log.
+// HookFailed is the message to the client whose request is reviewed. It is used if the hook failed.
+// The output of the hook is only in the operator's log.
 const HookFailed = "Hook failed"
 
 const (
@@ -61,8 +61,8 @@ const (
 )
 
 // within returns a context that ends shortly before the API server stops waiting for the response
-// to r. The API server waits for the time most, or for the timeout in the URL of r if this timeout
-// is shorter.
+// to the request r. The API server waits for the duration most, or for the timeout in the URL of r
+// if this timeout is shorter.
 func within(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		most = min(most, asked)

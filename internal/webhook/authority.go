@@ -24,7 +24,7 @@ type authority struct {
 	text, keyText []byte
 }
 
-// newAuthority creates a CA that is valid from now, less clockSkew, until now plus lifetime.
+// newAuthority creates a CA. The CA is valid from the time now minus clockSkew until now plus lifetime.
 func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -228,8 +228,8 @@ func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
 	return ca, nil, i.write(ctx, ca, nil)
 }
 
-// kept returns the CA whose certificate and key data has under the keys name and key. It returns
-// nil if data has no such CA, or if the CA is invalid or has expired.
+// kept returns the CA with the certificate data[name] and the private key data[key]. It returns nil
+// if data has no such CA, or if the CA is invalid or has expired.
 func (i *Issuer) kept(data map[string][]byte, name, key string, now time.Time) *authority {
 	if len(data[name]) == 0 {
 		return nil
@@ -253,7 +253,7 @@ func (i *Issuer) create(now time.Time) (*authority, error) {
 	return ca, err
 }
 
-// renew creates the successor of ca and stores both.
+// renew creates the successor of the CA ca, and stores both CAs.
 func (i *Issuer) renew(ctx context.Context, ca *authority) (*authority, error) {
 	next, err := i.create(i.Clock())
 	if err != nil {
@@ -270,7 +270,8 @@ func (i *Issuer) write(ctx context.Context, ca, next *authority) error {
 	return i.Secret.Write(ctx, data)
 }
 
-// repeat calls what until it succeeds. If ctx ends first, repeat returns the error of ctx.
+// repeat calls the function what until it succeeds. If ctx ends first, repeat returns the error of
+// ctx.
 func (i *Issuer) repeat(ctx context.Context, what func() error) error {
 	again := newRetry()
 	for {

@@ -78,7 +78,7 @@ func TestTextsThatAreNotACAAreRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // the key is used for nothing
+	key, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // a weak key is enough, because it protects nothing
 	if err != nil {
 		t.Fatal(err)
 	}

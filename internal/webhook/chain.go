@@ -24,9 +24,10 @@ func links(conversions []Conversion) []link {
 	return all
 }
 
-// chain returns the shortest chain of links that converts the version from to the version to. If
-// several chains are equally short, chain prefers the links that come first in the argument all.
-// The result is nil if there is no chain, or if the versions are the same.
+// chain returns the shortest chain of links that converts objects from one version, the argument
+// from, to another version, the argument to. If several chains are equally short, chain prefers the
+// links that come first in the argument all. The result is nil if there is no chain, or if the
+// versions are the same.
 func chain(all []link, from, to string) []link {
 	reached := map[string][]link{from: nil}
 	for next := []string{from}; len(next) > 0; {

@@ -174,7 +174,8 @@ type configuration struct {
 	absent bool
 }
 
-// read returns the stored configuration of a kind. If it does not exist, is.absent is true.
+// read returns the stored configuration of a kind. If it does not exist, the field absent of the
+// result is true.
 func (r *Registrar) read(ctx context.Context, objects dynamic.ResourceInterface, kind admissionKind) (is configuration, err error) {
 	is.object, err = objects.Get(ctx, r.configuration(), metav1.GetOptions{})
 	if is.absent = apierrors.IsNotFound(err); is.absent {

@@ -71,7 +71,8 @@ type Endpoint struct {
 	opened                chan struct{} // closed when the endpoint is open
 }
 
-// side is a Side for which there is a rotator and, if port is not 0, which listens on port.
+// side is the state of a Side. port is the port on which the side listens; it is 0 if the side does
+// not listen. rotator is nil until the rotator is created.
 type side struct {
 	port    int
 	rotator *Rotator
