@@ -6,8 +6,9 @@ import "encoding/json"
 // fields are omitted, so that the defaults of the operator apply. The expressions new(10) and new(false) return
 // values for pointer fields.
 type Config struct {
-	// The ordered bindings. In each step, hooks run in the order of these numbers. A module hook must not set
-	// BeforeAll and AfterAll. A global hook must not set the bindings whose names contain Helm.
+	// These are the ordered bindings. The value of a binding is the order of the hook: the hooks of one step run from
+	// the lowest to the highest order. A module hook must not set BeforeAll and AfterAll. A global hook must not set
+	// the bindings whose names contain Helm.
 	OnStartup        *int `json:"onStartup,omitempty"`
 	BeforeAll        *int `json:"beforeAll,omitempty"`
 	AfterAll         *int `json:"afterAll,omitempty"`

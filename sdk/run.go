@@ -16,8 +16,8 @@ import (
 type Run struct {
 	// Elements are the binding context: the reasons for this run, in the order in which they occurred.
 	Elements []Element
-	// Values are the merged values. The operator applies a change again whenever it merges the values, until the
-	// module is disabled.
+	// Values are the merged values. The operator saves a change of Values, and applies it again whenever it merges the
+	// values, until the module is disabled.
 	Values *Values
 	// ConfigValues are the values of the operator's ConfigMap. The operator writes changes to the ConfigMap, where
 	// users see them.

@@ -38,9 +38,9 @@ func (f Files) Load() (Pair, error) {
 const quiet = 100 * time.Millisecond
 
 // checkSigned returns an error if the CA of p has not signed the certificate of p, because the API
-// server would reject this certificate. As an exception, checkSigned returns nil if the same is
-// true of the previous pair, before: the CA in the files may be the CA of a proxy in front of the
-// operator, which has not signed the certificate of the operator.
+// server would reject this certificate. The argument before is the previous pair. If its CA has not
+// signed its certificate either, checkSigned returns nil: the CA in the files may be the CA of a
+// proxy in front of the operator, which has not signed the certificate of the operator.
 func (f Files) checkSigned(p, before Pair) error {
 	if err := p.signed(); err != nil && before.signed() == nil {
 		return fmt.Errorf("certificate %s: the CA in %s has not signed it: %w; the previous certificate stays in use until both match", f.Certificate, f.CA, err)
@@ -66,10 +66,10 @@ func (p Pair) signed() error {
 }
 
 // Watch reads the files at the start and after each change, until ctx ends. If the pair in the
-// files differs from the previous one, which is before at the start, Watch offers the new pair to
-// the rotator. If the files cannot be read or do not match, the previous pair stays in use, and
-// Watch calls failed with the error. Such errors are possible while another program replaces one
-// file after the other.
+// files differs from the previous pair, Watch offers the new pair to the rotator. At the start, the
+// previous pair is the argument before. If the files cannot be read or do not match, the previous
+// pair stays in use, and Watch calls failed with the error. Such errors are possible while another
+// program replaces one file after the other.
 func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
@@ -87,8 +87,8 @@ func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed 
 	})
 }
 
-// follow calls read at the start and after each possible change of files, until ctx ends. It calls
-// failed with errors of the watch.
+// follow calls the function read at the start and after each possible change of files, until ctx
+// ends. It calls the function failed with errors of the watch.
 func follow(ctx context.Context, files []string, failed func(error), read func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

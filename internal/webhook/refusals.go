@@ -25,7 +25,7 @@ func (e *refusedError) Error() string {
 var fieldOf = regexp.MustCompile(`^webhooks\[(\d+)\](.*)$`)
 
 // refusals returns a [*refusedError] if err contains errors about single webhooks. Otherwise it
-// returns err. The parameter of contains the bindings of the webhooks, in the same order.
+// returns err. The parameter "of" has the binding of each webhook, in the order of the webhooks.
 func refusals(err error, of []Admission) error {
 	var known apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &known) || known.Status().Details == nil {

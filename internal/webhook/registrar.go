@@ -101,8 +101,8 @@ func (r *Registrar) Want(w Wanted) {
 	signal(r.wake)
 }
 
-// Withdraw ends the registration of admission webhooks until the process ends. After Withdraw has
-// returned without an error, the registrar creates and updates no webhook configuration.
+// Withdraw ends the registration of admission webhooks. After Withdraw has returned without an
+// error, the registrar creates and updates no webhook configuration until the process ends.
 func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Lock()
 	r.withdrawn, r.altered = true, true

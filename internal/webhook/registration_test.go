@@ -66,7 +66,8 @@ func TestAConfigurationIsTakenOverOnlyIfAllOfItLeadsHere(t *testing.T) {
 }
 
 // TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused uses three validating bindings with the same
-// name, and one mutating binding with this name.
+// name, and one mutating binding with this name. The webhooks of a configuration must have different
+// names. If the API server refuses one of them, the names of the others must not change.
 func TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused(t *testing.T) {
 	t.Parallel()
 	r := registrar()
@@ -147,7 +148,7 @@ func TestErrorsOfTheAPIServerAreThoseOfSingleBindings(t *testing.T) {
 		}
 		slices.Sort(paths)
 		if len(paths) == 0 {
-			t.Errorf("%s: no binding is refused by %v", name, refusal) // the registrar would write the same webhooks again at once
+			t.Errorf("%s: no binding is refused by %v", name, refusal) // after such an error, the registrar would write the same webhooks again and again
 		}
 		if found := slices.Sorted(maps.Keys(refusal.why)); !slices.Equal(found, paths) || refusal.Error() != fmt.Sprintf("%d webhooks are rejected by the API server", len(paths)) {
 			t.Errorf("%s: %v of %q, want %q", name, refusal, found, paths)
@@ -230,8 +231,9 @@ func TestSettingsOfCertificatesAreCheckedAtTheStart(t *testing.T) {
 	}
 }
 
-// TestChangesOfOthersAreRevertedLessAndLessOften records reverts of an object again and again, each
-// after the required pause. It records one more revert after a long time without changes.
+// TestChangesOfOthersAreRevertedLessAndLessOften records twelve reverts of an object, each after the
+// required pause. The pauses must grow up to a maximum. Then it records a revert after a long time
+// without changes. The pause after this revert must be the shortest one again.
 func TestChangesOfOthersAreRevertedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -105,7 +105,7 @@ type conversionResponse struct {
 	Result  status            `json:"result"`
 }
 
-// answer returns the reply to r with the verdict v.
+// answer returns the reply to the review r with the verdict v.
 func (r admissionReview) answer(v hook.Verdict) reply {
 	response := admissionResponse{UID: r.Request.UID, Allowed: v.Allowed, Warnings: v.Warnings}
 	switch {
@@ -117,7 +117,7 @@ func (r admissionReview) answer(v hook.Verdict) reply {
 	return reply{r.APIVersion, r.Kind, response}
 }
 
-// answer returns the reply to r with the converted objects or the failure in c.
+// answer returns the reply to the review r with the converted objects, or the failure, in c.
 func (r conversionReview) answer(c hook.Converted) reply {
 	response := conversionResponse{UID: r.Request.UID, Objects: c.Objects, Result: status{Status: "Success"}}
 	if c.Failed != "" {

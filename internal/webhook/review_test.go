@@ -114,7 +114,7 @@ func TestResultsFollowFromTheErrorOfAReview(t *testing.T) {
 	failed := fmt.Errorf("%w: exit status 1", ErrHookFailed)
 	empty := fmt.Errorf("x.sh: %w", hook.ErrNoResponse)
 	for name, test := range map[string]struct {
-		ctx  context.Context //nolint:containedctx // a row of a table
+		ctx  context.Context //nolint:containedctx // only an argument in a table of test cases
 		err  error
 		want Result
 	}{

@@ -96,7 +96,7 @@ func (k *Rotator) bundle() []byte {
 	return bytes.Join(all, nil)
 }
 
-// InForce records that all registered webhooks have the bundle of CAs bundle.
+// InForce records that bundle is the bundle of CAs in all registered webhooks.
 func (k *Rotator) InForce(bundle []byte) {
 	k.mu.Lock()
 	if k.next != nil && k.known.IsZero() && bytes.Equal(bundle, k.bundle()) {

@@ -13,7 +13,7 @@ type manual struct {
 	*Rotator
 	now     time.Time
 	changes int      // number of changes of the bundle
-	used    []string // CAs of the pairs that replaced another
+	used    []string // CAs of the pairs that replaced another pair
 }
 
 func newManual(settle time.Duration) *manual {
@@ -70,7 +70,7 @@ func TestANewPairIsUsedAfterItsCAWasInForceForTheSettleTime(t *testing.T) {
 	m.now = m.now.Add(10 * time.Second)
 	m.InForce(m.Bundle())
 	m.now = m.now.Add(20 * time.Second)
-	m.InForce(m.Bundle()) // the time of the first registration counts
+	m.InForce(m.Bundle()) // a second registration does not start the settle time again
 	if wait := m.rotate(); wait != 40*time.Second {
 		t.Errorf("20 s after the registration, the next pair is due in %s, want 40s", wait)
 	}
@@ -83,7 +83,8 @@ func TestANewPairIsUsedAfterItsCAWasInForceForTheSettleTime(t *testing.T) {
 	if wait := m.rotate(); wait != 0 {
 		t.Errorf("after the change, the rotator waits for %s", wait)
 	}
-	// Clients may still have connections to a server with the previous certificate.
+	// The bundle keeps the CA of the previous pair, because clients may still have connections to a server with the
+	// previous certificate.
 	m.want(t, "after the settle time", "b: b a")
 	if len(m.used) != 1 || m.used[0] != "b" || m.changes != 2 {
 		t.Errorf("used %q after %d changes of the bundle", m.used, m.changes)
@@ -99,7 +100,7 @@ func TestAnUnregisteredPairIsUsedWhenThePairInUseExpires(t *testing.T) {
 	m.Offer(m.pairFor("b", 2*time.Hour))
 	m.now = m.now.Add(time.Hour - 30*time.Second)
 	m.InForce(m.Bundle())
-	if wait := m.rotate(); wait != 30*time.Second { // less than the settle time
+	if wait := m.rotate(); wait != 30*time.Second { // the pair in use expires before the settle time ends
 		t.Errorf("the next pair is due in %s, want 30s", wait)
 	}
 	m.now = m.now.Add(30 * time.Second)
@@ -145,7 +146,7 @@ func TestALaterOfferReplacesAPairThatIsNotInUse(t *testing.T) {
 	m.Offer(m.pairFor("c", 2*time.Hour))
 	m.want(t, "with another next pair", "a: a c")
 	m.now = m.now.Add(time.Minute)
-	if wait := m.rotate(); wait != 59*time.Minute { // the registration of the replaced pair does not count
+	if wait := m.rotate(); wait != 59*time.Minute { // only the CAs a and b were registered, so the pair c is due at the expiry of a
 		t.Errorf("the next pair is due in %s, want 59m0s", wait)
 	}
 }

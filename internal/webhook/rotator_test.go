@@ -64,7 +64,7 @@ type apiServer struct {
 }
 
 // issue runs an issuer and its rotator until the test ends or stop is called. The simulated API
-// server loads each new bundle after the time lag.
+// server loads each new bundle after the duration lag.
 func issue(t *testing.T, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
 	t.Helper()
 	i := &Issuer{
@@ -241,7 +241,7 @@ func TestGivenFilesAreReadAgainWhenTheyChange(t *testing.T) {
 		}
 	})
 	writePair(t, dir, second)
-	await(t, changed) // the bundle also contains the CA of the new pair
+	await(t, changed) // until the bundle also contains the CA of the new pair
 	if err := handshakes(k, first.text, "gate.ns.svc", time.Now()); err != nil {
 		t.Errorf("before the API server trusts the new CA: %v", err)
 	}

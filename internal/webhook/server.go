@@ -30,7 +30,7 @@ type Options struct {
 	// Ask calls the hook of a review request.
 	Ask Ask
 	// AtOnce is the maximum number of hooks that the server runs concurrently. Further requests
-	// wait until a hook ends. A request whose response the API server no longer awaits fails.
+	// wait until a hook ends. A request fails when the API server no longer waits for its response.
 	AtOnce int
 	// Clock returns the current time.
 	Clock func() time.Time
@@ -170,7 +170,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body reads the body of a request. If it has more than most bytes, body returns an error.
+// body reads the body of a request. The argument most is the maximum size in bytes. If the body is
+// larger, the function returns an error.
 func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {

@@ -12,8 +12,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Admit runs the hook for an admission request to the binding with this name. The argument request is the field
-// request of an AdmissionReview, in YAML or JSON. The verdict of the hook is in the result.
+// Admit runs the hook for an admission request to the binding with this name. The argument request is the content of
+// the field "request" of an AdmissionReview, in YAML or JSON. The verdict of the hook is in the result.
 func (t *Test) Admit(binding, request string) *Result {
 	t.t.Helper()
 	element, mutating := t.admission(binding)
@@ -49,8 +49,8 @@ func (t *Test) admission(name string) (e hook.Element, mutating bool) {
 	return e, false
 }
 
-// Convert runs the conversion binding with this name for objects, which are documents of YAML or JSON. The form of
-// the versions from and to is GROUP/VERSION. The converted objects are in the result.
+// Convert runs the conversion binding with this name for objects, which are documents of YAML or JSON. The arguments
+// from and to are the versions, in the form GROUP/VERSION. The converted objects are in the result.
 func (t *Test) Convert(binding, from, to, objects string) *Result {
 	t.t.Helper()
 	i := slices.IndexFunc(t.config.Conversion, func(b hook.ConversionBinding) bool { return b.Name == binding })

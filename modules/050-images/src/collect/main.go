@@ -54,7 +54,7 @@ func collect(_ context.Context, r *sdk.Run) error {
 	r.Values.Set("images.used", used)
 
 	metrics := r.Metrics.Group("images")
-	metrics.Expire() // removes the metrics of images without containers
+	metrics.Expire() // removes all metrics of the group, so that an image without containers has no metric
 	for image, n := range containers {
 		metrics.Set("containers_by_image", float64(n), map[string]string{"image": image})
 	}
