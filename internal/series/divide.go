@@ -24,8 +24,9 @@ type Part struct {
 	Shard *Shard
 }
 
-// Divide divides the shard, whose first place is from, into parts, in the order of their places. If the shard is not
-// larger than shardSize, it is the only part. Equal shards are divided into equal parts.
+// Divide divides the shard into parts, and returns the parts in the order of their places. The argument from is the
+// first place of the shard. If the shard is not larger than shardSize, it is the only part. Equal shards are divided
+// into equal parts.
 func (s *Shard) Divide(from uint64) []Part {
 	if s.size <= shardSize {
 		return []Part{{from, s}}

@@ -33,7 +33,7 @@ func (l Layers) Section(key string) (section any, skipped []Skipped) {
 	return orEmpty(merged[key]), skipped
 }
 
-// NoOp returns the paths of the saved remove operations of a section that have no effect, because neither the lower
+// NoOp returns the paths of the saved operations "remove" of a section that have no effect, because neither the lower
 // layers nor the earlier operations set a value at the path.
 func (l Layers) NoOp(key string) []string { return NoOp(l.unpatched(key), l.Saved[key]) }
 

@@ -115,7 +115,7 @@ func NoOp(base Values, saved []Saved) (paths []string) {
 	return paths
 }
 
-// Without returns a copy of saved without the remove operations whose path is in paths. paths must be sorted.
+// Without returns a copy of saved without the operations "remove" whose path is in paths. paths must be sorted.
 func Without(saved []Saved, paths []string) []Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s Saved) bool {
 		_, found := slices.BinarySearch(paths, s.Path)

@@ -237,8 +237,8 @@ func (c *converter) all(ctx context.Context) (hook.Converted, error) {
 	return hook.Converted{Objects: out}, nil
 }
 
-// one converts objects of one version to the requested version, with the hooks of the shortest
-// chain.
+// one converts objects, which all have the given version, to the requested version. It calls the
+// hooks of the shortest chain.
 func (c *converter) one(ctx context.Context, version string, objects []json.RawMessage) (hook.Converted, error) {
 	wanted := c.review.Request.DesiredAPIVersion
 	if version == wanted {

@@ -112,8 +112,8 @@ func orAny(s *metav1.LabelSelector) *metav1.LabelSelector {
 }
 
 // configure writes the configuration of a kind if it differs from the wanted one, and reports
-// whether it has written it. If the API server rejects some of the webhooks, configure reports them
-// and writes only the others.
+// whether it has written the configuration. If the API server rejects some of the webhooks,
+// configure reports them and writes only the others.
 func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, err error) {
 	for {
 		wrote, err := r.configureOnce(ctx, kind, want)

@@ -71,7 +71,7 @@ type Registrar struct {
 
 	mu        sync.Mutex
 	want      *Wanted // nil until Want is called; guarded by mu
-	altered   bool    // want or withdrawn has changed since the last call of reconcileOnce; guarded by mu
+	altered   bool    // one of the fields want and withdrawn has changed after the last call of reconcileOnce; guarded by mu
 	withdrawn bool    // Withdraw was called, so no admission webhooks are wanted; guarded by mu
 
 	// Only the goroutine of Run uses the following fields.
@@ -109,7 +109,7 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Unlock()
 	defer signal(r.wake)
 	select {
-	case r.reconciling <- struct{}{}: // later calls see withdrawn
+	case r.reconciling <- struct{}{}: // no call of reconcileOnce is active now, and later calls read the new value of withdrawn
 		<-r.reconciling
 		return nil
 	case <-ctx.Done():
