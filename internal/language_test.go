@@ -14,7 +14,7 @@ import (
 type retiredTerm struct {
 	phrases string // all forms of the word or phrase, separated by commas
 	except  string // longer phrases that are allowed although they contain a retired phrase, such as names in other projects
-	reason  string // names the word to use instead
+	reason  string // says which word to use instead
 }
 
 // retiredTerms must not occur in code, comments, documents, messages, tests and file contents. If a word also has an
@@ -65,7 +65,7 @@ var retiredTerms = []retiredTerm{
 // disk.
 var retiredElsewhere = []string{"internal/language_test.go", "store/dump_names.go"}
 
-// words matches the words of a text. An identifier in camel case has several words.
+// words is a regular expression that matches each word of a text. An identifier in camel case has several words.
 var words = regexp.MustCompile(`\p{Lu}+\p{Ll}*|\p{Ll}+`)
 
 // A position is one word of a file, in lower case, and its line number.

@@ -82,7 +82,7 @@ const (
 )
 
 // list lists source at the version notBefore or later, and returns the version of the list. When the API server starts
-// to answer, list calls the function begun. Then it calls the function each for one object of the list after another.
+// to answer, list calls the function begun. Then it calls the function each once for every object of the list.
 // If the list must be requested again, list calls begun again, and each again for all objects.
 //
 // The API server answers a list of newestVersion only when its cache has all changes in etcd. This takes up to 0.1 s

@@ -25,8 +25,8 @@ const Name = "addon-operator-leader-election"
 const (
 	// TermAnnotation is the value of spec.leaseTransitions when this program last acquired the
 	// Lease. Acquire sets the annotation, except if the previous holder was foreign: in this case
-	// only Mark sets it. So if the process ends before Mark, the next process also gets to know the
-	// foreign holder.
+	// only Mark sets it. So if the process ends before the call of Mark, the next process also
+	// detects that the last holder was foreign.
 	TermAnnotation = "addon-operator/term"
 	// StoreAnnotation is the ID of the store of the last operator that called [Lease.Mark].
 	StoreAnnotation = "addon-operator/store"
@@ -40,9 +40,8 @@ const (
 	defaultDuration = 35 * time.Second
 	// defaultRenew is the default time between two renewals.
 	defaultRenew = 2 * time.Second
-	// marginPart is the divisor that computes the safety margin from the duration of the Lease: the
-	// time between the end of the holder's work and the time from which other processes may acquire
-	// the Lease is at least duration/marginPart.
+	// marginPart determines the safety margin between two holders: a holder must stop its work at
+	// least duration/marginPart before other processes may acquire the Lease.
 	marginPart = 7
 )
 

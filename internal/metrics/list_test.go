@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// documented lists metrics of addon-operator that this operator must have too, with name, type and labels. Metrics
-// without a meaning in this operator are left out.
+// documented is a list of the metrics of addon-operator that this operator must have too, with name, type and labels.
+// Metrics without a meaning in this operator are left out.
 const documented = `
 live_ticks counter
 binding_count gauge module hook

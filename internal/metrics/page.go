@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Page serves the operator's own metrics.
+// Page returns a handler that serves the operator's own metrics.
 func (s *Set) Page() http.Handler {
 	options := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
 	text := promhttp.HandlerFor(s.registry, options)

@@ -112,8 +112,8 @@ func TestKillInTheMiddleOfWritingLeavesTheOldModuleOrTheNewOne(t *testing.T) {
 	}
 }
 
-// halve carries out only a part of a change of path, as if the process were killed during the change. Atomic changes
-// are not carried out.
+// halve carries out only a part of a change of the file or directory at path, as if the process were killed during the
+// change. Atomic changes are not carried out.
 func halve(t *testing.T, change, path string) {
 	t.Helper()
 	switch change {

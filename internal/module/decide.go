@@ -52,9 +52,9 @@ func (d Decision) String() string {
 }
 
 // Decide decides by the enabled flags in all sources whether module m is enabled. The last source that sets the flag
-// decides. The order of sources is: the values files of the directories of modules, the values file of the module or
-// its addon, the enabled overrides of hooks, the ConfigMap. If no source sets the flag, the module is disabled. The
-// enabled script of the module, which runs later, can only disable an enabled module.
+// decides. The order of sources is: the values files of the directories of modules, the values file of the module (or
+// the addon that the module is made from), the enabled overrides of hooks, the ConfigMap. If no source sets the flag,
+// the module is disabled. The enabled script of the module, which runs later, can only disable an enabled module.
 func Decide(m Module, overrides map[string]values.EnabledOverride, config values.Config) Decision {
 	var decision Decision
 	for _, found := range m.Flags {

@@ -75,13 +75,13 @@ func (d *Digests) CRDs(m Module) (string, error) {
 }
 
 // GlobalHooks returns the digest of a directory of global hooks: the executables and the schemas. If dir has a
-// sub-directory hooks, only that sub-directory is searched for executables.
+// sub-directory named hooks, only that sub-directory is searched for executables.
 func (d *Digests) GlobalHooks(dir string) (string, error) {
 	return d.digest(dir, []part{hooksIn(dir), {name: "openapi"}})
 }
 
-// Hooks returns the digest of the hooks in dir, without other code. The hooks are the executables in the
-// sub-directory hooks of dir, or in dir itself if there is no such sub-directory.
+// Hooks returns the digest of the hooks in dir, without other code. The hooks are the executables in the sub-directory
+// of dir that is named hooks, or in dir itself if there is no such sub-directory.
 func (d *Digests) Hooks(dir string) (string, error) {
 	return d.digestAs("hooks of "+dir, dir, []part{hooksIn(dir)})
 }

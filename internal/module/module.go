@@ -46,7 +46,7 @@ type Module struct {
 	Enabled string
 	// Addon describes the registered addon that the module is made from; it is nil for other modules.
 	Addon *Addon
-	// Flags has the decisions of the values files whether the module is enabled, from low to high precedence.
+	// Flags has one decision for each values file that enables or disables the module, from low to high precedence.
 	Flags []Decision
 	// Broken is the error that prevents the module from being loaded; nil if there is none. If Broken is not nil,
 	// fields other than Name, Order and Path may be incomplete.

@@ -39,7 +39,7 @@ type sparing struct {
 func (s sparing) Unwrap() error { return s.error }
 
 // NotDeleted reports whether err is a final error of a deletion, and returns the object that was
-// not deleted. The deletion has stored a mark for the object before.
+// not deleted. Before it failed, the deletion stored a mark for the object.
 func NotDeleted(err error) (object kube.Ref, ok bool) {
 	var left sparing
 	if !IsRefused(err) || !errors.As(err, &left) {

@@ -31,7 +31,7 @@ type bounded struct {
 	told   *int // number of violations found so far; shared by all validators of one check
 }
 
-// SetPath sets the path of the validated value, which violations name.
+// SetPath sets the path of the validated value. Violations contain this path.
 func (b *bounded) SetPath(path string) { b.path = path }
 
 // Applies reports whether source is a schema. The validator of kube-openapi asks this.

@@ -86,8 +86,8 @@ func named(path string, schemas map[string]spec.Schema, f func(string, spec.Sche
 	return changed
 }
 
-// extend returns s. If s has the key x-extend, extend copies everything that s does not set from
-// parent to s: properties, definitions, extensions, required names, title and description. The file
+// extend returns s. If s has the key x-extend, extend adds the properties, definitions, extensions,
+// required names, title and description of parent, as far as s does not set them itself. The file
 // name in x-extend is ignored, because only one file can be extended.
 func extend(s spec.Schema, parent *spec.Schema) spec.Schema {
 	asked, _ := s.Extensions[keyExtend].(map[string]any)

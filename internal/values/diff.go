@@ -15,7 +15,7 @@ type Change struct {
 	Added, Removed bool
 }
 
-// Diff returns the changes from before to after, which are two states of the section with this key. They are sorted
+// Diff returns the changes between two states of the section with this key, before and after. The changes are sorted
 // by path.
 func Diff(key string, before, after any) (changes []Change, err error) {
 	path := "/" + escape.Replace(key)

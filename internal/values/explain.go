@@ -215,8 +215,8 @@ func has(v any, names []string) bool {
 	return true
 }
 
-// Below returns the values in said at path and below it. The argument path is a JSON pointer, or names separated by
-// dots, as in Helm. It may begin below the key of the section, which is the argument key.
+// Below returns those values of the list said that are at path or below it. The argument path is a JSON pointer, or
+// names separated by dots, as in Helm. It may begin below the key of the section, which is the argument key.
 func Below(said []LayerValue, key, path string) []LayerValue {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")

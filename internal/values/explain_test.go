@@ -112,7 +112,7 @@ func TestExplainedValuesAreTheMergedOnes(t *testing.T) {
 	}
 }
 
-// put sets a value in the map into. names are the parts of the JSON pointer of the value.
+// put sets a value in a map. The argument into is the map, and names are the parts of the JSON pointer of the value.
 func put(into map[string]any, names []string, value any) {
 	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(names[0])
 	if len(names) == 1 {

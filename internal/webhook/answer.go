@@ -70,7 +70,8 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 	return context.WithTimeoutCause(r.Context(), most-margin, fmt.Errorf("it did not answer within %s", most))
 }
 
-// ask waits until fewer than Options.AtOnce hooks of webhooks run, and then calls the hook of q.
+// ask waits until fewer than Options.AtOnce hooks of webhooks run, and then calls the hook of the
+// request q.
 func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
 		return Answer{}, fmt.Errorf("hook %s was not asked: %d others %w (--webhook-hooks-at-once)", q.name(), s.options.AtOnce, ErrBusy)

@@ -157,8 +157,8 @@ const (
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
 )
 
-// NewRotator returns a certificate rotator for the pairs of the issuer. The rotator calls changed
-// after each change of its bundle of CAs.
+// NewRotator returns a certificate rotator for the pairs of the issuer. The rotator calls the
+// function changed after each change of its bundle of CAs.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
 	// The settle time is short compared with the lifetime, so that the rotator uses a new CA long

@@ -68,7 +68,7 @@ type Endpoint struct {
 	// other goroutines may also use the rotators.
 	admission, conversion side
 	made                  *Rotator      // the rotator of created certificates; nil until a side needs it
-	opened                chan struct{} // closed when the endpoint is open
+	opened                chan struct{} // a channel that is closed when the endpoint is open
 }
 
 // side is the state of a Side. port is the port on which the side listens; it is 0 if the side does

@@ -39,8 +39,9 @@ type Rotator struct {
 }
 
 // NewRotator returns a rotator without a pair. It uses a new pair when the CA of the pair has been
-// registered for the time settle. The rotator calls changed after a change of the bundle, and calls
-// used when a new pair replaces the pair in use. The functions changed and used may be nil.
+// registered for the duration settle. The rotator calls the function changed after a change of the
+// bundle, and the function used when a new pair replaces the pair in use. Both functions may be
+// nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}
 }

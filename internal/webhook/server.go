@@ -94,7 +94,7 @@ func (s *Server) Serve(t Table) {
 }
 
 // Listen starts to serve on an address with the certificate of the rotator, and returns the port.
-// If clients is not nil, only clients with a certificate that it accepts are served.
+// If the argument clients is not nil, only clients whose certificate it accepts are served.
 func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

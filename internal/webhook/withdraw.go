@@ -14,9 +14,9 @@ import (
 
 // Withdraw deletes the webhook configurations of the operator in namespace, so that the API server
 // sends no more admission requests to the operator. It returns the kinds and names of the deleted
-// configurations. It keeps conversion webhooks. Without them, the API server would return stored
-// objects in another version without a conversion. If unregister is not nil, Withdraw calls it
-// before the first deletion. A running operator must pass [Endpoint.Withdraw] as unregister.
+// configurations. It keeps conversion webhooks, because without them, the API server would return
+// stored objects in another version without a conversion. If unregister is not nil, Withdraw calls
+// it before the first deletion. A running operator must pass [Endpoint.Withdraw] as unregister.
 // Otherwise its registrar would create the configurations again.
 func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregister func(context.Context) error) (deleted []string, err error) {
 	var errs []error
