@@ -46,7 +46,7 @@ type requestWindow struct {
 // A requestBucket counts the requests in one interval of ten seconds.
 type requestBucket struct {
 	number            int64                   // number of the ten-second interval, counted from 1970
-	within            [len(latencyBounds)]int // number of requests by the index of the lowest bound in latencyBounds that they did not exceed; the last also counts longer requests
+	within            [len(latencyBounds)]int // number of requests by the lowest of latencyBounds that they did not exceed; the last number includes longer requests
 	throttled, failed int
 }
 

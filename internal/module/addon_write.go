@@ -98,7 +98,8 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
 	var errs []error
-	for _, entry := range slices.Backward(entries) { // backward, so that links are removed before versions: names of versions begin with a dot, so they are first in entries
+	// The names of versions begin with a dot, so versions are first in entries. Links must be removed before them.
+	for _, entry := range slices.Backward(entries) {
 		if !kept[entry.Name()] {
 			errs = append(errs, w.remove(entry.Name()))
 		}

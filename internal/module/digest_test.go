@@ -141,7 +141,7 @@ func TestDigestOfHooksChangesWithHooksOnly(t *testing.T) {
 	var digests module.Digests
 	hooks := func() string {
 		t.Helper()
-		digest(t, &digests, dir) // this digest of the same directory has other checksums in the cache, which Hooks must not use or replace
+		digest(t, &digests, dir) // another digest of the same directory, whose cached checksums Hooks must not use or replace
 		sum, err := digests.Hooks(dir)
 		if err != nil {
 			t.Fatal(err)

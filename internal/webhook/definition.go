@@ -70,10 +70,10 @@ func nested(o map[string]any, outer, inner string) any {
 }
 
 // convert makes the API server call the address place to convert objects of a
-// CustomResourceDefinition. It reports whether it has written the definition. If the definition does not exist, convert does
-// nothing; the watch reports when the definition is created. An existing conversion webhook is
-// replaced, because hooks declare the conversion and a definition can have only one webhook. The
-// conversion webhook of another operator is not replaced.
+// CustomResourceDefinition. It reports whether it has written the definition. If the definition
+// does not exist, convert does nothing; the watch reports when the definition is created. An
+// existing conversion webhook is replaced, because hooks declare the conversion and a definition
+// can have only one webhook. The conversion webhook of another operator is not replaced.
 func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrote bool, err error) {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
