@@ -255,8 +255,8 @@ func (l *Lease) current() (*coordinationv1.Lease, error) {
 }
 
 // recordRenewal records a renewal that the API server has confirmed. The argument began is the time
-// at which the renewal was sent. This process must stop its work before other processes may acquire the Lease, because
-// the last requests of this process may reach the API server with a delay.
+// at which the renewal was sent. This process must stop its work before other processes may acquire
+// the Lease, because the last requests of this process may reach the API server with a delay.
 func (l *Lease) recordRenewal(written *coordinationv1.Lease, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,8 +20,8 @@ const valuesFile = "values.yaml"
 
 // Set is the content of the directories of modules.
 type Set struct {
-	// Modules has all modules, including broken ones, sorted by order; modules with the same order are sorted by name. Their names are
-	// unique.
+	// Modules has all modules, including broken ones, sorted by order. Modules with the same order are sorted by name.
+	// Their names are unique.
 	Modules []Module
 	// Static has the merged sections of the values files, by key. The global section is merged from the values files
 	// of all directories of modules. The section of a module is merged from the values file of the directory that

@@ -10,8 +10,8 @@ import (
 	"addon-operator/internal/operation"
 )
 
-// owned creates two ConfigMaps. The argument owner is the name of the first one, which owns the second one. The
-// argument name is the name of the second one.
+// owned creates two ConfigMaps. The argument owner is the name of the first one, which owns the
+// second one. The argument name is the name of the second one.
 func (s *fixture) owned(owner, name string) {
 	s.t.Helper()
 	o := s.made(configMaps, strings.ReplaceAll(configMapA, "name: a", "name: "+owner))

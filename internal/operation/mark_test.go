@@ -137,7 +137,7 @@ func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
 
 func TestAPatchIsRecognizedAsSentByItsSumOrByALaterWriteOfTheOperator(t *testing.T) {
 	t.Parallel()
-	// The operator wrote the object at second 1. The mark describes a patch that adds a label to version 5 of the object.
+	// The operator wrote the object at second 1. The mark describes a patch that adds a label to version 5.
 	before := func() *unstructured.Unstructured {
 		object := objectOf(t, deploymentA)
 		writtenBy(object, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(1))

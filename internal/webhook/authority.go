@@ -24,7 +24,7 @@ type authority struct {
 	text, keyText []byte
 }
 
-// newAuthority creates a CA. The CA is valid from the time now minus clockSkew until now plus lifetime.
+// newAuthority creates a CA that is valid from clockSkew before now until lifetime after now.
 func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -28,8 +28,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// repeat calls reconcile at the start and for each element on the channel wake, until ctx ends. If reconcile returns a
-// delay other than zero, repeat also calls it after this delay.
+// repeat calls reconcile at the start and for each element on the channel wake, until ctx ends. If
+// reconcile returns a delay other than zero, repeat also calls it after this delay.
 func repeat(ctx context.Context, wake <-chan struct{}, reconcile func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

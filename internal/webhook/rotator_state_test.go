@@ -83,8 +83,8 @@ func TestANewPairIsUsedAfterItsCAWasInForceForTheSettleTime(t *testing.T) {
 	if wait := m.rotate(); wait != 0 {
 		t.Errorf("after the change, the rotator waits for %s", wait)
 	}
-	// The bundle keeps the CA of the previous pair, because clients may still have connections to a server with the
-	// previous certificate.
+	// The bundle keeps the CA of the previous pair, because clients may still have connections to a
+	// server with the previous certificate.
 	m.want(t, "after the settle time", "b: b a")
 	if len(m.used) != 1 || m.used[0] != "b" || m.changes != 2 {
 		t.Errorf("used %q after %d changes of the bundle", m.used, m.changes)
