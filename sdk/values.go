@@ -42,7 +42,7 @@ func ValuesOf(document map[string]any) (*Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	sections, _ := tree.(map[string]any) // a nil map was encoded as null
+	sections, _ := tree.(map[string]any) // if document is nil, tree is nil
 	return &Values{tree: sections}, nil
 }
 
@@ -141,14 +141,15 @@ func (v *Values) remove(keys []string) error {
 		return err
 	}
 	removeAt(v.tree, keys)
-	if depth < len(keys) { // the value is an element of a list, or below one
+	if depth < len(keys) { // the value is in a list
 		return v.add(keys[:depth])
 	}
 	v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
 	return nil
 }
 
-// add appends an operation to the patch that sets the value at keys to its current value.
+// add appends an operation to the patch. When the patch is applied, the operation sets the value at keys to the value
+// that v now has there.
 func (v *Values) add(keys []string) error {
 	now, _ := find(v.tree, keys)
 	copied, err := plain(now)

@@ -115,8 +115,8 @@ func TestChangesOfValuesBecomeAPatch(t *testing.T) {
 	}
 }
 
-// The test makes random changes in a hook. It checks that the patch, applied to the original values, results in the
-// values that the hook sees at its end.
+// The test makes random changes in a hook. It checks that applying the patch to the original values gives the same
+// values as the hook reads after its changes.
 func TestPatchLeadsToWhatTheHookSees(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

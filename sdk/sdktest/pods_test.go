@@ -33,7 +33,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.RemoveAll(tools) }() // if this fails, a temporary directory is left
+	defer func() { _ = os.RemoveAll(tools) }() // if this fails, the temporary directory remains
 	program, err := os.Executable()
 	if err != nil {
 		return 0, err

@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// The outputs of a hook, in the types to which the operator parses them.
+// The outputs of a hook. The operator parses the output files to these types.
 type (
 	// Op is an operation of a patch of values.
 	Op = values.Op
@@ -159,7 +159,7 @@ func (t *Test) snapshots(names []string) map[string][]hook.Item {
 	return all
 }
 
-// run runs the hook for the elements and applies its output to the test.
+// run runs the hook with a binding context of these elements, and applies the output of the hook to the test.
 func (t *Test) run(elements ...hook.Element) *Result {
 	t.t.Helper()
 	r, files := t.execute(elements)
@@ -188,8 +188,9 @@ func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	return r, o.files
 }
 
-// applyOutput validates all output of a hook. If all of it is valid, it executes the object operations. If none of them
-// fails, it applies the patches of the ConfigMap and of the values. The operator keeps the same order.
+// applyOutput validates all output of a hook. If the whole output is valid, applyOutput executes the operations on
+// objects. If all operations succeed, it applies the patches of the ConfigMap and of the values. The operator does
+// this in the same order.
 func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]byte) error {
 	var errs []error
 	parsed := func(variable string, err error) {

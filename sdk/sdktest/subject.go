@@ -17,8 +17,8 @@ import (
 
 // Subject is the hook that a test runs.
 type Subject interface {
-	// execute runs the hook and returns its exit code. The environment of the hook is that of the test with env
-	// added.
+	// execute runs the hook and returns its exit code. The environment of the hook is the environment of the test,
+	// with the variables in env added.
 	execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) (code int, err error)
 }
 

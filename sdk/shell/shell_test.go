@@ -117,7 +117,7 @@ func (h hook) run(t *testing.T) result {
 	return r
 }
 
-// want runs the hook, which must succeed, and compares its standard output with stdout.
+// want runs the hook, and fails the test if the hook fails or if its standard output differs from stdout.
 func (h hook) want(t *testing.T, stdout string) result {
 	t.Helper()
 	r := h.run(t)
@@ -189,7 +189,7 @@ func sameJSON(t *testing.T, want, got string) {
 	}
 }
 
-// each yields one hook without a script for each jq program that [jqs] returns.
+// each yields one hook, which has no script yet, for each jq program that [jqs] returns.
 func each(t *testing.T) iter.Seq[hook] {
 	t.Helper()
 	return func(yield func(hook) bool) {

@@ -22,8 +22,8 @@ import (
 // nothing.
 type changedStep struct{ *Runtime }
 
-// readConfiguration has the fields of the configuration that Do has read. The outcome and its effects contain these
-// fields as JSON.
+// readConfiguration has some fields of the configuration, as Do has read them. The outcome and its effects contain
+// these fields as JSON.
 type readConfiguration struct {
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
@@ -32,7 +32,7 @@ type readConfiguration struct {
 	Image      string    `json:"image,omitempty"`
 }
 
-// The kinds of effects that changedStep has.
+// The kinds of effects of changedStep.
 const (
 	addFinalizer = "add finalizer"
 	clearStatus  = "clear status"
@@ -40,8 +40,8 @@ const (
 
 // Do reads the configuration and decides whether it must be processed. A configuration needs no processing if the
 // store and the status of the configuration agree that this generation is Ready. A failed configuration needs no
-// processing until its next attempt is due. Even in these cases the configuration is processed if other addons of it
-// conflict with modules of the image than before.
+// processing until its next attempt is due. In both cases, the configuration is nevertheless processed if the set of
+// its addons that conflict with modules of the image has changed.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)

@@ -158,8 +158,8 @@ func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, u
 	})
 }
 
-// Reprocess increments spec.reprocessRequest if the value of this field is still equal to the argument before. It
-// does nothing if the configuration is being deleted.
+// Reprocess increments spec.reprocessRequest if the field still has the value in the argument before. It does nothing
+// if the configuration is being deleted.
 func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {
@@ -169,8 +169,8 @@ func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid typ
 	})
 }
 
-// WriteStatus replaces the status of the configuration id if it has this UID. Otherwise it returns false, because the
-// configuration was deleted.
+// WriteStatus replaces the status of the configuration if the configuration still has this UID. Otherwise the
+// configuration was deleted, and WriteStatus returns false.
 func (c *Configurations) WriteStatus(ctx context.Context, id api.Identity, uid types.UID, status api.Status) (ok bool, err error) {
 	err = c.patch(ctx, id, patch{Metadata: metadataPatch{UID: uid}, Status: replacement(status)}, "status")
 	if err == nil {

@@ -78,10 +78,10 @@ func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Co
 	return live, nil
 }
 
-// inParallel calls do with each number from 0 to n-1, at most width at a time, and returns the errors. All
-// configurations share a limited number of additional goroutines. If none is free, the goroutine of the caller calls
-// do. The limit keeps the memory small even if there are many configurations. A server that hangs delays only the
-// configurations that use it, because each caller can continue in its own goroutine.
+// inParallel calls the function do for each number from 0 to n-1, with at most width calls at a time, and returns the
+// errors. All configurations share a limited number of additional goroutines. If none of them is free, the goroutine
+// of the caller calls do. The limit keeps the memory small even if there are many configurations. A server that hangs
+// delays only the configurations that use it, because each caller can continue in its own goroutine.
 func (r *Runtime) inParallel(n, width int, do func(int) error) error {
 	errs := make([]error, n)
 	own := make(chan struct{}, width)
@@ -261,8 +261,8 @@ func (r *round) address(ctx context.Context, of api.Repository) (source.Address,
 	return source.Render(of.URL, secret)
 }
 
-// readAddon fetches the addon of entry, which is an entry of the index of a repository, and returns the result.
-// before is the result for the same entry in an earlier round.
+// readAddon fetches the addon of an entry in the index of a repository, and returns the result. The argument before
+// is the result for the same entry in an earlier round.
 func (r *round) readAddon(ctx context.Context, from *source.Repository, entry catalog.Entry, before store.AddonResult) (store.AddonResult, error) {
 	result := store.AddonResult{Entry: entry.Name, EntryVersion: entry.Version}
 	if entry.Err != nil {
@@ -323,7 +323,7 @@ func (r *round) storeContent(ctx context.Context, content *source.Content, addon
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil { // without the name of the addon, because another addon may have the same content
+	if err != nil { // the stored text omits the name of the addon, because another addon may have the same content
 		parsed.Err = errors.New(strings.TrimPrefix(err.Error(), loading(addon.Entry, addon.EntryVersion)))
 	}
 	return registry.Put(ctx, r.DB, store.RoundHolder(r.round), parsed)
@@ -346,8 +346,8 @@ func validators(stored json.RawMessage) (v source.Validators) {
 	return v
 }
 
-// latest returns the addons in the last index of a repository that could be read. If the index could not be read in
-// the round of result, latest returns the addons of an earlier round.
+// latest returns the addons in the index of a repository, as the index was when it was last read successfully. If the
+// index could not be read in the round of result, these are the addons of an earlier round.
 func latest(result store.RepositoryResult) []store.AddonResult {
 	if result.Reason != "" {
 		return result.Known
@@ -389,7 +389,7 @@ func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) e
 	return nil
 }
 
-// entriesOf returns the entries of the last index that could be read, which are stored in a result.
+// entriesOf returns the entries of the addons that [latest] returns.
 func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	addons := latest(result)
 	entries := make([]catalog.Entry, len(addons))
@@ -402,8 +402,8 @@ func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	return entries
 }
 
-// reasonOf returns the reason in err if err is a [source.Error] with a reason. If not, it returns the argument
-// otherwise.
+// reasonOf returns the reason in err if err is a [source.Error] with a reason. For any other error, it returns the
+// reason in the argument otherwise.
 func reasonOf(err error, otherwise api.Reason) api.Reason {
 	if failure, ok := errors.AsType[*source.Error](err); ok && failure.Reason != "" {
 		return failure.Reason

@@ -16,8 +16,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// find calls change with the results of the latest round of the configuration of task t, and stores the changed
-// results. The detail of the outcome has the number of addons that failed for one of the reasons.
+// find calls the function change with the results of the latest round of the configuration of task t, and stores the
+// results that change has modified. The detail of the outcome has the number of addons that failed for one of the
+// reasons.
 func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store.RepositoryResult) error, reasons ...api.Reason) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := r.results(id)
@@ -56,8 +57,9 @@ func copyOf(results []store.RepositoryResult) []store.RepositoryResult {
 	return all
 }
 
-// saveChanged stores the results that differ from before, starting at index next, until the budget
-// of tx is spent. It returns the index of the first result that is not stored.
+// saveChanged compares each result with the element of before at the same index, and stores the results that differ.
+// It starts at the index next, and stops when the budget of tx is spent. It returns the index of the first result
+// that is not stored.
 func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results []store.RepositoryResult, next int) (int, error) {
 	for ; next < len(results) && !tx.Spent(); next++ {
 		if reflect.DeepEqual(before[next], results[next]) {
@@ -70,8 +72,8 @@ func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results 
 	return next, nil
 }
 
-// loadAddons adds to the results what the store has of each fetched addon: its ID, name and version, or the error
-// with which it could not be loaded.
+// loadAddons adds data from the store to the result of each fetched addon: its ID, name and version, or the error
+// because of which it could not be loaded.
 func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	for i := range results {
 		for j := range results[i].Addons {

@@ -28,7 +28,8 @@ type fixture struct {
 	engine *workflow.Engine
 
 	// crash is the number of the commit at which the operator is killed, counted over all operator processes of the
-	// test; 0 means never. If behind is true, this commit succeeds, but the operator does not receive the result.
+	// test; 0 means never. If behind is false, this commit fails. If behind is true, it succeeds, but the operator
+	// gets an error.
 	crash  int
 	behind bool
 	killed atomic.Bool // the running operator was killed and can commit nothing

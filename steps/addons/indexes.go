@@ -19,7 +19,7 @@ const (
 // indexes is a cache of the entries of the most recently parsed indexes, by digest. The cache is useful because many
 // configurations name the same repositories, and parsing an index needs much more memory than its entries.
 type indexes struct {
-	turns  chan struct{} // a semaphore for indexes and addons that are parsed
+	turns  chan struct{} // a semaphore that limits how many indexes and addons are parsed at the same time
 	recent *lru.Cache
 }
 

@@ -118,7 +118,7 @@ func TestConflictThatComesBeforeAddonsAreRegisteredIsFound(t *testing.T) {
 	}
 }
 
-// refuse stores these results for the latest round of the configuration.
+// refuse stores these results, which contain problems, as the results of the latest round of the configuration.
 func refuse(t *testing.T, db *store.DB, name string, results ...store.RepositoryResult) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

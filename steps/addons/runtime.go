@@ -26,9 +26,8 @@ type Runtime struct {
 	// Fetches is called before a repository and its addons are fetched. The function that it returns is called after
 	// the fetch, with the reason if the fetch failed, or else "". Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
-	// Settled is called when a round of a configuration has ended. due is the time of the next
-	// attempt, or zero if the next round begins only after a change. Settled must not block. It can
-	// be nil.
+	// Settled is called when a round of a configuration has ended. The argument due is the time of the next attempt,
+	// or zero if the next round begins only after a change. Settled must not block. It can be nil.
 	Settled func(id api.Identity, due time.Time)
 	// Failed is called when a round of a configuration has failed. It is not called if the previous round failed for
 	// the same reasons. It must not block. It can be nil.

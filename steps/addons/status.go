@@ -77,8 +77,9 @@ const (
 	smallestStatus = 16 << 10
 )
 
-// fit shortens a status to room bytes, if possible. It first shortens the messages of addons, then the lists of
-// addons, and finally the texts and the list of repositories. In a list of addons, it removes ready addons first.
+// fit shortens a status until its length in bytes is at most room, if possible. It first shortens the messages of
+// addons, then the lists of addons, and finally the texts and the list of repositories. In a list of addons, it
+// removes ready addons first.
 func fit(status api.Status, room int) api.Status {
 	if sizeOf(status) <= room {
 		return status
@@ -116,7 +117,7 @@ func fit(status api.Status, room int) api.Status {
 	return status
 }
 
-// fitAddons shortens the list of addons of a repository until the repository has at most room bytes as JSON.
+// fitAddons shortens the list of addons of a repository until the JSON of the repository has at most room bytes.
 func fitAddons(repository *api.RepositoryStatus, room int) {
 	all := len(repository.Addons)
 	slices.SortStableFunc(repository.Addons, func(a, b api.AddonStatus) int { return strings.Compare(string(a.Status), string(b.Status)) })

@@ -117,8 +117,8 @@ func (a *attacher) asked(module string, h Hook, ids hook.BindingIDs) error {
 	return errors.Join(errs...)
 }
 
-// saveBinding stores config in the binding's record. It reports whether the binding has already been synchronized in
-// this start with the same configuration.
+// saveBinding stores config in the record of the binding s. It reports whether the binding has already been
+// synchronized in this start with the same configuration.
 func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
@@ -139,7 +139,7 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 		}
 	}
 	if kind == store.Schedule && (!same || old.Detached) {
-		// Earlier ticks of the schedule are not due, because the binding was not attached.
+		// The binding was not attached until now, so the hook does not run for earlier ticks of the schedule.
 		if err := store.Save(a.tx, store.TickKey(s), a.tx.Now()); err != nil {
 			return false, err
 		}
@@ -147,10 +147,10 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// Synchronized is part of the transition that ends the Synchronization of the binding s. shown has the versions of the
-// objects that the Synchronization delivered to the hook, by binding. Synchronized marks s, and the other bindings of
-// its group, as synchronized. If one of these bindings was attached in this epoch, Synchronized returns the waiting
-// events that the Synchronization covers, so that they are withdrawn; otherwise nil.
+// Synchronized is part of the transition that ends the Synchronization of the binding s. The argument shown has the
+// versions of the objects that the Synchronization delivered to the hook, by binding. Synchronized marks s, and the
+// other bindings of its group, as synchronized. If one of these bindings was attached in this epoch, Synchronized
+// returns the waiting events that the Synchronization covers, so that they are withdrawn; otherwise nil.
 func Synchronized(tx *store.Tx, s graph.Subject, shown map[string]map[string]Version) (*workflow.Withdrawal, error) {
 	bindings, err := markSynchronized(tx, s)
 	if err != nil || len(shown) == 0 {
@@ -302,9 +302,9 @@ func Detach(tx *store.Tx, module string) error {
 	return nil
 }
 
-// savedByHooksOf returns a function that reports whether a hook of module has saved a values operation. The name of a
-// global hook in a directory named like the module has the same form. So an operation is not counted if the store has
-// a record of a global hook with the name of its author.
+// savedByHooksOf returns a function that reports whether a hook of module has saved a values operation. The author of
+// an operation is the name of a hook. A global hook in a directory with the name of the module has a name of the same
+// form. So the function returns false if the store has a record of a global hook with this name.
 func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 	return func(s values.Saved) bool {
 		return strings.HasPrefix(s.Hook, sections.Author(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil

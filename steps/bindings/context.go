@@ -96,8 +96,8 @@ func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string
 }
 
 // stands reports whether the Synchronization of b represents the Synchronization of the j-th binding, and also
-// delivers the snapshot of the j-th binding. The two bindings must have the same group and queue, and no earlier
-// binding may have the name of the j-th binding.
+// delivers the snapshot of the j-th binding. This is the case if the two bindings have the same group and queue, and
+// if no earlier binding has the name of the j-th binding.
 func (l *Reader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)
@@ -162,8 +162,8 @@ func (l *Reader) Gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)
 }
 
-// Reviewed returns the name of the webhook binding id, and the names of the bindings whose snapshots its element must
-// include. t is the type of the review request.
+// Reviewed returns the name of the webhook binding with this ID, and the names of the bindings whose snapshots must
+// be in the binding context of the review. The argument t is the type of the review request.
 func (l *Reader) Reviewed(t hook.Type, id string) (name string, include []string, err error) {
 	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
 		for i, b := range bindings {

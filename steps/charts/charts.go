@@ -34,8 +34,8 @@ type Charts struct {
 	renderings renderings
 }
 
-// New returns the charts of modules with these values. client renders the charts, and observer is notified of each
-// rendering.
+// New returns the charts of modules with these values. The argument client renders the charts, and observer is
+// notified of each rendering.
 func New(db *store.DB, log *oncelog.Logger, client *helm.Client, modules *desired.Modules, values *desired.Values, observer Observer) *Charts {
 	return &Charts{db: db, log: log, helm: client, modules: modules, values: values, observer: observer}
 }
@@ -90,9 +90,9 @@ func (c *Charts) releaseUnder(name string, config *values.Config) (*helm.Release
 	return r, err
 }
 
-// Rendered renders the chart of module with its current values, and changes nothing. If loose is true, it returns the
-// output of the templates even if the output is not a valid manifest. If the module has no chart, it returns an
-// error.
+// Rendered renders the chart of module with its current values, and changes nothing. If the argument loose is true,
+// it returns the output of the templates even if the output is not a valid manifest. If the module has no chart, it
+// returns an error.
 func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (string, error) {
 	release, err := c.Release(module)
 	if err != nil {
@@ -179,8 +179,8 @@ func (c *Charts) render(ctx context.Context, r helm.Release) (helm.Manifest, err
 }
 
 // addonValues replaces the values of r by the values for the chart of an addon. Such a chart expects no sections: the
-// content of the module's section is the top level of its values, and it does not get the global section. key is the
-// key of the module's section.
+// content of the module's section is the top level of its values, and it does not get the global section. The
+// argument key is the key of the module's section.
 func addonValues(r *helm.Release, addon *module.Addon, key string) (err error) {
 	section, _ := r.Values[key].(map[string]any)
 	r.Values, err = addon.HelmValues(section)

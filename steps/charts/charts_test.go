@@ -150,7 +150,7 @@ func TestASavedManifestHasNoText(t *testing.T) {
 
 func TestAReusableManifestIsNotRenderedAgain(t *testing.T) {
 	t.Parallel()
-	c, _, _ := chartsOf(t) // they have no Helm client, so a rendering would panic
+	c, _, _ := chartsOf(t) // the charts have no Helm client, so a rendering would panic
 	c.SaveRendering("web", helm.Manifest{Checksum: "1"})
 	asked := ""
 	got, err := c.renderedIf(t.Context(), helm.Release{Name: "web"}, func(m helm.Manifest) (bool, error) {

@@ -17,13 +17,14 @@ import (
 type Takeover struct {
 	objects []store.Object // objects of the charts, rendered with the values after the change
 	// hooks is true if one of the enabled modules has hooks. Hooks can change values before the chart is rendered
-	// again, so its objects can change.
+	// again, so the chart may then have other objects.
 	hooks bool
 	// unknown is true if one of the charts cannot be rendered.
 	unknown bool
 }
 
-// TakeoverOf renders the charts of the modules in on, which config enables, and returns the objects of these charts.
+// TakeoverOf renders the charts of the modules in the list on, and returns the objects of these charts. These are
+// modules that config enables.
 func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config values.Config) (t Takeover) {
 	for _, m := range on {
 		t.hooks = t.hooks || m.Hooks != ""

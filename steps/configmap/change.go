@@ -12,12 +12,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A configChange is a change of the ConfigMap. It also has the records of the store on which it depends what the change
-// affects.
+// A configChange is a change of the ConfigMap. It also has the records of the store that decide which modules the
+// change affects.
 type configChange struct {
 	before, now      values.Config
-	record           store.AppliedConfig // the record of before in the store
-	exists           bool                // the ConfigMap of now exists
+	record           store.AppliedConfig // the record of the field before in the store
+	exists           bool                // whether the ConfigMap exists; if not, its new content is empty
 	startup          store.Startup
 	modules          map[string]store.Module
 	releases         map[string]*store.Release // known releases by module; nil if the record cannot be read
@@ -53,13 +53,13 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 	return ok && !want && c.decide(m, c.before)
 }
 
-// decide reports whether the enabled flags enable m if config is the content of the ConfigMap.
+// decide reports whether module m is enabled if config is the content of the ConfigMap.
 func (c configChange) decide(m module.Module, config values.Config) bool {
 	return module.Decide(m, c.enabledOverrides, config).Enabled
 }
 
-// readChange returns the change from the content in force to the content in read. If the content in read is invalid,
-// only the fields startup, before and record are set.
+// readChange returns the change from the content in force to the content that the step has read. If the new content
+// is invalid, only the fields startup, before and record are set.
 func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	if c.startup, err = store.LoadStartup(tx); err != nil {
 		return c, err

@@ -31,8 +31,8 @@ type Step struct {
 	observer Observer
 }
 
-// New returns the step for the ConfigMap of state. The step uses the argument all to render the charts of newly
-// enabled modules, whose objects it must know.
+// New returns the step for the ConfigMap of state. The step must know the objects of newly enabled modules, so it
+// renders their charts with the argument all.
 func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
 	return &Step{state: state, charts: all, observer: observer}
 }
@@ -127,8 +127,9 @@ func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChan
 	return changes.Recorded(), nil
 }
 
-// check validates the content in read against the schemas. If the content is invalid, check sets read.Error and
-// reports the error to the observer. It returns an error only if the schemas of global values cannot be used.
+// check validates the content that the step has read against the schemas. If the content is invalid, check sets
+// read.Error and reports the error to the observer. It returns an error only if the schemas of global values cannot
+// be used.
 func (s *Step) check(read *readConfig, before values.Config, enabled []string) error {
 	if err := s.state.Modules.Usable(""); err != nil {
 		return err
@@ -203,7 +204,7 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	}
 	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.deletedAtOnce(ctx, c, d))}
 	if len(d.Flags) > 0 && !c.failing {
-		return lists, nil // a reload follows and runs each module, and no failing task delays it
+		return lists, nil // the reload that follows runs each module, and no failing task delays the reload
 	}
 	for _, name := range c.startup.Enabled {
 		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.state.Modules.Disk(), name) {
@@ -254,8 +255,8 @@ func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Diffe
 	})
 }
 
-// DisabledBy returns the modules that the content in force does not disable, but content would. For invalid content,
-// it returns no modules.
+// DisabledBy returns the modules that the argument content would disable, and that the content in force does not
+// disable. For invalid content, it returns no modules.
 func (s *Step) DisabledBy(resourceVersion string, content map[string]string) (names []string, err error) {
 	read := readConfig{ResourceVersion: resourceVersion}
 	if read.Config, err = values.ParseConfig(content); err != nil || resourceVersion == "" {

@@ -23,8 +23,8 @@ type endStep struct {
 	changes Changes
 }
 
-// Items lists the hooks. The note is a fingerprint of the global values before the hooks run, with which End compares
-// the values.
+// Items lists the hooks. The note is a fingerprint of the global values before the hooks run. End uses it to find out
+// whether the hooks have changed the values.
 func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	if items, _, err = s.ItemStep.Items(tx, t); err != nil {
 		return nil, nil, err

@@ -64,7 +64,7 @@ func (s *startStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outc
 	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + p.Dropped.Note()}, err
 }
 
-// Apply saves the outcome of Prepare, or after that the outcome of a hook.
+// Apply saves the outcome of Prepare, and later the outcome of each hook.
 func (s *startStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	if t.Prepared {
 		return s.ItemStep.Apply(tx, t, o)

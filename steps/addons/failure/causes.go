@@ -26,7 +26,7 @@ type Causes struct {
 	sum      []byte // checksum of all problems
 }
 
-// mostProblems is the maximum number of described problems of a configuration.
+// mostProblems is the maximum number of problems of one configuration that are described.
 const mostProblems = 5
 
 // Of returns the reasons why a configuration with these results has the phase Failed.

@@ -25,8 +25,8 @@ func (m ImageModules) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// of returns the name of the module that the addon would become, if the image has a module of that name. Otherwise it
-// returns "".
+// The method of computes the name of the module that would be made from the addon. It returns this name if the image
+// has a module of the same name. Otherwise it returns "".
 func (m ImageModules) of(addon *store.AddonResult) string {
 	if len(m) == 0 || addon.ID == "" {
 		return ""
@@ -38,8 +38,8 @@ func (m ImageModules) of(addon *store.AddonResult) string {
 	return name
 }
 
-// Mark sets the reason of each addon in results whose module would have the name of a module of the image. Mark also
-// updates the field ImageModule of each addon.
+// Mark finds the addons in results that conflict with a module of the image: the module made from the addon would
+// have the same name. Mark sets the reason of these addons, and updates the field ImageModule of all addons.
 func (m ImageModules) Mark(results []store.RepositoryResult) {
 	for i := range results {
 		for j := range results[i].Addons {
@@ -58,7 +58,7 @@ func (m ImageModules) Changes(results []store.RepositoryResult) bool {
 	})
 }
 
-// Conflicting returns the modules of the image whose names are also the names of modules made from addons in results.
+// Conflicting returns the modules of the image that have the same name as a module made from an addon in results.
 func (m ImageModules) Conflicting(results []store.RepositoryResult) ImageModules {
 	found := ImageModules{}
 	for _, result := range results {

@@ -6,8 +6,8 @@ import (
 )
 
 // NextAttempts returns the number of consecutive rounds, including the round of results, that have failed for a
-// temporary reason. before is the number of such rounds before this round. If this round has no temporary reason,
-// NextAttempts returns 0.
+// temporary reason. The argument before is the number of such rounds before this round. If this round has no
+// temporary reason, NextAttempts returns 0.
 func NextAttempts(results []store.RepositoryResult, before int) int {
 	if mayPass(results) {
 		return before + 1

@@ -44,10 +44,11 @@ func (s Selection) Contents() map[string]string {
 
 // Select returns the modules that can be made from the addons of the cluster. For each addon it selects the version
 // that the section of the module names, or the highest version if the section names none. If a module is in use and
-// its addon is no longer registered, Select returns the module with its current content. If all is true, the addons
-// of every ClusterAddonsConfiguration can be used as modules; otherwise only the addons of configurations with the
-// annotation for modules. sections has the sections of the ConfigMap, by key. image has the paths of the modules in
-// the operator's image, by name. No addon becomes a module with the name of a module in image.
+// its addon is no longer registered, Select returns the module with its current content. If the argument all is true,
+// the addons of every ClusterAddonsConfiguration can be used as modules; otherwise only the addons of configurations
+// with the annotation for modules. The argument sections has the sections of the ConfigMap, by key. The argument
+// image has the paths of the modules in the operator's image, by name. No addon becomes a module with one of these
+// names.
 func Select(db *store.DB, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	var selected Selection
 	err := db.View(func(tx *store.Tx) (err error) {
@@ -62,8 +63,8 @@ func Select(db *store.DB, all bool, sections values.Values, image map[string]str
 }
 
 // Expected reports whether a cluster-wide configuration that can provide modules is being processed for the first
-// time. If all is true, every cluster-wide configuration can provide modules; otherwise only configurations with the
-// annotation for modules.
+// time. If the argument all is true, every cluster-wide configuration can provide modules; otherwise only
+// configurations with the annotation for modules.
 func Expected(tx *store.Tx, all bool) (bool, error) {
 	for c, err := range registry.ConfigurationsIn(tx, registry.Cluster) {
 		if err != nil {
@@ -114,7 +115,7 @@ type Made struct {
 	PlanByDefault bool `json:"planByDefault,omitempty"`
 }
 
-// List returns the modules that the last discovery has made from addons, by name. sections has the
+// List returns the modules that the last discovery has made from addons, by name. The argument sections has the
 // sections of the ConfigMap, by key.
 func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	saved, err := store.LoadAddonModules(tx)
@@ -152,8 +153,9 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	return all, nil
 }
 
-// Save records the modules that are made from addons. contents has the name of the content of each module, by the
-// name of the module. The store keeps the content of each module for which used returns true.
+// Save records the modules that are made from addons. The argument contents has the name of the content of each
+// module, by the name of the module. The store keeps the contents of the modules for which the function used returns
+// true.
 func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -231,7 +233,7 @@ type selecting struct {
 
 func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}, hidden: map[string]string{}}
-	if err := s.collectUsed(); err != nil { // first, because the addon of a module in use has precedence
+	if err := s.collectUsed(); err != nil { // called first, because the addons of modules in use have precedence
 		return Selection{}, err
 	}
 	if err := s.collectRegistered(all); err != nil {
@@ -329,8 +331,9 @@ func (s *selecting) choice(name string) *choice {
 	return c
 }
 
-// choose adds the module with this name, made from the version of c that is wanted, to the selection. If there is no
-// such version, it adds a problem.
+// choose adds the module with this name to the selection. It makes the module from the version that the section of
+// the module names, or else from the highest version. If c has no such version, choose adds a problem, and the
+// selection keeps the content that the module uses, if any.
 func (s *selecting) choose(name string, c *choice) {
 	key := values.Camel(name)
 	wanted := ""
@@ -373,8 +376,8 @@ func (s *selecting) choose(name string, c *choice) {
 	s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: addon})
 }
 
-// best returns the content of the wanted version, or of the highest version if wanted is empty. If offered has no
-// such version, it returns "".
+// best returns the content of the addon in offered that has the version wanted. If wanted is empty, it returns the
+// content of the addon with the highest version. If there is no such addon, it returns "".
 func best(offered []registry.Addon, wanted string) (content string) {
 	var highest *semver.Version
 	for _, a := range offered {

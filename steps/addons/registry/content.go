@@ -38,7 +38,8 @@ type Parsed struct {
 // ErrNotHeld means that the holder for which contents were being stored was dropped.
 var ErrNotHeld = errors.New("the holder of the contents was dropped")
 
-// Hold makes h a holder of a content, if the content is in the store. known reports whether it is.
+// Hold makes h a holder of a content, if the content is in the store. The result known reports whether the content is
+// in the store.
 func Hold(tx *store.Tx, h store.Holder, content string) (known bool, err error) {
 	c, ok, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil || !ok || !c.Complete {
@@ -61,8 +62,8 @@ func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error 
 }
 
 // HoldAs makes a module the holder of a content, and releases all other contents that the module holds. If content is
-// empty, it releases all contents. If more is true, the budget of tx was too small, and the caller must call HoldAs
-// again in another transaction.
+// empty, it releases all contents. If the result more is true, the budget of tx was too small, and the caller must
+// call HoldAs again in another transaction.
 func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	h := store.ModuleHolder(module)
 	for k := range tx.Range(store.HoldsOf(h)) {
@@ -111,7 +112,7 @@ func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) 
 		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			done = 0
 			for i, w := range writers {
-				w.progress = before[i] // the function of the transaction may be called again
+				w.progress = before[i] // because the store may call this function more than once
 			}
 			for _, w := range writers {
 				more, err := w.write(tx)
@@ -173,7 +174,7 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 		return false, refer(tx, w.holder, w.name, c)
 	}
 	if tx.Get(store.HoldKey(w.holder, w.name)) == nil {
-		w.progress = progress{} // the reference is gone, and with it the chunks written before
+		w.progress = progress{} // the reference was deleted, and the chunks that were already written were deleted with it
 	}
 	chart, err := w.referToChart(tx, known && c.Chart == w.chart)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"addon-operator/store"
 )
 
-// large is an addon with a chart that no single transaction can hold.
+// large is an addon with a chart that is too large for one transaction.
 func large(id, chart string) registry.Parsed {
 	archive := bytes.Repeat([]byte(chart), 20<<20/len(chart))
 	return registry.Parsed{

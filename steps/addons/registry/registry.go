@@ -31,7 +31,7 @@ const (
 // in it.
 type Position struct{ Repository, Addon int }
 
-// A LimitError is the error for an addon that exceeds a limit, because of which its configuration cannot be
+// A LimitError is the error for an addon that exceeds a limit. The configuration of such an addon cannot be
 // registered.
 type LimitError struct {
 	At  Position
@@ -97,9 +97,9 @@ func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []C
 	return found, nil
 }
 
-// conflictOf returns the conflict of o with a registered addon of another configuration than name, or nil if there is
-// no conflict. It first compares the ID of o, and then the name and version of o. It compares name and version even
-// if configuration name already owns the ID.
+// conflictOf returns the conflict between o, an addon of the configuration name, and a registered addon of another
+// configuration. It returns nil if there is no conflict. It first compares the ID of o, and then the name and version
+// of o. It compares name and version even if the ID is already registered for this configuration.
 func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, error) {
 	at := func(id string) (*Conflict, error) {
 		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
@@ -198,9 +198,9 @@ func (r *Round) Save() error {
 }
 
 // Register replaces the registered addons of the configuration by the addons of the round. If an ID, or a pair of
-// name and version, belongs to another configuration, Register changes nothing and returns the conflicts. freed
-// reports whether an ID, or a pair of name and version, became free. If the addons exceed a limit, the error is a
-// *LimitError.
+// name and version, belongs to another configuration, Register changes nothing and returns the conflicts. The result
+// freed reports whether an ID, or a pair of name and version, became free. If the addons exceed a limit, the error is
+// a *LimitError.
 func (r *Round) Register() (freed bool, found []Conflict, err error) {
 	tx, scope, name, c, round := r.tx, r.scope, r.name, r.Configuration, r.Configuration.Round
 	if err := r.ready(); err != nil {
@@ -293,8 +293,8 @@ func (r *Round) ready() error {
 	return nil
 }
 
-// swap replaces the registered addons in before with the addons in next. It reports whether an ID, or a pair of name
-// and version, became free.
+// swap unregisters the addons in the list before that are not in the list next, and registers the addons in next. It
+// reports whether an ID, or a pair of name and version, became free.
 func swap(tx *store.Tx, scope Scope, before, next []offered) (freed bool, err error) {
 	keeps := map[string]bool{}
 	for _, o := range next {
@@ -333,7 +333,7 @@ func saveChanged[T any](tx *store.Tx, k store.Key, v T) error {
 }
 
 // Reject ends a round without registering its addons. After that, the configuration has no registered addons. The
-// results and contents of the round are kept until the next round ends. freed reports whether addons were
+// results and contents of the round are kept until the next round ends. The result freed reports whether addons were
 // unregistered.
 func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool, err error) {
 	c, err := current(tx, scope, name, round)
@@ -350,8 +350,8 @@ func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool,
 	return freed, errors.Join(save(tx, scope, name, c), collect(tx))
 }
 
-// Withdraw deletes all records of a configuration and unregisters its addons, in any phase. freed reports whether
-// addons were unregistered.
+// Withdraw deletes all records of a configuration and unregisters its addons. The configuration can have any phase.
+// The result freed reports whether addons were unregistered.
 func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok {
@@ -377,8 +377,8 @@ func dropBefore(tx *store.Tx, c *store.Configuration) error {
 	return errors.Join(drop(tx, earlier), drop(tx, c.Registered))
 }
 
-// unregister deletes the registered addons of a configuration. registered is the round with which they were
-// registered. freed reports whether addons were deleted.
+// unregister deletes the registered addons of a configuration. The argument registered is the round with which they
+// were registered. The result freed reports whether addons were deleted.
 func unregister(tx *store.Tx, scope Scope, name string, registered store.ID) (freed bool, err error) {
 	if registered.IsZero() {
 		return false, nil

@@ -91,9 +91,9 @@ func heldContent(k store.Key) (string, error) {
 	return content, errors.Join(err, p.Err())
 }
 
-// release deletes a reference to content; hold is the key of the reference. With the last reference, release also
-// deletes the content, and its chart if no other content has this chart. If the budget of the transaction is too
-// small, the reference stays, and release returns true.
+// release deletes a reference to a content. The argument hold is the key of the reference. With the last reference,
+// release also deletes the content, and its chart if no other content has this chart. If the budget of the
+// transaction is too small, the reference stays, and release returns true.
 func release(tx *store.Tx, hold store.Key, content string) (more bool, err error) {
 	c, _, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil {
@@ -117,8 +117,8 @@ func release(tx *store.Tx, hold store.Key, content string) (more bool, err error
 	return false, nil
 }
 
-// deleteChart decrements the reference count of a chart. At zero, it deletes the chart. It reports whether chunks of
-// a chart to delete remain, because the budget of the transaction was too small.
+// deleteChart decrements the reference count of a chart. At zero, it deletes the chart. If the budget of the
+// transaction is too small for this, some chunks of the chart remain, and deleteChart returns true.
 func deleteChart(tx *store.Tx, digest string) (more bool, err error) {
 	if digest == "" {
 		return false, nil

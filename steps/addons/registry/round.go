@@ -78,7 +78,8 @@ func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r
 	return nil
 }
 
-// Cut returns text. If text is longer than most bytes, it returns only the first most bytes, followed by "…".
+// Cut returns text. If the length of text in bytes exceeds the argument most, Cut returns only the beginning, up to
+// this length, followed by "…".
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -99,8 +100,9 @@ func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
 	return results, nil
 }
 
-// ProvideModules stores whether a configuration has the annotation for modules. image is the checksum of the names of
-// modules in the operator's image with which the addons of the configuration were compared; it is stored, too.
+// ProvideModules stores whether a configuration has the annotation for modules. It also stores the argument image:
+// the checksum of the names of the modules in the operator's image with which the addons of the configuration were
+// compared.
 func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image string) error {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok || c.Modules == modules && c.Image == image {
@@ -120,8 +122,8 @@ type Failure struct {
 	Due time.Time
 }
 
-// NoteFailure stores the failure of a rejected round. changed is true if the previous round was Ready or failed for
-// other reasons.
+// NoteFailure stores the failure of a rejected round. The result changed is true if the previous round was Ready or
+// failed for other reasons.
 func NoteFailure(tx *store.Tx, scope Scope, name string, round store.ID, f Failure) (changed bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {
