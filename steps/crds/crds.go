@@ -113,8 +113,8 @@ func (s *ensureStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([
 	return nil, store.Save(tx, key, record)
 }
 
-// Missing reports whether the definitions of m must be installed. This is necessary once in each start, after a
-// change of their files, and while their installation fails. record is the record of m.
+// Missing reports whether the definitions of m must be installed. This is necessary once in each start, after each
+// change of their files, and again as long as their installation fails. The argument record is the record of m.
 func (d *Definitions) Missing(m module.Module, record store.Module, startup store.Startup) (bool, error) {
 	digest, err := d.modules.Digests().CRDs(m)
 	if err != nil {

@@ -73,7 +73,7 @@ func (c *Decider) Check(ctx context.Context, k *Known) (found Decisions, err err
 	return Decisions{Whole: len(k.Set.Empty) == 0, Dropped: c.values.Unfit(k.layers)}, nil
 }
 
-// Decide adds the decision about each module to found, in the order in which modules run.
+// Decide adds a decision for each module to the argument found, in the order in which modules run.
 func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *Decisions) error {
 	var errs []error
 	for _, m := range k.Set.Modules {
@@ -90,8 +90,8 @@ func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *
 	return errors.Join(errs...)
 }
 
-// decide decides whether m is enabled: first by the enabled flags, and then by the enabled script of m. The script
-// receives the names in before, which are the enabled modules that precede m.
+// decide decides whether m is enabled: first by the enabled flags, and then by the enabled script of m. The argument
+// before has the names of the enabled modules that precede m. The script receives these names.
 func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, k *Known, before []string) (Module, error) {
 	d := k.byFlags(m)
 	if !d.Enabled || d.Broken != "" || m.Enabled == "" {
@@ -130,7 +130,7 @@ func (k *Known) byFlags(m module.Module) Module {
 	return d
 }
 
-// runScript returns d, changed to the decision of the enabled script of m.
+// runScript runs the enabled script of m, and returns d with the decision of the script.
 func (c *Decider) runScript(ctx context.Context, t workflow.Task, m module.Module, k *Known, d Module, before []string) (Module, error) {
 	config, err := json.Marshal(k.layers.HookConfigValues(m.Key))
 	if err != nil {

@@ -49,14 +49,14 @@ func (d *Decisions) Runnable() []string {
 	})
 }
 
-// KeepUnseen adds the modules to Enabled that were enabled before and are not on disk. The caller must call KeepUnseen
-// if a directory of modules is empty, because it is possible that the directory is not mounted.
+// KeepUnseen adds to Enabled the modules that were enabled at the last discovery and are not on disk. The caller must
+// call KeepUnseen if a directory of modules is empty, because it is possible that the directory is not mounted.
 func (d *Decisions) KeepUnseen(k *Known) {
 	d.Enabled = withUnseen(k.Startup.Enabled, d.Enabled, k.Set)
 }
 
-// withUnseen returns the modules in now, and the modules in before that are not on disk. The modules in before are
-// first, in the order of before.
+// withUnseen returns all modules in the list now, and the modules in the list before that are not on disk. In the
+// result, the modules that are in before come first, in the order of before.
 func withUnseen(before, now []string, set module.Set) []string {
 	var all []string
 	for _, name := range before {

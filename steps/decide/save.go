@@ -8,8 +8,9 @@ import (
 	"addon-operator/store"
 )
 
-// Save saves the decisions in the records of the modules. If d.Whole is true, Save deletes the records of modules that
-// were not found, and of their hooks. run is the run that made the decisions, and before has the previous records.
+// Save saves the decisions in the records of the modules. If d.Whole is true, Save deletes the records of modules
+// that were not found, and of their hooks. The argument run is the number of the run that made the decisions, and
+// before has the previous records.
 func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Module) error {
 	if err := saveAddonModules(tx, d.Modules, before); err != nil {
 		return err
@@ -20,7 +21,7 @@ func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Modul
 	return d.forgetMissing(tx, before)
 }
 
-// forgetMissing deletes the records of the modules in before that were not found.
+// forgetMissing deletes the records of the modules that have a previous record and were not found.
 func (d *Decisions) forgetMissing(tx *store.Tx, before map[string]store.Module) error {
 	exists := map[string]bool{}
 	for _, m := range d.Modules {
@@ -48,8 +49,8 @@ func (d *Decisions) SaveEnabled(tx *store.Tx) error {
 	return store.Save(tx, store.StartupKey(), l)
 }
 
-// saveModules saves the decisions about modules in their records. run is the run that made the decisions, and before
-// has the previous records.
+// saveModules saves the decisions about modules in their records. The argument run is the number of the run that made
+// the decisions, and before has the previous records.
 func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]store.Module) error {
 	for _, d := range modules {
 		old, known := before[d.Name]

@@ -50,8 +50,8 @@ func decideAll(t *testing.T, s *scan.State) (found Decisions, ran []string, err 
 	return found, run.ran, err
 }
 
-// newState returns a state before the first scan, and the directory of modules. flags is the content of the
-// values.yaml of this directory.
+// newState returns a state before the first scan, and the directory of modules. The argument flags is the content of
+// the values.yaml of this directory.
 func newState(t *testing.T, flags string) (s *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -60,12 +60,13 @@ func newState(t *testing.T, flags string) (s *scan.State, mounted string) {
 	return scan.New(o, nil), mounted
 }
 
-// answer returns an enabled script that writes result as its decision. reason is the command that prints the reason.
+// answer returns an enabled script that writes the argument result as its decision. The argument reason is a command
+// that prints the reason.
 func answer(result, reason string) string {
 	return "#!/bin/sh\necho " + result + " >$MODULE_ENABLED_RESULT\n" + reason + " >$MODULE_ENABLED_REASON\n"
 }
 
-// before is a command for an enabled script. It prints the names of enabled modules that the script receives.
+// before is a shell command. In an enabled script, it prints the names of enabled modules that the script receives.
 const before = `sed 's/.*"enabledModules":\(\[[^]]*\]\).*/\1/' $VALUES_PATH`
 
 func TestAnEnabledScriptDecidesAboutAnEnabledModuleKnowingTheModulesBefore(t *testing.T) {

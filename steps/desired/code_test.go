@@ -226,7 +226,7 @@ func TestModulesOfTheRegistryAreNoCode(t *testing.T) {
 	}
 }
 
-// Such a module does not run, so a start after a change of its hooks is no start with new code.
+// A broken module does not run, so a change of its hooks does not change the checksum of the code.
 func TestFilesOfABrokenModuleAreNoCode(t *testing.T) {
 	t.Parallel()
 	s, mounted := codeState(t)

@@ -61,7 +61,7 @@ func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm
 func (cm *ConfigMap) Name() string { return cm.object.String() }
 
 // SaveWritten puts a change in force that a hook has written to the ConfigMap, so that the watch of the ConfigMap
-// does not report this change as new content. changed says whether the content in force has changed.
+// does not report this change as new content. The result changed says whether the content in force has changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) er
 	return err
 }
 
-// SaveApplied puts c in force, which is the content of the ConfigMap with this resourceVersion.
+// SaveApplied puts c in force. This is the content that the ConfigMap has at this resourceVersion.
 func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -154,8 +154,9 @@ func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error
 	return at, nil
 }
 
-// Refusal returns an error if the new content of the ConfigMap is invalid. before is the content in force, and now is
-// the new content. Refusal checks the sections of the modules in enabled, and of the modules that now enables.
+// Refusal returns an error if the new content of the ConfigMap is invalid. The argument before is the content in
+// force, and now is the new content. Refusal checks the global section, the sections of the modules in the list
+// enabled, and the sections of the modules that the new content enables.
 func (cm *ConfigMap) Refusal(before, now values.Config, enabled []string) error {
 	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.Schemas()}
 	keys := map[string]bool{}
@@ -186,8 +187,8 @@ func (cm *ConfigMap) EditConfig() string {
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// LeaveAnnounced removes from now the changes of the ConfigMap that are effects in journals. These changes may
-// already be written to the ConfigMap, but each is put in force by the transition that ends the task of its hook.
+// LeaveAnnounced reverts the changes in the argument now that are effects in journals. These changes may already be
+// written to the ConfigMap, but each is put in force by the transition that ends the task of its hook. The argument
 // before is the content in force.
 func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {

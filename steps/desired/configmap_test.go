@@ -46,7 +46,7 @@ func TestContentInForceHasTheTimeOfTheLastChangeOfEachSection(t *testing.T) {
 	}{
 		{"1", []string{"web", "a: 1", "other", "a: 1"}, map[string]int{"web": 0, "other": 0}},
 		{"2", []string{"web", "a: 1", "other", "a: 2"}, map[string]int{"web": 0, "other": 1}},
-		{"3", []string{"web", "a: 1.0", "other", "a: 2", "webEnabled", "true"}, map[string]int{"web": 0, "other": 1}}, // 1.0 is the same value
+		{"3", []string{"web", "a: 1.0", "other", "a: 2", "webEnabled", "true"}, map[string]int{"web": 0, "other": 1}}, // 1.0 is the same value as 1
 		{"4", []string{"other", "{\"a\": 2}"}, map[string]int{"other": 1}},
 		{"5", []string{"web", "a: 1", "other", "a: 2"}, map[string]int{"web": 4, "other": 1}},
 	} {
@@ -168,7 +168,7 @@ func TestAChangeThatAHookHasWrittenIsInForceWithoutTheWatch(t *testing.T) {
 	}
 }
 
-// equalConfigs compares contents. No flags are equal to an empty map of flags.
+// equalConfigs compares contents. A nil map of flags counts as equal to an empty one.
 func equalConfigs(a, b values.Config) bool {
 	if len(a.Flags) == 0 && len(b.Flags) == 0 {
 		a.Flags, b.Flags = nil, nil

@@ -152,7 +152,7 @@ func (d *Modules) AddonDirs() (dirs []string) {
 }
 
 // LoadSchemas returns the schemas of the modules of set and of the global section, by key. It marks a module with
-// unusable schemas as broken. The error says that the schemas of the global section cannot be used. In this case, no
+// unusable schemas as broken. It returns an error if the schemas of the global section cannot be used, so that no
 // step can run.
 func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
@@ -221,9 +221,9 @@ func (d *Modules) Schemas() map[string]*schema.Set {
 }
 
 // Code returns one checksum of all code that the lifecycle uses: the global hooks, the modules of set with their
-// values files and flags, and the texts in more. It does not read unchanged files again if a step or Code has already
-// read them. It ignores modules made from addons. They change while the operator runs, and each of their changes
-// requests a converge.
+// values files and flags, and the texts in the argument more. It does not read a file again if a step or an earlier
+// call of Code has read the file and it has not changed. It ignores modules made from addons. They change while the
+// operator runs, and each of their changes requests a converge.
 func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	sum := sha256.New()
 	global, err := d.digests.GlobalHooks(d.globalHooks)
@@ -276,8 +276,8 @@ func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 	return cmp.Or(code+crds, "none"), err
 }
 
-// made reports whether m is made from an addon. It also returns true for each module in addonDir, because a module
-// there that cannot be loaded has no Addon.
+// made reports whether m is made from an addon. It also returns true for each module in addonDir, because the field
+// Addon is nil if such a module cannot be loaded.
 func made(m module.Module, addonDir string) bool {
 	if m.Addon != nil {
 		return true

@@ -30,8 +30,8 @@ type Values struct {
 	applied *sections.Applied
 }
 
-// NewValues returns the values of modules. db has the patches of hooks, and applied has the content
-// of the ConfigMap.
+// NewValues returns the values of modules. The argument db has the patches of hooks, and applied has the content of
+// the ConfigMap.
 func NewValues(db *store.DB, log *oncelog.Logger, modules *Modules, applied *sections.Applied) *Values {
 	return &Values{db: db, log: log, modules: modules, applied: applied}
 }
@@ -73,7 +73,7 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 
 // SavePatch saves the patch of a section. It reports whether the merged values of the section have changed. If the
 // values are the same as when the patch was checked after the run of the hook, SavePatch does not validate the result
-// again. by is the name of the hook.
+// again. The argument by is the name of the hook.
 func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.Base(tx, section)
@@ -103,8 +103,8 @@ func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, b
 	return changed, store.Save(tx, key, values.Dated(f.Saved, before, tx.Now().Truncate(time.Second)))
 }
 
-// SaveFlags saves the enabled flags that a hook has set. It reports whether the value of a flag has changed. by is
-// the name of the hook.
+// SaveFlags saves the enabled flags that a hook has set. It reports whether the value of a flag has changed. The
+// argument by is the name of the hook.
 func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
 	overrides, err := sections.Overrides(tx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (v *Values) ChangedSince(tx *store.Tx, note json.RawMessage, module string)
 
 // Dropped describes what [Values.DropOutdated] has changed.
 type Dropped struct {
-	// Module is true if values of the module have changed. Global is true if global values or flags have changed.
+	// Module says whether values of the module have changed. Global says whether global values or flags have changed.
 	Module, Global bool
 	// All is true if no patch or override of the hook's earlier code remains.
 	All bool
@@ -235,8 +235,8 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err err
 	return d, nil
 }
 
-// dropOverrides deletes the enabled overrides that only earlier code of the hook named by has written. It returns
-// their flags, and whether a flag has another value without them.
+// dropOverrides deletes the enabled overrides that only earlier code of the hook has written. The argument by is the
+// name of the hook. It returns their flags, and whether a flag has another value without them.
 func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
 	overrides, err := sections.Overrides(tx)
 	if err != nil {
@@ -283,7 +283,7 @@ func (v *Values) WarnSkipped(skipped []values.Skipped) {
 }
 
 // Wanted reports whether the module must be enabled: the enabled flags enable it now, and the last discovery has
-// enabled it. record is the record of the module.
+// enabled it. The argument record is the record of the module.
 func (v *Values) Wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
 	if !record.Enabled {
 		return false, nil

@@ -50,7 +50,7 @@ func add(path, value string) values.Op {
 	return values.Op{Op: "add", Path: path, Value: json.RawMessage(value)}
 }
 
-// saved returns an operation that a hook has saved at a time.
+// saved returns the record of an operation that the hook has saved at the time at.
 func saved(op values.Op, hook string, at time.Time) values.Saved {
 	return values.Saved{Op: op, Hook: hook, Origin: values.Origin{At: at}}
 }
@@ -69,7 +69,7 @@ func savedOf(t *testing.T, tx *store.Tx, section string) []values.Saved {
 	return s
 }
 
-// tried returns a patch that was tried on the current values of a section.
+// tried returns the patch with these operations, after a check against the current values of the section.
 func tried(t *testing.T, s *scan.State, section string, ops ...values.Op) sections.Patch {
 	t.Helper()
 	var p sections.Patch
@@ -179,7 +179,7 @@ func TestTheBaseOfAPatchChangesWithEachLayerOfItsSection(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change      func()
-		web, others bool // the base of the section changes
+		web, others bool // whether the base of the section web, and the base of the section other, change
 	}{
 		"patch of the section":   {func() { save(t, s, "web", tried(t, s, "web", add("/web/a", "1")), "x") }, true, false},
 		"patch of other section": {func() { save(t, s, "other", tried(t, s, "other", add("/other/a", "1")), "x") }, false, true},
@@ -255,7 +255,7 @@ func TestTheNoteOfAFanOutTellsWhetherTheValuesOfItsModuleChanged(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change          func(*testing.T, *scan.State)
-		web, globalHook bool // the values of the module web, and of global hooks, have changed
+		web, globalHook bool // whether the fingerprints of the module web, and of the global section, change
 	}{
 		"nothing":                               {func(*testing.T, *scan.State) {}, false, false},
 		"scan of the same files":                {func(t *testing.T, s *scan.State) { t.Helper(); scantest.Scan(t, s) }, false, false},
@@ -264,7 +264,7 @@ func TestTheNoteOfAFanOutTellsWhetherTheValuesOfItsModuleChanged(t *testing.T) {
 		"patch of another module":               {patch("other", add("/other/a", "1")), false, false},
 		"patch of global values":                {patch("global", add("/global/a", "1")), false, true},
 		"section of the module":                 {config("web", "a: 1"), true, false},
-		"section with the same values as files": {config("web", "size: 1"), true, false}, // the configuration is compared, too
+		"section with the same values as files": {config("web", "size: 1"), true, false}, // also the content of the ConfigMap is compared, not only the merged values
 		"section of another module":             {config("other", "a: 1"), false, false},
 		"global section":                        {config("global", "a: 1"), false, true},
 		"flag in the ConfigMap":                 {config("otherEnabled", "true"), false, true},

@@ -26,7 +26,7 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 		unknown  []string // of three releases
 		detail   string
 		facts    []graph.Fact
-		enabled  []string // the modules recorded as enabled
+		enabled  []string // the modules that the store records as enabled
 		left     []string
 		problems []string // the blocked deletions
 	}{

@@ -98,9 +98,10 @@ func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 	return err
 }
 
-// Save writes the output of the hook of s to the store, except its metrics. module reports whether the values of the
-// hook's module, or its section of the ConfigMap, have changed. global reports whether global values, the global
-// section of the ConfigMap, or flags have changed. For a global hook, module is always false.
+// Save writes the output of the hook of s to the store, except its metrics. The result module reports whether the
+// values of the hook's module, or its section of the ConfigMap, have changed. The result global reports whether
+// global values, the global section of the ConfigMap, or flags have changed. For a global hook, the result module is
+// always false.
 func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, global bool, err error) {
 	by := sections.Author(s.Module, s.Hook)
 	own, err := x.saveOwn(tx, out, by)

@@ -26,8 +26,8 @@ type Input struct {
 	secret  []byte // key for the checksums of redacted values
 }
 
-// readLayers first reads the bases, and then the layers of the section and of the global section. Because of this
-// order, the layers are never older than the bases, even if a scan replaces the modules in between.
+// readLayers reads the bases, and after that the layers, of the section and of the global section. Because of this
+// order, the layers are never older than the bases, even if a scan replaces the modules between the two reads.
 func (in *Input) readLayers(tx *store.Tx, v *desired.Values, section string) (err error) {
 	in.secret = store.RedactionSecret(tx)
 	in.bases = map[string]string{}

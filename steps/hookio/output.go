@@ -49,8 +49,8 @@ func Decode(module string, data []byte) (out Output, err error) {
 	return out, err
 }
 
-// Outcome parses and checks the output files in result, and returns the outcome of the run. in is the input of the
-// run. It returns an error if one of the files is invalid.
+// Outcome parses and checks the output files in result, and returns the outcome of the run. The argument in is the
+// input of the run. Outcome returns an error if one of the files is invalid.
 func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error) {
 	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
@@ -125,7 +125,7 @@ func (out Output) valueChanges(in Input) (*store.ValueChanges, error) {
 }
 
 // summary lists the paths and flags that the output changes or sets. It omits the values, which can be secrets.
-// operations is the number of operations on objects.
+// The argument operations is the number of operations on objects.
 func (out Output) summary(operations int) string {
 	var changes []string
 	add := func(what string, paths []string, how string) {
@@ -184,7 +184,7 @@ func bounded(o workflow.Outcome) error {
 // perEffect is the number of bytes that an effect needs in a journal in addition to its data.
 const perEffect = 48
 
-// readPatch parses a patch file that a hook has written. own is the section of the hook.
+// readPatch parses a patch file that a hook has written. The argument own is the key of the hook's own section.
 func readPatch(text []byte, own string, split func([]values.Op, string) (values.Patch, error)) (values.Patch, error) {
 	ops, err := values.ParsePatch(text)
 	if err != nil {
@@ -193,8 +193,8 @@ func readPatch(text []byte, own string, split func([]values.Op, string) (values.
 	return split(ops, own)
 }
 
-// withValues returns out with the values patch in text added. It returns an error if the patch cannot be applied to
-// the values that the hook received.
+// withValues parses text, which is a values patch, and returns out with this patch. It returns an error if the patch
+// cannot be applied to the values that the hook received.
 func (out Output) withValues(in Input, text []byte) (Output, error) {
 	patch, err := readPatch(text, out.Section, values.Split)
 	if err != nil {

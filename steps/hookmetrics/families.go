@@ -21,13 +21,13 @@ type families struct {
 	tx     *store.Tx
 	read   map[string]*family
 	stored int // number of families in the store; -1 if not counted yet
-	added  int // number of families that the transaction has added, minus those that have lost all series
+	added  int // number of families that the transaction has added, minus the number of families that it has left without series
 }
 
 // A family is the family of one metric, with the changes of the transaction.
 type family struct {
 	series.Family
-	before int // number of series in the store
+	before int // number of series before the transaction
 }
 
 func newFamilies(tx *store.Tx) *families {
@@ -55,7 +55,8 @@ func (a *families) deleteShard(k store.Key) error {
 	return a.subtract(count)
 }
 
-// subtract reduces the number of series of each family by its value in count, which is by the name of the family.
+// subtract reduces the numbers of series of families. The map count has the number to subtract, by the name of the
+// family.
 func (a *families) subtract(count map[string]int) error {
 	for name, n := range count {
 		f, err := a.family(name)
@@ -79,8 +80,8 @@ func (a *families) add(f *family, n int) {
 	}
 }
 
-// refusal returns the reason why op cannot create its metric: reason is a word for a label, and why is a text for
-// people. If op can create the metric, reason and why are empty.
+// refusal returns the reason why op cannot create its metric. The result reason is a word for a label, and the result
+// why is a text for people. If op can create the metric, both are empty.
 func (a *families) refusal(op series.Op) (reason, why string, err error) {
 	if a.total() >= maxFamilies {
 		return "names", fmt.Sprintf("there are already %d metrics, the maximum; look for metric names with an unbounded set of values in them", maxFamilies), nil
@@ -168,7 +169,7 @@ func countSeries(tx *store.Tx, k store.Key) (map[string]int, error) {
 	return count, nil
 }
 
-// Forget deletes the series of the hooks for which gone returns true.
+// Forget deletes the series of the hooks for which the function gone returns true.
 func Forget(tx *store.Tx, gone func(graph.Subject) bool) error {
 	all := newFamilies(tx)
 	for k := range tx.Range(store.Shards()) {

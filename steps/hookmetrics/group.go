@@ -18,8 +18,8 @@ type group struct {
 	owner series.Owner
 	name  string
 
-	stored []uint64 // first places of the shards in the store, in ascending order
-	starts []uint64 // first places of the shards after the changes, in ascending order; the first is always 0
+	stored []uint64 // place at which each shard in the store begins, in ascending order
+	starts []uint64 // place at which each shard begins after the changes, in ascending order; the first is always 0
 	read   map[uint64]*series.Shard
 	size   int
 }
@@ -51,7 +51,7 @@ func (g *group) owns(k store.Key) bool { return bytes.HasPrefix(k, g.key(0)) }
 func (g *group) shard(place uint64) (*series.Shard, error) {
 	i, exact := slices.BinarySearch(g.starts, place)
 	if !exact {
-		i-- // at least 0, because the first shard begins at place 0
+		i-- // i stays at least 0, because the first shard begins at place 0
 	}
 	start := g.starts[i]
 	if s := g.read[start]; s != nil {

@@ -22,11 +22,11 @@ type Observer interface {
 // A Dropped describes the ignored operations of one run of a hook on one metric.
 type Dropped struct {
 	Module, Hook string
-	// Name is the name of the metric. Reason says in one word why the operations were ignored, for a label of a
-	// metric. Why says it as a text for people.
+	// Name is the name of the metric. Reason is one word that says why the operations were ignored; it is the value
+	// of a label. Why is the same reason as a text for people.
 	Name, Reason, Why string
-	// Operations is the number of ignored operations. It is 0 if the operations were applied, but not exactly as
-	// written.
+	// Operations is the number of ignored operations. It is 0 if the operations were applied, but with other
+	// histogram buckets than the hook has written.
 	Operations int
 }
 
@@ -192,7 +192,8 @@ func (r *recording) applyTo(g *group, f *family, op series.Op) error {
 	return nil
 }
 
-// drop records that op was ignored or not applied as written. operations is the number of ignored operations, 1 or 0.
+// drop records that op was ignored, or that op was applied with other histogram buckets than the hook has written. In
+// the first case, the argument operations is 1, and in the second case it is 0.
 func (r *recording) drop(op series.Op, reason, why string, operations int) {
 	for i, d := range r.dropped {
 		if d.Name == op.Name && d.Reason == reason || reason == "names" && d.Reason == reason {

@@ -53,7 +53,7 @@ func (f *fixture) parse(module, hook, text string) Operations {
 	return ops
 }
 
-// run records the metrics file of one run of a hook. The form of name is module/hook.
+// run simulates one run of a hook that writes text to its metrics file. The argument hook has the form module/hook.
 func (f *fixture) run(hook, text string) {
 	f.t.Helper()
 	module, name, _ := strings.Cut(hook, "/")
@@ -96,8 +96,8 @@ func (f *fixture) want(claim string, samples ...string) {
 	f.checkFamilies()
 }
 
-// checkFamilies checks that each family has the number of series that all shards have of it, and that no shard is
-// empty.
+// checkFamilies checks that the number of series in the record of each family is the number of its series in all
+// shards, and that no shard is empty.
 func (f *fixture) checkFamilies() {
 	f.t.Helper()
 	if err := f.db.View(func(tx *store.Tx) error {

@@ -7,11 +7,11 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// BindingType returns the type of ordered binding, such as beforeHelm, for which the node runs all hooks in order.
-// For other nodes, whose tasks name their bindings, it returns "".
+// BindingType returns a type of ordered binding, such as beforeHelm, if the node runs all hooks that have a binding
+// of this type. For other nodes, whose tasks name their bindings, it returns "".
 func BindingType(id graph.NodeID) string { return ordered[id] }
 
-// ordered maps the nodes that run all hooks with one type of ordered binding to this type.
+// ordered has the nodes that run all hooks with one type of ordered binding, and maps each node to this type.
 var ordered = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup:    hook.OnStartup,
 	lifecycle.GlobalBeforeAll:    hook.BeforeAll,

@@ -16,7 +16,7 @@ func (s *Step) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	if err != nil || !ok {
 		return workflow.RateLimit{} // the run reports the error
 	}
-	// Only two fields are decoded, because the engine calls RateLimit for each claim.
+	// Decode only two fields, to save time: the engine calls RateLimit each time it claims a task.
 	var config struct {
 		Version  string         `json:"configVersion"`
 		Settings *hook.Settings `json:"settings"`

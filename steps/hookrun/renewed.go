@@ -13,7 +13,7 @@ import (
 
 // renewed records that the hook of t has run successfully. If the code of the hook has changed and this was the last
 // binding for which it had to run, renewed deletes the values patches and overrides that only earlier code of the
-// hook has written. It returns facts about the values and flags that this changes.
+// hook has written. It returns facts that say whether this deletion has changed values or flags.
 func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
 	h, ok, err := store.Load[store.Hook](tx, key)
@@ -37,7 +37,7 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 		}
 		facts = changes(dropped.Module, dropped.Global)
 		if !dropped.All {
-			awaits = c.StartBindings() // so the next start tries the deletion again
+			awaits = c.StartBindings() // the next start runs them and then tries the deletion again
 		}
 	}
 	h.Awaits = awaits
@@ -71,8 +71,8 @@ func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	return names
 }
 
-// changes returns the facts that values of the module and global values have changed, as far as module and global are
-// true.
+// changes returns the facts for changed values: ModuleChanged if the argument module is true, and GlobalChanged if
+// the argument global is true.
 func changes(module, global bool) (facts []graph.Fact) {
 	if module {
 		facts = append(facts, lifecycle.ModuleChanged)

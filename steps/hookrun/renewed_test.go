@@ -157,7 +157,7 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")
 	b.runs(lifecycle.ModuleAfterHelm, "", "", "a failure that the binding allows")
 	b.expect("before the last binding has run with success", all...)
-	b.puts("2", wholeStart) // as in a new start of the operator
+	b.puts("2", wholeStart) // simulates a new start of the operator
 	b.runs(lifecycle.ModuleAfterHelm, "", "")
 	b.expect("after the last binding", "/global/other.sh", "/web/kept")
 	b.runs(lifecycle.ModuleAfterHelm, "", "")

@@ -47,7 +47,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // not earlier: it would delay the hook
+		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // an earlier call would delay the hook
 	}
 	ended := s.hooks.reports.WatchSlow(t, in.Hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)
@@ -61,8 +61,8 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return o, err
 }
 
-// shows reports whether the binding context of t contains snapshots, or the objects of a Synchronization. For the
-// objects of events it does not return true, because they are stored in the tasks.
+// shows reports whether the binding context of t contains snapshots, or the objects of a Synchronization. The objects
+// of events do not count, because they are stored in the tasks.
 func (s *Step) shows(t workflow.Task, config hook.Config) bool {
 	switch {
 	case len(config.Kubernetes) == 0:

@@ -58,7 +58,8 @@ func (b *runBench) HookRan(r report.Run) { b.runs = append(b.runs, r) }
 func (b *runBench) RenderAhead(_ context.Context, module string) { b.ahead = append(b.ahead, module) }
 
 // newRunBench returns a bench with a hook whose bindings are attached. If it is called with --config, the hook prints
-// config; otherwise it copies its input files and runs commands. module is "web", or empty for a global hook.
+// config; otherwise it copies its input files and runs commands. The argument module is "web", or empty for a global
+// hook.
 func newRunBench(t *testing.T, module, config, commands string) *runBench {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -255,7 +256,7 @@ func TestAHookIsNotRunWithoutItsInput(t *testing.T) {
 		lifecycle.ModuleBeforeHelm: true, lifecycle.ModuleSynchronization: true, lifecycle.ModuleKubernetesEvent: true,
 		lifecycle.ModuleOnStartup: false, lifecycle.ModuleScheduleEvent: false,
 	} {
-		task := b.task("pods") // the schedule of the hook includes the snapshot of pods
+		task := b.task("pods") // the schedule binding s includes the snapshot of the binding pods
 		if node == lifecycle.ModuleScheduleEvent {
 			task = b.task("s")
 		}
@@ -459,7 +460,7 @@ func TestWhatAHookAwaitsInAStart(t *testing.T) {
 				}
 				defer tx.Delete(key)
 			}
-			other := store.BindingKey(c.module, "hooks/other.sh", "a") // the binding belongs to another hook
+			other := store.BindingKey(c.module, "hooks/other.sh", "a") // a binding of another hook, which must have no effect
 			defer tx.Delete(other)
 			if err := store.Save(tx, other, kubernetes(4, 0)); err != nil {
 				return err

@@ -22,7 +22,7 @@ import (
 	"addon-operator/steps/scan/scantest"
 )
 
-// counting is a hook that adds a line to the file asked for each run with --config.
+// counting returns a hook that adds a line to the file asked in each run with --config.
 func counting(asked string) string {
 	return "#!/bin/sh\necho >>" + asked + "\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n"
 }
@@ -173,7 +173,7 @@ func TestADeletionGoesOnWithoutHooksThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// A hook that was killed because the operator stops has not failed to answer.
+// If a hook is killed because the operator stops, the deletion must not continue without this hook.
 func TestAnInterruptedDeletionLeavesNoHooksOut(t *testing.T) {
 	t.Parallel()
 	configs, state, mounted := configsOf(t, io.Discard)

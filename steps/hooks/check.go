@@ -26,8 +26,8 @@ type Checked struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-// SaveBroken writes the reasons in checked to the records of the modules. The discovery writes the other fields of
-// these records.
+// SaveBroken writes the field Broken of each element of checked to the record of the module. The discovery writes the
+// other fields of these records.
 func SaveBroken(tx *store.Tx, checked []Checked) error {
 	for _, c := range checked {
 		key := store.ModuleKey(c.Name)

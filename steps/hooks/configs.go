@@ -84,7 +84,7 @@ func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]e
 	return broken, nil
 }
 
-// findHooks returns the hooks on disk of module m, which must be run with --config.
+// findHooks returns the hooks that are in the directory of module m. CheckHooks runs them with --config.
 func (hs *Configs) findHooks(m module.Module) ([]hookCheck, error) {
 	if m.Hooks == "" {
 		return nil, nil
@@ -256,8 +256,8 @@ func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome
 }
 
 // AskAnswering is like [Configs.AskModule], for a module that is being deleted. Hooks that do not answer --config
-// must not prevent the deletion. So the outcome has only the hooks that answer, and without is a text for the history
-// that names the other hooks.
+// must not prevent the deletion. So the outcome has only the hooks that answer. The result without is a text for the
+// history, which names the other hooks.
 func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.Outcome, without string, err error) {
 	out, err = hs.AskModule(ctx, name)
 	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {

@@ -77,8 +77,9 @@ func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bo
 	return deleted, nil
 }
 
-// saveHook saves the found hook h. other reports whether the hook is new or its code or configuration has changed.
-// rewritten reports whether the store had a record of the hook with other code or another configuration.
+// saveHook saves the found hook h. The result other reports whether the hook is new, or its code or configuration has
+// changed. The result rewritten reports whether the store had a record of the hook with other code or another
+// configuration.
 func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {
@@ -115,7 +116,7 @@ func parseHookKey(k store.Key) (module, name string, err error) {
 	return module, name, p.Err()
 }
 
-// An unaskedError means that some hooks of a module did not answer --config. found has the hooks that did answer.
+// An unaskedError means that some hooks of a module did not answer --config. The field found has the other hooks.
 type unaskedError struct {
 	found Found
 	err   error
