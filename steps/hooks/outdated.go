@@ -17,10 +17,10 @@ import (
 // and the chart still see the outdated values. The changed hook itself does not see them, because many hooks write a
 // value only if it is missing.
 
-// outdate marks the patches and overrides of the changed hooks as outdated. hooks has all hooks of module, and
-// changed has the names of the changed hooks.
+// outdate marks the patches and overrides of the changed hooks as outdated. The argument hooks has all hooks of
+// module, and changed has the names of the changed hooks.
 func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed map[string]bool) error {
-	awaits := map[string][]string{} // start bindings of the changed hooks, by the name of the hook as author
+	awaits := map[string][]string{} // start bindings of the changed hooks, by the author name of the hook
 	for name := range changed {
 		h, known := hooks[name]
 		if !known {

@@ -96,7 +96,7 @@ func TestSavedHooksAreThoseOnDisk(t *testing.T) {
 	}
 }
 
-// The duration of the earlier code says nothing about the new code.
+// The longest duration must be deleted if the code changes, and kept if only the path of the file changes.
 func TestTheLongestDurationIsThatOfTheSameCode(t *testing.T) {
 	t.Parallel()
 	moved := found("1", noBindings)

@@ -63,8 +63,8 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 }
 
 // End deletes the state of the module in the store. If the module is made from an addon and has not been enabled
-// again, End releases the files of the addon. After the release of the files, the module exists only while its addon
-// is registered.
+// again, End allows the store to delete the files of the addon. After that, the module exists only while its addon is
+// registered.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)

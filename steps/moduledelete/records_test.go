@@ -94,7 +94,7 @@ func TestTheEndOfADeletionResetsTheRecordOfTheModule(t *testing.T) {
 			store.Module{State: store.Off, Order: 10},
 			true, 1,
 		},
-		// Its files are needed again.
+		// The module needs the files of its addon again, so End does not release them.
 		"module that is enabled again": {
 			store.Module{State: store.Uninstalled, Order: 10, Enabled: true, RanInStart: 2, Defined: "d"},
 			true,

@@ -9,7 +9,7 @@ import (
 )
 
 // Steps returns the steps that delete a module of state, except the step that deletes its release. The steps that
-// hookStep returns run the hooks. configs asks hooks for their configurations.
+// hookStep returns run the hooks. The argument configs asks hooks for their configurations.
 func Steps(
 	state *scan.State, configs *hooks.Configs, hookStep func(graph.NodeID) workflow.ItemStep,
 	releases Releases, changes Changes,

@@ -60,8 +60,8 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return out, err
 }
 
-// unwanted returns the outcome of a run of a module that is not enabled or not on disk. enabled says whether the last
-// discovery has enabled the module.
+// unwanted returns the outcome of a run of a module that is not enabled or not on disk. The argument enabled says
+// whether the last discovery has enabled the module.
 func (s *checkStep) unwanted(name string, enabled bool) (workflow.Outcome, error) {
 	gone, err := s.state.Modules.Gone(name)
 	switch {
@@ -75,14 +75,14 @@ func (s *checkStep) unwanted(name string, enabled bool) (workflow.Outcome, error
 }
 
 // notRun returns the outcome of a run of a module that cannot be loaded. The run ends without a failure, because
-// retries would delay all other modules. The module runs in the converge after its files are corrected.
+// retries would delay all other modules. The module runs in the first converge after its files have been corrected.
 func notRun(broken error) (workflow.Outcome, error) {
 	data, err := json.Marshal(hooks.ModuleCheck{Broken: broken.Error()})
 	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
 }
 
-// runnable returns an error, unusable, if the module cannot start because its values are invalid. It returns nil if
-// the module has already run in this start.
+// runnable returns the error unusable if the module cannot start because its values are invalid. If the module has
+// already run in this start, unusable is nil.
 func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil || record.HasRunSince(l) || s.state.Modules.Usable(name) != nil {

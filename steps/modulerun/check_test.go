@@ -185,7 +185,7 @@ func TestARunOfAModuleThatMustNotRunEndsAndSaysWhy(t *testing.T) {
 		was    store.Module
 		change func(*bench)
 		detail string
-		broken string // a part of the reason in the record
+		broken string // a part of the reason that must be in the record
 	}{
 		"disabled by the last discovery":              {disabled, func(*bench) {}, "it is not enabled any more", ""},
 		"disabled by the last discovery, and deleted": {disabled, func(x *bench) { scantest.Write(t, x.mounted, "020-db/values.yaml", ""); x.remove() }, "it is not enabled any more", ""},

@@ -18,8 +18,8 @@ type endStep struct {
 	observer Observer
 }
 
-// Items lists the hooks. The note is a fingerprint of the values of the module before the hooks run, with which End
-// compares the values.
+// Items lists the hooks. The note is a fingerprint of the values of the module before the hooks run. End uses it to
+// find out whether the hooks have changed the values.
 func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	if items, _, err = s.ItemStep.Items(tx, t); err != nil {
 		return nil, nil, err

@@ -9,7 +9,7 @@ import (
 )
 
 // Steps returns the steps that begin and end the run of a module of state. The last step runs the afterHelm hooks
-// with the step that hookStep returns. configs asks hooks for their configurations.
+// with the step that hookStep returns. The argument configs asks hooks for their configurations.
 func Steps(
 	state *scan.State, configs *hooks.Configs, hookStep func(graph.NodeID) workflow.ItemStep, survey Survey, observer Observer,
 ) workflow.Steps {

@@ -78,7 +78,7 @@ type run struct {
 	// resumed is true if an earlier attempt may have sent some of the operations.
 	resumed bool
 	note    note
-	// save saves the note, and calls more in the same transaction. more can be nil.
+	// save saves the note n, and calls the function more, unless it is nil, in the same transaction.
 	save func(n note, more func(*store.Tx) error) error
 	// wrote is called after each request that may have changed an object; it may be nil.
 	wrote func(object kube.Ref, resourceVersion string)
@@ -101,8 +101,9 @@ func (r *run) do(ctx context.Context, data json.RawMessage) error {
 	return r.note.err()
 }
 
-// settle carries out the operation, if it does not find that an earlier attempt has done so. If the operation is
-// rejected, settle records this in the note. If settle returns an error, the next attempt tries the operation again.
+// settle carries out the operation, unless it finds that an earlier attempt has already done this. If the operation
+// is rejected, settle records this in the note. If settle returns an error, the next attempt tries the operation
+// again.
 func (r *run) settle(ctx context.Context, s step) error {
 	attempt := operation.Attempt{
 		Since: s.At, Resumed: r.resumed, Awaited: slices.Contains(r.note.Unserved, s.kind()),
@@ -123,7 +124,7 @@ func (r *run) settle(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	case s.Last || s.Operation.Type.Repeatable() || s.Operation.Type.Deletes():
-		return nil // may be repeated; for a deletion, the mark has the UID of the object
+		return nil // the next attempt may repeat it; a deletion is safe because the mark has the UID of the object
 	}
 	return r.saveNote(settled, nil)
 }

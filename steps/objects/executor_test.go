@@ -96,8 +96,8 @@ func (f *fixture) removed() (names []string) {
 	return names
 }
 
-// do carries out the operations in text as effects of the task. NS in text is replaced by the namespace. do returns
-// the error of each operation.
+// do carries out the operations in text as effects of the task. It replaces NS in text by the namespace. It returns
+// one element for each operation: its error, or nil.
 func (f *fixture) do(text string) (errs []error) {
 	f.t.Helper()
 	ops, err := Parse([]byte(strings.ReplaceAll(text, "NS", f.namespace)))

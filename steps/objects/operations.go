@@ -19,8 +19,8 @@ type Operations []operation.Operation
 // Parse reads the operations that a hook has written.
 func Parse(text []byte) (Operations, error) { return operation.Parse(text) }
 
-// Effects returns one effect for each operation. at must be a time before the run of the hook. last says whether
-// these are the last effects of the outcome.
+// Effects returns one effect for each operation. The argument at must be a time before the run of the hook. The
+// argument last says whether these are the last effects of the outcome.
 func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error) {
 	var effects []workflow.Effect
 	for i, o := range ops {

@@ -37,7 +37,7 @@ func object(name string) store.Object {
 }
 
 // outcome returns the outcome of a check that has read the record of the release at the time at, and has found this
-// revision. removed are the removed objects in the record that are still missing.
+// revision. The argument removed has the objects that hooks have removed and that are still missing.
 func outcome(t *testing.T, at time.Time, revision int, removed ...store.Removed) workflow.Outcome {
 	t.Helper()
 	manifest := helm.Manifest{Checksum: "sum", Objects: []helm.Object{helm.Object(object("a")), helm.Object(object("b"))}}

@@ -87,7 +87,7 @@ type readings struct {
 	manifestErr error
 
 	objects    []helm.Object // objects that the release had at the last check or upgrade
-	missing    []helm.Object // those of objects that do not exist in the cluster
+	missing    []helm.Object // the elements of the field objects that do not exist in the cluster
 	missingErr error
 }
 
@@ -101,7 +101,7 @@ func (s *checkStep) read(ctx context.Context, release helm.Release, known knownR
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // here, where a panic of Helm ends only the attempt
+	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // not in a new goroutine, where a panic of Helm would end the operator
 	return r
 }
 
@@ -149,9 +149,9 @@ func (s *upgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
-// releaseOutcome returns an outcome with a new record of a release that matches its manifest. The objects that are
-// recorded as removed in known stay recorded. If the release is in maintenance, the record lists no objects, so no
-// object can be missing.
+// releaseOutcome returns an outcome with a new record of a release that matches its manifest. The objects that the
+// old record, known, lists as removed stay in this list. If the release is in maintenance, the record lists no
+// objects, so no object can be missing.
 func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known knownRelease, detail string) (workflow.Outcome, error) {
 	r := knownRelease{Release: store.Release{Checksum: m.Checksum, Revision: revision, Removed: known.Removed}, At: known.At}
 	if !release.Maintained {

@@ -20,10 +20,10 @@ func (r *Runs) Ran(t workflow.Task, binding string, u hook.Usage, err error) {
 	r.Observer.HookRan(Run{Task: t, Node: graph.NodeID(t.Node), Binding: binding, Usage: u, Err: err})
 }
 
-// Output returns a function that must be called for each line that the hook of t prints. event is the binding type of
-// the run. The function logs the line, with fields that describe the task, and adds the line to the output of the
-// attempt. In this output, a line of an enabled script begins with the name of its module, because one attempt runs
-// several scripts.
+// Output returns a function that must be called for each line that the hook of t prints. The argument event is the
+// binding type of the run. The function logs the line, with fields that describe the task, and adds the line to the
+// output of the attempt. In this output, a line of an enabled script begins with the name of its module, because one
+// attempt runs several scripts.
 func (r *Runs) Output(t workflow.Task, event string) func(hook.Stream, string) {
 	binding := t.Subject.Binding
 	if binding == "" {
@@ -55,7 +55,7 @@ func Lines(log zerolog.Logger) func(hook.Stream, string) {
 			level = zerolog.InfoLevel
 		}
 		e := log.WithLevel(level).Str("output", string(stream)).Fields(r.Fields)
-		if r.Time != "" { // in a field, because the time of the log line is that of the operator
+		if r.Time != "" { // the operator sets the time of the log line itself, so the time in the record becomes a field
 			e = e.Str("hook_time", r.Time)
 		}
 		e.Msg(r.Message)

@@ -43,7 +43,7 @@ func TestLinesOfAHookAreLoggedWithTheirLevelAndFields(t *testing.T) {
 	}
 }
 
-// A line of a hook that says that it is fatal must not end the operator.
+// A line of a hook with the level fatal or panic must not end the operator.
 func TestAFatalLineOfAHookIsOnlyLogged(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"fatal", "panic"} {
@@ -154,7 +154,8 @@ func TestTheDurationOfAHookThatIsForgottenIsNotSaved(t *testing.T) {
 	}
 }
 
-// Without a claim, the task has no time at which it began.
+// A task without a claim has no start time. WatchSlow must then do nothing: the observer is nil, so a call would
+// panic.
 func TestATaskWithoutAClaimIsNotWatched(t *testing.T) {
 	t.Parallel()
 	ends := (&Runs{}).WatchSlow(workflow.Task{}, time.Second) // there is no observer

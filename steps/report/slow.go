@@ -10,15 +10,15 @@ import (
 
 // A run is reported as slow after slowFactor times the duration of the longest earlier run, but not before SlowLeast,
 // and not later than slowMost. As an exception, if the longest earlier run lasted longer than half of slowMost, a run
-// is reported after at least twice the duration of this run.
+// is reported after twice the duration of that earlier run.
 const (
 	slowFactor = 5
 	SlowLeast  = time.Minute
 	slowMost   = 10 * time.Minute
 )
 
-// slowAfter returns the duration after which a run of a hook is reported as slow. longest is the duration of the
-// longest earlier run of the hook; zero if the hook has not run before.
+// slowAfter returns the duration after which a run of a hook is reported as slow. The argument longest is the
+// duration of the longest earlier run of the hook; zero if no run has succeeded yet.
 func slowAfter(longest time.Duration) time.Duration {
 	if longest <= 0 {
 		return slowMost

@@ -133,7 +133,7 @@ func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err er
 	return run, r.Exchange.Fill(&run, in, false)
 }
 
-// processOutput parses the whole output of the hook. It applies the output only if all of it is valid.
+// processOutput parses the whole output of the hook. It applies the output only if the whole output is valid.
 func (r *review) processOutput(ctx context.Context, in hookio.Input, result hook.Result, a *webhook.Answer) error {
 	o, err := hookio.NewOutput(r.Module).Outcome(in, result)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *review) processOutput(ctx context.Context, in hookio.Input, result hook
 	return r.apply(ctx, o)
 }
 
-// parse sets the response in a from the response file of the hook.
+// parse reads the response from the response file of the hook, and stores it in the answer a.
 func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	file := "$ADMISSION_RESPONSE_PATH"
 	if r.Type == hook.TypeConversion {

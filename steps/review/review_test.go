@@ -55,7 +55,8 @@ type fixture struct {
 	path  string // of the hook
 }
 
-// hooked returns a fixture whose hook runs the lines for a review. $DIR is a directory for its files.
+// hooked returns a fixture whose hook runs these lines of shell for a review. In the lines, $DIR is a directory for
+// files of the hook.
 func hooked(t *testing.T, lines string) *fixture {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -121,7 +122,7 @@ func (f *fixture) saved(t *testing.T) []string {
 	return paths
 }
 
-// These are lines of hooks.
+// Lines of shell for hooks.
 const (
 	setSize = `echo '[{"op":"add","path":"/web/size","value":2}]' >$VALUES_JSON_PATCH_PATH` + "\n"
 	allow   = `echo '{"allowed":true}' >$ADMISSION_RESPONSE_PATH` + "\n"
@@ -256,7 +257,7 @@ func TestAHookThatFailsInAReviewSavesNothing(t *testing.T) {
 	}
 }
 
-// The webhook server reports a missing response in another way than a failure.
+// If a hook succeeds but writes no response, the error must say so, and must not wrap webhook.ErrHookFailed.
 func TestAHookWithoutAResponseHasNotFailed(t *testing.T) {
 	t.Parallel()
 	for binding, want := range map[hook.Type]string{

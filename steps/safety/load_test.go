@@ -98,7 +98,7 @@ func TestABlockedDeletionSaysHowToKeepTheReleasesAndHowToDeleteThem(t *testing.T
 	if got := strings.Join(observed.releases, " "); got != "c b idle" {
 		t.Errorf("reported releases: %s", got)
 	}
-	for most, want := range map[int]int{1: 0, 2: 2} { // the maximum, set by the options or a person
+	for most, want := range map[int]int{1: 0, 2: 2} { // the options, or a person, allow this number of deletions
 		for _, o := range []struct {
 			options    Options
 			permission Permission

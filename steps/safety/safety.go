@@ -170,7 +170,7 @@ func (d *Discovery) Purge(releases []string) []string {
 
 // Delete returns the disabled modules that may be deleted: the argument modules, or nil if the safety check blocks
 // their deletion. It makes the check only if the ConfigMap does not exist, because in this case all modules that the
-// ConfigMap enabled would be deleted. going is the number of modules with a release.
+// ConfigMap enabled would be deleted. The argument going is the number of these modules that have a release.
 func (d *Discovery) Delete(modules []string, going int) []string {
 	if d.permission.Configured {
 		return modules
@@ -178,8 +178,8 @@ func (d *Discovery) Delete(modules []string, going int) []string {
 	return d.check(deletion{modules, going, "deleted because there is no " + d.checks.config.Name(), "create the ConfigMap"})
 }
 
-// check returns the names of n. If more than half of all releases would be deleted, and neither the options nor a
-// person allow this, it blocks the deletion and returns nil.
+// check returns the names in n if the deletion is allowed. If more than half of all releases would be deleted, and
+// neither the options nor a person allow this, it blocks the deletion and returns nil.
 func (d *Discovery) check(n deletion) []string {
 	if allowed(n.going, d.releases, max(d.checks.options.AllowPurge, d.permission.Allowed.Releases)) {
 		return n.names
@@ -192,8 +192,9 @@ func (d *Discovery) check(n deletion) []string {
 	return nil
 }
 
-// allowed reports whether going releases may be deleted in one discovery. The number going must be at most half of
-// all releases, or not larger than most.
+// allowed reports whether one discovery may delete a number of releases, which is the argument going. The argument
+// releases is the number of all releases. The deletion is allowed if going is at most half of this number, or at most
+// the argument most.
 func allowed(going, releases, most int) bool {
 	return going == 0 || 2*going <= releases || going <= most
 }

@@ -11,7 +11,8 @@ import (
 // GoodHook is the script of a hook that prints a valid configuration.
 const GoodHook = "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'\n"
 
-// Broken maps the names of the modules of [NewBroken] that cannot be loaded to a part of the reason.
+// Broken has the modules of [NewBroken] that cannot be loaded. It maps the name of each module to a part of the
+// reason.
 var Broken = map[string]string{
 	"yaml": "values.yaml", "hook": "hooks/bad.sh --config", "asleep": "cannot be executed", "off": "hooks/bad.sh --config",
 }

@@ -15,9 +15,9 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// Options returns the options for an empty store in memory and two directories. mounted is the directory of modules,
-// which contains the module "web". unmounted is an empty directory that the options do not use. The directory that
-// contains these two is the directory of global hooks.
+// Options returns the options for an empty store in memory and two directories. The directory mounted is the
+// directory of modules, which contains the module "web". The directory unmounted is empty, and the options do not use
+// it. The parent of both directories is the directory of global hooks.
 func Options(t testing.TB) (o scan.Options, mounted, unmounted string) {
 	t.Helper()
 	root := t.TempDir()
