@@ -41,8 +41,9 @@ func AddAction(tx *Tx, a Action) error {
 // ActionsBackwards yields the actions, newest first. It skips records that cannot be read.
 func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] { return readableBackwards[Action](tx, Actions) }
 
-// ActionsAfter returns the actions that are newer than the action with the ID after, oldest first. It skips records
-// that cannot be read. The result last is the ID of the newest action, or equal to after if no action is newer.
+// ActionsAfter returns the actions that are newer than the action whose ID is the argument after, oldest first. It
+// skips records that cannot be read. The result last is the ID of the newest action, or equal to after if no action
+// is newer.
 func ActionsAfter(tx *Tx, after ID) (actions []Action, last ID, err error) {
 	last = after
 	for k := range tx.Backwards(At(Actions)) {

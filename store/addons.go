@@ -103,7 +103,7 @@ type AddonResult struct {
 	// Content is the name of the stored content of the archive or directory, which the round holds. It is empty if
 	// nothing was fetched.
 	Content string `json:"content,omitempty"`
-	// ID, Name and Version are those in the files of the addon. They are empty if the addon could not be loaded.
+	// ID, Name and Version are read from the files of the addon. They are empty if the addon could not be loaded.
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -118,8 +118,8 @@ type AddonResult struct {
 	Permanent bool `json:"permanent,omitempty"`
 }
 
-// ResultKey returns the key of a round's result for one repository. repository is the index of the repository in the
-// spec.
+// ResultKey returns the key of a round's result for one repository. The argument repository is the index of the
+// repository in the spec.
 func ResultKey(round ID, repository int) Key { return ResultsOf(round).Uint(uint64(repository)) }
 
 // ResultsOf returns the prefix of the keys of a round's results.

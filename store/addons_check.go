@@ -38,8 +38,8 @@ func (c *addonsCheck) bad(format string, args ...any) {
 	}
 }
 
-// configurations collects the addons in the registered rounds of all configurations. It reports
-// configurations whose rounds do not match their phase, or are dropped.
+// configurations collects the addons in the registered rounds of all configurations. It reports configurations that
+// refer to a dropped round, or to a round that does not match their phase.
 func (c *addonsCheck) configurations() {
 	for k := range c.tx.Range(At(Configurations)) {
 		namespace, name, err := ParseConfigurationKey(k)

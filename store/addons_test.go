@@ -182,7 +182,8 @@ func TestRegisteredAddonsWithTheirContentsAreSound(t *testing.T) {
 	db := storetest.Memory(t) // checked at the end
 	update(t, db, saveRegistered)
 	update(t, db, func(tx *store.Tx) error {
-		// A later round is being processed, and its first content is not complete.
+		// Save the records of a configuration whose next round is running: the first content of this round is not
+		// complete.
 		later := ready
 		later.Round, later.Phase = nextRound, store.PhasePending
 		holder := store.RoundHolder(nextRound)
@@ -194,7 +195,7 @@ func TestRegisteredAddonsWithTheirContentsAreSound(t *testing.T) {
 			store.Save(tx, store.ChartKey("next"), store.Chart{Refs: 1, Size: 1000}))
 	})
 	update(t, db, func(tx *store.Tx) error {
-		// A dropped round still has its results, but its contents may be released already.
+		// Save the records of a dropped round: its results still exist, but its content is already deleted.
 		dropped := store.ID{Epoch: 1, N: 3}
 		return errors.Join(store.Save(tx, store.HolderKey(store.RoundHolder(dropped), true), true),
 			store.Save(tx, store.ResultKey(dropped, 0), store.RepositoryResult{Addons: []store.AddonResult{{ID: "old", Content: "released"}}}))

@@ -73,7 +73,7 @@ func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 		}
 		r, _, err := Load[Record](tx, k)
 		if err != nil {
-			continue // other code repairs damaged records
+			continue // this deletion leaves damaged records alone
 		}
 		switch s := stepOf(r); {
 		case left[s] == 0:

@@ -15,8 +15,8 @@ type Changes struct {
 	all     store.ValueChanges
 }
 
-// NewChanges returns an empty collection. The collection replaces secrets in values by hashes, for which secret is
-// the key.
+// NewChanges returns an empty collection. The collection replaces each secret in a value by a keyed hash. The
+// argument secret is the key of these hashes.
 func NewChanges(secret []byte) *Changes {
 	return &Changes{without: redact.Redactor{Secret: secret, Undated: true, Texts: true}}
 }
@@ -55,8 +55,8 @@ func (c *Changes) text(path string, value any) (string, error) {
 	return string(text), err
 }
 
-// AddConfig adds the changes of the merged values of a section that result if config replaces the content of the
-// ConfigMap in layers.
+// AddConfig replaces the content of the ConfigMap in its copy of layers by config, and adds the resulting changes of
+// the merged values of the section.
 func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestChangesHaveNoSecrets records changes of a value whose name is that of a secret, and of texts that contain a
-// secret.
+// TestChangesHaveNoSecrets records changes of passwords: some are values of a key that names a secret, others are
+// parts of URLs. The records must not contain the passwords, but must show all other changes.
 func TestChangesHaveNoSecrets(t *testing.T) {
 	t.Parallel()
 	c := NewChanges([]byte("key"))

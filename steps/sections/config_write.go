@@ -107,8 +107,9 @@ func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 // ErrUnfit means that a patch cannot be applied to the current content of the ConfigMap.
 var ErrUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 
-// Text returns the text that the section must have in the ConfigMap, and whether it must be changed. data is the
-// current content of the ConfigMap. If the section need not be changed, the text is empty. layers has the schemas.
+// Text returns the text that the section must have in the ConfigMap, and whether it must be changed. The argument
+// data is the current content of the ConfigMap, and layers has the schemas. If the section need not be changed, the
+// text is empty.
 func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
 	live, err := values.ParseConfig(data)
 	if err != nil {
@@ -136,8 +137,8 @@ func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text st
 	return text, true, err
 }
 
-// Revert replaces the values in now that w has written by those in before. If a flag or the section now has another
-// value than w has written, it stays unchanged.
+// Revert changes the argument now: it replaces the flags and the section that w has written by those in the argument
+// before. If a flag or the section has another value than w has written, it stays unchanged.
 func (w ConfigWrite) Revert(before values.Config, now *values.Config) error {
 	for flag, value := range w.Flags {
 		if !isSet(now.Flags, flag, value) {

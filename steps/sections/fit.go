@@ -15,8 +15,9 @@ type Trial struct {
 // later.
 const mostSaved = 1000
 
-// Try returns the result that ops of the hook by would have on a section, without saving it. It returns an error if
-// ops cannot be applied, or if the schema rejects the resulting values.
+// Try returns the result that the operations ops would have on a section, without saving it. The argument by is the
+// name of the hook that wrote the operations. Try returns an error if an operation cannot be applied, or if the
+// schema rejects the resulting values.
 func Try(l values.Layers, section string, ops []values.Op, by string) (f Trial, err error) {
 	f.Before, _ = l.Section(section)
 	if _, err := values.Apply(values.Values{section: f.Before}, ops); err != nil {

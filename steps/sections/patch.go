@@ -16,8 +16,8 @@ type Patch struct {
 	After  any `json:"-"`
 }
 
-// NewPatch tries ops on a section of layers, and returns the patch if ops are valid. base is the checksum of the
-// layers of the section.
+// NewPatch tries the operations ops on a section of layers, and returns the patch if they are valid. The argument
+// base is the checksum of the layers of the section.
 func NewPatch(layers values.Layers, base, section string, ops []values.Op) (Patch, error) {
 	f, err := Try(layers, section, ops, "")
 	if err != nil {

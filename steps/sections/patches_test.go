@@ -49,7 +49,7 @@ func update(t *testing.T, db *store.DB, do func(*store.Tx) error) {
 }
 
 // held returns the paths of the saved operations and the flags of the overrides. If an operation or override is
-// outdated, "-" is in front.
+// outdated, its path or flag has the prefix "-".
 func held(t *testing.T, db *store.DB) []string {
 	t.Helper()
 	var all []string

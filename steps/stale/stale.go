@@ -135,8 +135,8 @@ func checksumOf(h store.Hook) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// hasNow returns the webhook bindings in the current configuration of the hook h, by ID. If the configuration is not
-// known, known is false.
+// hasNow returns the webhook bindings in the current configuration of the hook h, by ID. The result known is false if
+// hasNow cannot get this configuration.
 func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {

@@ -226,7 +226,7 @@ func TestAWebhookStaysIfItsHookIsReadAgainMeanwhile(t *testing.T) {
 	if diff := cmp.Diff(all, x.attached()); diff != "" {
 		t.Errorf("without a commit, attached are (-want +got):\n%s", diff)
 	}
-	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { // as if a run of the module had saved the hook again
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { // simulates a run of the module, which saves the hook again
 		h, _, err := store.Load[store.Hook](tx, store.HookKey("web", "hooks/hook.sh"))
 		h.Config = json.RawMessage(config + " ")
 		return errors.Join(err, store.Save(tx, store.HookKey("web", "hooks/hook.sh"), h))

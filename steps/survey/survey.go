@@ -61,7 +61,7 @@ type Survey struct {
 	sources Sources
 	changes Changes
 
-	discovered atomic.Bool // a discovery of this epoch has read the module directories
+	discovered atomic.Bool // true after a discovery of this epoch has read the module directories
 
 	mu      sync.Mutex
 	ranWith map[string]string // by module: runUnderWay, runEnded, or the digest of its directory after its last run; guarded by mu
@@ -84,7 +84,8 @@ type surveyRun struct {
 	config values.Config           // content of the ConfigMap that is in force
 	// provided are the names of modules made from addons, including modules that no discovery has found yet.
 	provided []string
-	// expected is true if more modules may soon be made from addons; see [modules.Provided.Expected].
+	// expected is true if it is possible that further modules are soon made from addons; see
+	// [modules.Provided.Expected].
 	expected bool
 	// converged is true if the converge of the current start has ended.
 	converged bool
@@ -395,9 +396,9 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// unknownKeys reports keys of the ConfigMap that belong to no module. While more modules may be made from addons, it
-// reports nothing. Unknown keys are logged only after the converge of the start, because a new cluster may get its
-// addons configurations during the converge.
+// unknownKeys reports keys of the ConfigMap that belong to no module. As long as it is possible that further modules
+// are made from addons, it reports nothing. Unknown keys are logged only after the converge of the start, because a
+// new cluster may get its addons configurations during the converge.
 func (v *surveyRun) unknownKeys(set module.Set) {
 	if v.expected {
 		return

@@ -47,7 +47,7 @@ func Scan(t testing.TB, state *scan.State) {
 	}
 }
 
-// Update calls do in one transaction of the store. After an error, the test fails.
+// Update calls the function do in one transaction of the store. After an error, the test fails.
 func Update(t testing.TB, db *store.DB, do func(*store.Tx) error) {
 	t.Helper()
 	if err := db.Update(do); err != nil {
