@@ -38,7 +38,7 @@ func memoryPlace(m *store.Memory) storetest.Place {
 	}
 }
 
-// places has, for each kind of backend, a function that returns a place for a new store.
+// places has a function for each kind of backend. The function returns a [storetest.Place] for a new store.
 var places = map[string]func(t *testing.T) storetest.Place{
 	"Bolt": func(t *testing.T) storetest.Place {
 		t.Helper()

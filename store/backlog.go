@@ -9,8 +9,8 @@ type NewestEvent struct {
 	Key []byte `json:"key"` // key of the header of the event
 }
 
-// BacklogKey returns the key under which the number of events that wait for t's binding in t's queue is stored. If of
-// is not nil, it returns the key of the NewestEvent of the object *of instead.
+// BacklogKey returns the key of a count: the number of events that wait for t's binding in t's queue. If the argument
+// of is not nil, BacklogKey instead returns the key of the NewestEvent of this object.
 func BacklogKey(t *Task, of *ObjectRef) Key {
 	object := ""
 	if of != nil {

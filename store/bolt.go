@@ -43,7 +43,7 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 			err = corrupt("%v", p)
 		}
 		if err != nil {
-			_ = f.Close() // because bbolt may have closed it already
+			_ = f.Close() // fails if bbolt has already closed the file
 		}
 	}()
 	info, err := f.Stat()
@@ -67,13 +67,13 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 		OpenFile: held(f),
 		Timeout:  time.Nanosecond, // the caller holds the lock
 		ReadOnly: readOnly,
-		// because a search in a large array of free pages takes longer than the write of a commit
+		// By default, bbolt keeps the free pages in an array. If the array is large, a search in it takes longer than the
+		// write of a commit.
 		FreelistType: bbolt.FreelistMapType,
-		// because bbolt would otherwise commit a list of free pages as soon as it opens a file
-		// without one; see listFree
+		// Without this option, bbolt commits a list of free pages as soon as it opens a file without one; see listFree.
 		NoFreelistSync: true,
-		// The size is address space, not memory. As long as the file is smaller than this size, a commit that
-		// enlarges the file need not wait for readers.
+		// This is the minimum size of the mapping. It needs address space, not memory. As long as the file is smaller
+		// than this size, a commit that enlarges the file need not wait for readers.
 		InitialMmapSize: 1 << 30,
 	}
 }
@@ -90,7 +90,8 @@ func (b *bolt) listFree() {
 	b.db.NoFreelistSync = s.FreePageN+s.PendingPageN > mostListed
 }
 
-// newBoltOver returns the backend for a file that bbolt has opened and that verified has verified.
+// newBoltOver returns the backend for a file that bbolt has opened. The argument verified is the verifier that has
+// verified the file.
 func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
 	b := &bolt{db: db, damaged: verified.damaged, free: verified.mostlyFree()}
 	return b, db.View(func(tx *bbolt.Tx) error {
@@ -110,7 +111,7 @@ func newBolt(f *os.File) (*bolt, error) {
 		OpenFile: held(f), Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
 	})
 	if err != nil {
-		_ = f.Close() // because bbolt may have closed it already
+		_ = f.Close() // fails if bbolt has already closed the file
 		return nil, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
@@ -165,7 +166,7 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 			err = corrupt("%v", p)
 		}
 		if err != nil {
-			_ = tx.Rollback() // because bbolt may have ended the transaction already
+			_ = tx.Rollback() // fails if bbolt has already ended the transaction
 			err = b.judge(err)
 			return
 		}
@@ -192,9 +193,9 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 	return tx.Commit()
 }
 
-// judge returns the error of a commit that failed with err. It returns ErrFull if the disk was full and the commit
-// certainly wrote nothing, because a new reader does not see its transaction. Otherwise it returns err, because the
-// meta page of the commit may be on disk.
+// judge returns the error of a commit that failed with err. If the disk was full and a new reader does not see the
+// transaction of the commit, the commit certainly wrote nothing, and judge returns ErrFull. Otherwise it returns err,
+// because the meta page of the commit may be on disk.
 func (b *bolt) judge(err error) error {
 	if !isFull(err) {
 		return err
@@ -285,7 +286,7 @@ func (r *boltReader) Get(k Key) (v []byte, err error) {
 
 func (r *boltReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	return r.each(from, to, down, func(k Key, stored []byte) bool {
-		v, _ := unseal(k, stored) // yield detects damage with damageOf
+		v, _ := unseal(k, stored) // the function yield detects damage with damageOf
 		return yield(k, v)
 	})
 }

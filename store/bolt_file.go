@@ -105,14 +105,14 @@ func fullOr(err error) error {
 	return err
 }
 
-// name gives the file at temp the name path. If a file at path exists already, name does nothing.
+// name moves the file from temp to path. If a file at path exists already, name does nothing.
 func name(temp, path string) error {
 	// Unlike a rename, a link never replaces a file.
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	// Some file systems do not support links.
+	// Some file systems do not support links. On these, rename the file.
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -65,8 +65,8 @@ func openPages(f *os.File) (b *boltPages, err error) {
 	return b, err
 }
 
-// page returns the page at s in the tree with the store's keys. It verifies the page if it is read for the first
-// time. level is the number of pages above the page; 0 for the root.
+// page returns the page of the span s in the tree with the store's keys. It verifies the page if it is read for the
+// first time. The argument level is the depth of the page in the tree; 0 for the root.
 func (b *boltPages) page(s span, level int) (p []byte, err error) {
 	switch {
 	case level > deepest:
@@ -88,7 +88,7 @@ func (b *boltPages) page(s span, level int) (p []byte, err error) {
 	return p, nil
 }
 
-// mapped returns the bytes of page id and its overflow pages in the mapped file.
+// mapped returns the bytes of the page with the number id, and of its overflow pages, in the mapped file.
 func (b *boltPages) mapped(id uint64) ([]byte, error) {
 	if id < 2 || id >= b.meta.high {
 		return nil, corrupt("page %d of %d", id, b.meta.high)
@@ -101,9 +101,9 @@ func (b *boltPages) mapped(id uint64) ([]byte, error) {
 	return b.data[id*size : (id+more+1)*size], nil
 }
 
-// verify checks the elements of page p, which is the page at s. If p is a branch page, verify also checks the first
-// key of each page below p. It reads one byte of each memory page of p, so that it finds a part of the file that the
-// disk cannot read.
+// verify checks the elements of page p, which is the page of the span s. If p is a branch page, verify also checks
+// the first key of each page below p. It reads one byte of each memory page of p, so that it finds a part of the file
+// that the disk cannot read.
 func (b *boltPages) verify(p []byte, s span) error {
 	for at := 0; at < len(p); at += os.Getpagesize() {
 		_ = p[at]
@@ -135,8 +135,7 @@ func leafRecord(e element) error {
 	return nil
 }
 
-// below returns the page to which element i of the branch page p leads, and the range of its keys. p is the page at
-// s.
+// below returns the span of the page to which element i of the branch page p leads. The argument s is the span of p.
 func below(p []byte, s span, i int) span {
 	e := elementOf(p, i)
 	next := span{page: e.page, low: e.key, high: s.high}
@@ -189,7 +188,7 @@ func (b *boltPages) Snapshot(w io.Writer) error {
 // Check verifies the whole file.
 func (b *boltPages) Check() error { return b.whole((*bolt).Check) }
 
-// whole verifies the whole file, opens it with bbolt, and calls do with it.
+// whole verifies the whole file, opens it with bbolt, and calls the function do with this backend.
 func (b *boltPages) whole(do func(*bolt) error) error {
 	f, err := lock(b.file.Name(), os.O_RDONLY, 0)
 	if err != nil {
@@ -250,7 +249,7 @@ func (r pagesReader) Get(k Key) (v []byte, err error) {
 // order.
 func (r pagesReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	return r.each(from, to, down, func(k Key, stored []byte) []byte {
-		v, _ := unseal(k, stored) // yield detects damage with damageOf
+		v, _ := unseal(k, stored) // the function yield detects damage with damageOf
 		return v
 	}, yield)
 }

@@ -95,7 +95,7 @@ func readerOf(t *testing.T, path string, open func(string, Options) (*DB, error)
 	return r
 }
 
-// listed returns at most the first most records of a range as text.
+// listed returns the first records of a range as text. The argument most is the maximum number of records.
 func listed(t *testing.T, read func(from, to Key, down bool, yield func(Key, []byte) bool) error, from, to Key, down bool, most int) string {
 	t.Helper()
 	var text strings.Builder
@@ -238,7 +238,7 @@ func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 		switch {
 		case err != nil:
 			read("a key", err, nil)
-		case got == nil && broken == 0: // a range yields no record of a page with structural damage
+		case got == nil && broken == 0: // structural damage would cause an error, and a damaged key is counted in broken
 			t.Errorf("%s is missing", Key(k))
 		case got != nil && !notTheValue(Key(k), got) && string(got) != v:
 			t.Errorf("%s is %.50q, want %.50q", Key(k), got, v)
@@ -254,8 +254,8 @@ func notTheValue(k Key, v []byte) bool {
 }
 
 // TestADamagedStoreIsNeverReadWrongly damages copies of a file, each at one random position, and reads each copy in
-// all ways. It skips copies in which the number of the root page is damaged, because nothing else in the file says
-// which page is the root.
+// all ways. Each read must return an undamaged record, or report damage. It skips copies in which the number of the
+// root page is damaged, because nothing else in the file says which page is the root.
 func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
 	t.Parallel()
 	whole := grown(t)
@@ -313,7 +313,8 @@ func rootOf(file []byte) []byte {
 }
 
 // TestABranchPageThatLeadsPastAKeyIsDamage changes, in the root page, the key of the element that leads to the page
-// of a record. Because of the changed key, a search for that record visits another page.
+// of a record. Because of the changed key, a search for that record visits another page. The search must return
+// ErrCorrupt.
 func TestABranchPageThatLeadsPastAKeyIsDamage(t *testing.T) {
 	t.Parallel()
 	b := grown(t)

@@ -29,8 +29,8 @@ type rangeVisit struct {
 	ended  atomic.Bool    // stops the goroutine that reads ahead
 }
 
-// visit yields the records of the range that are in the page at s and in the pages below it. It returns false if
-// yield has returned false, or on an error.
+// visit yields the records of the range that are in the page of the span s and in the pages below it. It returns
+// false if yield has returned false, or after an error.
 func (r *rangeVisit) visit(s span, level int) (more bool, err error) {
 	p, err := r.open(s, level)
 	if err != nil {
@@ -58,7 +58,8 @@ type pagePart struct {
 	first, end int
 }
 
-// open returns the elements of the page at s that are in the range, or that lead to pages with keys in the range.
+// open returns the part of the page of the span s whose elements are in the range, or lead to pages with keys in the
+// range.
 func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	p, err := r.pages.page(s, level)
@@ -78,7 +79,7 @@ func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 	return pagePart{p, first, end}, nil
 }
 
-// at returns the number of the element of p that is visited as element i, counted from 0.
+// at returns the number of an element of the page p: the one that the visit reaches after i other elements of p.
 func (r *rangeVisit) at(p pagePart, i int) int {
 	if r.down {
 		return p.end - 1 - i
@@ -92,8 +93,8 @@ func (r *rangeVisit) below(p []byte, s span, i int) (next span, err error) {
 	return below(p, s, i), nil
 }
 
-// leaf yields the records in the elements p of a leaf page. It reads all elements before it yields the first one,
-// because yield must not run under a guard.
+// leaf yields the records in p, which is a part of a leaf page. It reads all elements before it yields the first one,
+// because the function yield must not run under a guard.
 func (r *rangeVisit) leaf(p pagePart) (more bool, err error) {
 	if err := r.read(p); err != nil {
 		return false, err
@@ -109,7 +110,7 @@ func (r *rangeVisit) leaf(p pagePart) (more bool, err error) {
 	return true, nil
 }
 
-// read reads the elements p of a leaf page into r.records, in the order of the visit.
+// read reads the records in p, which is a part of a leaf page, into r.records, in the order of the visit.
 func (r *rangeVisit) read(p pagePart) (err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	r.records = r.records[:0]

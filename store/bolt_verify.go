@@ -111,7 +111,8 @@ func corrupt(format string, args ...any) error {
 }
 
 // readMeta finds the newer valid meta page of the file. The first meta page is at the beginning of the file, and the
-// second one directly after the first. The size of a page is unknown, so readMeta tries all sizes.
+// second one directly after the first. The size of a page is unknown, so readMeta looks for the second meta page at
+// each possible page size.
 func (v *verifier) readMeta() error {
 	if v.size == 0 {
 		return corrupt("the file is empty")
@@ -154,8 +155,8 @@ func (m boltMeta) check(size int64) error {
 	return nil
 }
 
-// parseMeta parses a meta page without its header. magic reports whether b is a meta page, and ok whether the meta
-// page is valid.
+// parseMeta parses a meta page without its header. The result magic reports whether b is a meta page, and the result
+// ok reports whether the meta page is valid.
 func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	n := binary.NativeEndian
 	h := fnv.New64a()
@@ -186,7 +187,7 @@ type levelPart struct {
 	err     error
 }
 
-// page reads page id with its overflow pages, and marks all these pages as visited.
+// page reads the page with the number id and its overflow pages, and marks all these pages as visited.
 func (v *levelPart) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.meta.high {
 		return nil, corrupt("page %d of %d", id, v.meta.high)
@@ -210,7 +211,8 @@ func (v *levelPart) page(id uint64) ([]byte, error) {
 	return p, nil
 }
 
-// overflow returns the number of overflow pages that follow page id. head has the first bytes of page id.
+// overflow returns the number of overflow pages that follow the page with the number id. The argument head has the
+// first bytes of the page.
 func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
 	n := binary.NativeEndian
 	if self := n.Uint64(head); self != id {
@@ -223,8 +225,8 @@ func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
 	return more, nil
 }
 
-// read returns the bytes of the given number of pages, of which id is the first. The result is valid until the next
-// call of read or readAhead.
+// read returns the bytes of consecutive pages. The argument id is the number of the first page, and pages is the
+// count. The result is valid until the next call of read or readAhead.
 func (v *levelPart) read(id, pages uint64) ([]byte, error) {
 	size := uint64(v.meta.pageSize)
 	if from := (id - v.aheadFrom) * size; id >= v.aheadFrom && from+pages*size <= uint64(len(v.ahead)) {
@@ -298,7 +300,7 @@ func bucketRoot(value []byte) (root uint64, inline []byte, err error) {
 	return 0, p, nil
 }
 
-// bucket checks all records of the store. value is the value of the store's bucket.
+// bucket checks all records of the store. The argument value is the value of the store's bucket.
 func (v *verifier) bucket(value []byte) error {
 	root, p, err := bucketRoot(value)
 	if err != nil {
@@ -339,7 +341,7 @@ type span struct {
 	low, high []byte // nil means that there is no bound
 }
 
-// leastPages is the number of pages of a level from which on a further goroutine is worth its cost.
+// leastPages is the minimum number of pages of a level for which it is worth the cost to start another goroutine.
 const leastPages = 512
 
 // tree visits the pages of a tree in no particular order, and calls yield for the elements of its leaves. It may use
@@ -424,8 +426,8 @@ func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (
 	return nil
 }
 
-// treePage visits the page p at s of a tree. If p is a leaf, it calls yield for the elements. If p is a branch page,
-// it appends the pages below p to below.
+// treePage visits the page p of a tree. The argument s is the span of p. If p is a leaf, treePage calls yield for the
+// elements. If p is a branch page, treePage appends the spans of the pages below p to the argument below.
 func treePage(p []byte, s span, below []span, yield func(element) error) ([]span, error) {
 	switch binary.NativeEndian.Uint16(p[8:]) {
 	case leafPage:
@@ -457,9 +459,9 @@ type element struct {
 	value []byte // only in a leaf page
 }
 
-// elements calls yield for the elements of page p, which is the page at s. It returns an error if an element is not
-// inside the page or does not directly follow the previous element. It also returns an error if the key of an element
-// is out of order or not in the range of s.
+// elements calls yield for the elements of page p, which is the page of the span s. It returns an error if an element
+// is not inside the page or does not directly follow the previous element. It also returns an error if the key of an
+// element is out of order or not in the range of s.
 func elements(p []byte, s span, yield func(element) error) error {
 	count := elementCount(p)
 	behind := uint64(pageHeader + count*pageElement) //nolint:gosec // it is positive

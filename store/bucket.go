@@ -33,7 +33,7 @@ type Deferral struct {
 	ReturnedTo uint64 `json:"returnedTo,omitempty"`
 }
 
-// Expedites reports whether the task id is exempt from the rate limit.
+// Expedites reports whether the task with this ID is exempt from the rate limit because a person has expedited tasks.
 func (p Deferral) Expedites(id ID) bool { return !p.Expedited.IsZero() && !p.Expedited.Before(id) }
 
 // BucketKey returns the key of the bucket of s's hook.
