@@ -19,7 +19,7 @@ type Action struct {
 	By string    `json:"by"`
 	// Verb is the command without its arguments, such as "task retry".
 	Verb string `json:"verb"`
-	// What is the arguments of the command: the kind and the name of the work. It is empty for a reload.
+	// The field What has the arguments of the command: the kind and the name of the work. It is empty for a reload.
 	What   string `json:"what,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Subject, Queue, Task and Run identify the target of the action. A field that is not known is zero.

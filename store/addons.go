@@ -10,7 +10,7 @@ import (
 // the configuration.
 type Configuration struct {
 	UID string `json:"uid"`
-	// Generation is the generation of the spec that Round processes.
+	// Generation is the generation of the spec that the latest round processes.
 	Generation int64 `json:"generation"`
 	// Round is the ID of the latest round. The results of the round are complete if Phase is not [PhasePending].
 	Round ID `json:"round"`
@@ -18,7 +18,7 @@ type Configuration struct {
 	// a later round runs, Registered differs from Round.
 	Registered ID `json:"registered,omitzero"`
 	// Earlier is the ID of the last complete round, if that round is neither Registered nor Round. The store keeps
-	// the contents of that round until the round Round ends.
+	// the contents of that round until the latest round ends.
 	Earlier ID `json:"earlier,omitzero"`
 	// Phase is the result of the latest round; [PhasePending] while that round runs.
 	Phase Phase `json:"phase"`
@@ -132,7 +132,7 @@ type RegisteredAddon struct {
 	Version string `json:"version"`
 	// Normal is the normalized version. Name and Normal together are unique in the scope of the addon.
 	Normal string `json:"normal"`
-	// Configuration owns the addon.
+	// Configuration is the name of the configuration that owns the addon.
 	Configuration string `json:"configuration"`
 	// URL is the URL of the addon's repository, with placeholders.
 	URL string `json:"url"`
@@ -185,7 +185,7 @@ func DroppedHolders() Key { return At(Holders).Str("dropped") }
 
 // A Content describes the content of an addon's archive or directory. The bytes of the content are in table [Chunks].
 type Content struct {
-	// Refs counts the holders.
+	// Refs is the number of holders of the content.
 	Refs int `json:"refs"`
 	// Complete is true when all chunks of the content and the chart of the addon are stored.
 	Complete bool `json:"complete,omitempty"`

@@ -75,8 +75,8 @@ func (c *addonsCheck) configurations() {
 	}
 }
 
-// results reports results of rounds that belong to no configuration. It also reports contents that
-// a result names, but that the round of the result does not hold.
+// The method results reports results of rounds that belong to no configuration. It also reports contents that a
+// result names, but that the round of the result does not hold.
 func (c *addonsCheck) results() {
 	for k := range c.tx.Range(At(Rounds)) {
 		p, err := k.Parts()
@@ -127,7 +127,7 @@ func (c *addonsCheck) addons() {
 	}
 }
 
-// names reports records in table AddonNames that do not lead to a registered addon with that name.
+// The method names reports records in table AddonNames that do not lead to a registered addon with that name.
 func (c *addonsCheck) names() {
 	for k := range c.tx.Range(At(AddonNames)) {
 		p, err := k.Parts()

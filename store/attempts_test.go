@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// excessAttempts returns the attempts in db that are to be forgotten.
+// excessAttempts returns the attempts in db that can be deleted.
 func excessAttempts(t *testing.T, db *DB) (a *Attempts) {
 	t.Helper()
 	if err := db.View(func(tx *Tx) (err error) {

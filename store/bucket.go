@@ -15,8 +15,8 @@ type Bucket struct {
 	Deferrals map[string]Deferral `json:"putOff,omitempty"`
 }
 
-// A Deferral describes the deferred tasks of a hook in one queue. Due is the time at which they are
-// due, and Every the time between two runs of the hook.
+// A Deferral describes the deferred tasks of a hook in one queue. The field Due is the time at which these tasks are
+// due, and Every is the time between two runs of the hook.
 type Deferral struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`

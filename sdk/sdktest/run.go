@@ -111,8 +111,8 @@ func (t *Test) Tick(binding string) *Result {
 }
 
 // Events runs the hook once for all pending changes of objects. A hook whose configuration has no configVersion runs
-// only for the first pending change. If there are no pending changes, the hook does not run, and Ran of the result is
-// false.
+// only for the first pending change. If there are no pending changes, the hook does not run, and the field Ran of the
+// result is false.
 func (t *Test) Events() *Result {
 	t.t.Helper()
 	events := t.cluster.pending

@@ -3,8 +3,8 @@
 //	source /shell_lib.sh
 //
 // The framework calls the function that the hook declares for a binding. Other functions of the framework read the
-// binding context and the values, and write patches. Its functions have the same names and arguments as those of
-// shell-operator and addon-operator. The implementation differs.
+// binding context and the values, and write patches. The functions of the framework have the same names and arguments
+// as those of shell-operator and addon-operator, but another implementation.
 //
 // The framework consists of shell_lib.sh and the files in frameworks/shell. If the framework is not installed in the
 // root directory, bash_env.sh makes the command "source /shell_lib.sh" load it from another directory.

@@ -12,18 +12,18 @@ import (
 // lintStep finds fetched addons that could not be loaded because their files are invalid.
 type lintStep struct{ *Runtime }
 
-// Do adds the errors that were found when the addons were parsed to the results of the configuration.
+// Do copies the ID, name and version of each fetched addon, or the error of parsing it, from the store to the results
+// of the configuration.
 func (s *lintStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		return s.DB.View(func(tx *store.Tx) error { return loadAddons(tx, results) })
 	}, api.LoadingError)
 }
 
-// duplicatesStep finds addons of one configuration that have the same ID.
+// duplicatesStep finds addons of one configuration that have the same ID, or the same name and version.
 type duplicatesStep struct{ *Runtime }
 
-// Do marks each addon as failed that has the same ID as an earlier addon of the configuration, or the same name and
-// version.
+// Do marks an addon as failed if an earlier addon of the configuration has the same ID, or the same name and version.
 func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		markDuplicates(results)
@@ -34,9 +34,10 @@ func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 // conflictsStep finds addons that conflict with addons of other configurations or with modules of the image.
 type conflictsStep struct{ *Runtime }
 
-// Do marks the addons as failed that another configuration has registered, and the addons with the name of a module
-// of the image. The registered addons and the modules of the image can change before this configuration is
-// registered, so registerStep makes the same comparison again.
+// Do marks an addon as failed if another configuration has registered an addon with the same ID, or with the same
+// name and version. It also marks an addon as failed if a module made from it would have the name of a module of the
+// image. The registered addons and the modules of the image can change before this configuration is registered, so
+// registerStep makes the same comparison again.
 func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	id := identityOf(t)
 	known, err := s.record(id)

@@ -109,9 +109,9 @@ func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, su
 	return err
 }
 
-// change reads the configuration and applies the patch that p returns for it. If another client changes the
-// configuration in between, change reads it and applies the patch again. change does nothing if the configuration
-// does not exist, if it has another UID, or if p returns nil.
+// change reads the configuration and applies the patch that the function p returns for it. If another client changes
+// the configuration in between, change repeats both. The method does nothing if the configuration does not exist, if
+// it has another UID, or if p returns nil.
 func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, ok, err := c.Get(ctx, id)

@@ -65,7 +65,8 @@ func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item
 	return items, nil, nil
 }
 
-// Do reads the configuration. If the configuration does not exist or is being deleted, the outcome has no effect.
+// Do reads the configuration. If the configuration does not exist or is being deleted, the outcome requests no
+// effect.
 func (s *reprocessStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	live, exists, err := s.Configurations.Get(ctx, identityOf(t))
 	switch {

@@ -104,8 +104,8 @@ func loading(entry, version string) string {
 	return fmt.Sprintf("while loading addon %s: while loading addon and charts for addon [%s] and version [%s]: ", entry, entry, version)
 }
 
-// markDuplicates marks each addon as failed that has the same ID as an earlier addon of the configuration, or the
-// same name and version.
+// markDuplicates marks an addon as failed if an earlier addon of the configuration has the same ID, or the same name
+// and version.
 func markDuplicates(results []store.RepositoryResult) {
 	type place struct{ repository, addon int }
 	ids, names := map[string]place{}, map[[2]string]place{}

@@ -5,9 +5,9 @@ import (
 	"addon-operator/steps/addons/failure"
 )
 
-// imageModules returns the modules of the operator's image. The addons of the configuration must not have their
-// names. If addons of the configuration cannot be used as modules, imageModules returns nil. The argument marked says
-// whether the configuration has the annotation for modules.
+// imageModules returns the modules of the operator's image. A module that is made from an addon must not have the
+// name of one of these modules. If addons of the configuration cannot be used as modules, imageModules returns nil.
+// The argument marked says whether the configuration has the annotation for modules.
 func (r *Runtime) imageModules(id api.Identity, marked bool) (failure.ImageModules, error) {
 	if r.ImageModules == nil || id.Namespace != "" || !marked && !r.AllAsModules {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 // errChanged is the cause with which a fetch is canceled if its configuration was changed or deleted.
 var errChanged = errors.New("the configuration was changed or deleted while its repositories were fetched")
 
-// fetches holds the running fetches by configuration, so that they can be canceled.
+// fetches has the running fetch of each configuration, so that the fetch can be canceled.
 type fetches struct {
 	mu      sync.Mutex
 	running map[api.Identity]*runningFetch // guarded by mu

@@ -33,10 +33,10 @@ func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
 	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs()}
 }
 
-// Attach replaces the module's bindings in the store with those of hooks, which are all hooks of the module. It
-// returns one item for each binding whose Synchronization must run in this start. The items are sorted by the name of
-// the hook, then as in the configuration. For several bindings of a hook with the same group and queue, Attach
-// returns one item, because one Synchronization represents all of them.
+// Attach replaces the module's bindings in the store with the bindings of the argument hooks, which must have all
+// hooks of the module. It returns one item for each binding whose Synchronization must run in this start. The items
+// are in the order of hooks, and for one hook in the order of its configuration. For several bindings of a hook with
+// the same group and queue, Attach returns one item, because one Synchronization represents all of them.
 func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// covered returns the withdrawal of the events that a Synchronization of pods covers. The Synchronization has delivered
-// the objects shown.
+// covered returns the withdrawal of the events that a Synchronization of pods covers. The Synchronization has
+// delivered the objects in the argument shown.
 func covered(tx *store.Tx, pods graph.Subject, shown map[string]bindings.Version) (*workflow.Withdrawal, error) {
 	w, err := bindings.Synchronized(tx, pods, map[string]map[string]bindings.Version{"pods": shown})
 	if err == nil && (w == nil || w.Queue != "q" || w.Subject != pods) {

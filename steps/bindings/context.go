@@ -110,7 +110,7 @@ type Version struct {
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// versions returns the versions of objects by the text "namespace/name".
+// versions returns the versions of objects. The keys of the map have the form "namespace/name".
 func versions(objects []*kube.Object) map[string]Version {
 	out := make(map[string]Version, len(objects))
 	for _, o := range objects {

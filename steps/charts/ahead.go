@@ -10,8 +10,8 @@ import (
 // aheadTimeout is the timeout for the requests of a rendering in the background.
 const aheadTimeout = 30 * time.Second
 
-// renderings are manifests that are rendered before the step that uses them begins. It holds at most one manifest for
-// each module. The zero value is ready to use.
+// renderings has the manifests that are rendered before the step that uses them begins, at most one for each module.
+// The zero value is ready to use.
 type renderings struct {
 	mu    sync.Mutex
 	ahead map[string]*rendering // by module; guarded by mu
@@ -24,7 +24,7 @@ type rendering struct {
 	ok       bool
 }
 
-// put creates a rendering for module that has not ended. It replaces an earlier rendering of the module.
+// put creates a rendering for module, which has not ended yet. It replaces an earlier rendering of the module.
 func (r *renderings) put(module string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -152,8 +152,8 @@ func (c *Charts) Checked(ctx context.Context, r helm.Release) (helm.Manifest, er
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
 }
 
-// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it. Otherwise it renders the
-// chart.
+// renderedIf returns the manifest that was rendered ahead, if the function reusable returns true for it. Otherwise it
+// renders the chart.
 func (c *Charts) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
 	ahead := c.renderings.remove(r.Name)
 	if ahead == nil {

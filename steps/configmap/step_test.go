@@ -134,7 +134,7 @@ func TestTheHistoryNamesTheFlagsThatAChangeOfTheConfigMapSets(t *testing.T) {
 	}
 }
 
-// apply calls Apply with the content in read, and returns the facts.
+// apply calls Apply with the content in the argument read, and returns the facts.
 func apply(t *testing.T, s *scan.State, read readConfig) (facts []graph.Fact) {
 	t.Helper()
 	data, err := json.Marshal(read)

@@ -34,8 +34,8 @@ type Definitions struct {
 	options Options
 }
 
-// New returns Definitions that install the CustomResourceDefinitions of modules. After an installation, they make
-// client read the kinds of the API server again.
+// New returns Definitions that install the CustomResourceDefinitions of modules. After an installation, Definitions
+// makes client read the kinds of the API server again.
 func New(o Options, log *oncelog.Logger, modules *desired.Modules, client *helm.Client) *Definitions {
 	return &Definitions{log: log, modules: modules, helm: client, options: o}
 }

@@ -49,7 +49,8 @@ type ConfigChanges interface {
 	ProblemsChanged()
 }
 
-// NewConfigMap returns a ConfigMap that reads and writes object. It reports to changes that problems may have changed.
+// NewConfigMap returns a ConfigMap that reads and writes object. It calls the argument changes when the problems of
+// the ConfigMap may have changed.
 func NewConfigMap(db *store.DB, log *oncelog.Logger, object *kube.ConfigMap, modules *Modules, changes ConfigChanges) *ConfigMap {
 	return &ConfigMap{db: db, log: log, object: object, modules: modules, changes: changes}
 }

@@ -173,7 +173,7 @@ func (v *Values) ChangedSince(tx *store.Tx, note json.RawMessage, module string)
 type Dropped struct {
 	// Module says whether values of the module have changed. Global says whether global values or flags have changed.
 	Module, Global bool
-	// All is true if no patch or override of the hook's earlier code remains.
+	// The field All is true if no patch or override of the hook's earlier code remains.
 	All bool
 }
 

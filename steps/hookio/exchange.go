@@ -46,8 +46,8 @@ type Exchange struct {
 	objects *objects.Executor
 }
 
-// New returns an exchange for the global hooks and the hooks of modules. It reads and saves values and config.
-// Dropped metric operations are reported to log and observer.
+// New returns an exchange for the global hooks and the hooks of modules. It reads and saves values and the content of
+// the ConfigMap. Dropped metric operations are reported to log and observer.
 func New(
 	o Options, modules *desired.Modules, values *desired.Values, config *desired.ConfigMap, log zerolog.Logger, observer Observer,
 ) *Exchange {

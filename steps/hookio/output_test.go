@@ -32,7 +32,8 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheLargestAcceptedOutputFitsInTheStore saves an output with the maximum accepted number of effects.
+// TestTheLargestAcceptedOutputFitsInTheStore saves an output with the maximum accepted number of effects in one
+// transaction, which must succeed.
 func TestTheLargestAcceptedOutputFitsInTheStore(t *testing.T) {
 	t.Parallel()
 	small := workflow.Effect{Kind: objects.EffectKind, Data: json.RawMessage(`{}`)}

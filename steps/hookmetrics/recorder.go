@@ -23,7 +23,7 @@ type Observer interface {
 type Dropped struct {
 	Module, Hook string
 	// Name is the name of the metric. Reason is one word that says why the operations were ignored; it is the value
-	// of a label. Why is the same reason as a text for people.
+	// of a label. The field Why is the same reason as a text for people.
 	Name, Reason, Why string
 	// Operations is the number of ignored operations. It is 0 if the operations were applied, but with other
 	// histogram buckets than the hook has written.

@@ -80,7 +80,7 @@ func TestAHookIsAskedAgainOnlyIfItsCodeHasChanged(t *testing.T) {
 		t.Errorf("a moved hook is at %s, asked %d times: %v", file.Path, lines(t, asked), err)
 	}
 
-	scantest.Write(t, mounted, "020-web/hooks/README.md", "text") // is no code
+	scantest.Write(t, mounted, "020-web/hooks/README.md", "text") // not part of the code
 	if second := ask(); lines(t, asked) != 1 || second.Digest != first.Digest {
 		t.Errorf("with a text beside it, the hook was asked %d times", lines(t, asked))
 	}

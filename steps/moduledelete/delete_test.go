@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// counted records the changes that are reported to it.
+// A counted is an implementation of Changes that records its calls.
 type counted struct {
 	disabledByConfig []string
 	addons           int

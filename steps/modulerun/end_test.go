@@ -21,7 +21,7 @@ func (hookStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, 
 	return []graph.Item{{Subject: graph.Subject{Module: "web", Hook: "h"}}}, nil, nil
 }
 
-// reported records, in order, the calls that report the begin and the end of a run.
+// A reported is a Survey and an Observer that records its calls in order.
 type reported struct{ calls []string }
 
 func (r *reported) RunBegan(_ *store.Tx, name string) { r.calls = append(r.calls, "began "+name) }

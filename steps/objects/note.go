@@ -17,8 +17,8 @@ type note struct {
 	// Settled is the number of operations that are done or rejected. No later attempt carries out these operations
 	// again.
 	Settled int `json:"settled"`
-	// Refused has the errors of the first rejected operations. More is the number of rejected operations without an
-	// error in Refused.
+	// Refused has the errors of the first rejected operations. The field More is the number of the other rejected
+	// operations.
 	Refused []string `json:"refused,omitempty"`
 	More    int      `json:"more,omitempty"`
 	// Unserved are the kinds that the API server did not serve in time.

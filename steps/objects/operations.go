@@ -40,7 +40,7 @@ type step struct {
 	Total  int `json:"of"`
 	// Last is true if this is the last effect of the outcome.
 	Last bool `json:"last,omitempty"`
-	// At is a time before the run of the hook.
+	// The field At is a time before the run of the hook.
 	At        time.Time           `json:"at"`
 	Operation operation.Operation `json:"operation"`
 }

@@ -34,9 +34,9 @@ type SlowRun struct {
 	Node graph.NodeID
 	// Awaits is the Job or Pod that Helm waits for; it is empty for the run of a hook.
 	Awaits string
-	// Since is the time at which the attempt of the run, or the wait, began.
+	// The field Since is the time at which the attempt of the run, or the wait, began.
 	Since time.Time
-	// After is the duration after which the run or the wait is reported.
+	// The field After is the duration after which the run or the wait is reported.
 	After time.Duration
 	// Longest is the duration of the longest earlier run; zero if no earlier run has succeeded.
 	Longest time.Duration

@@ -15,7 +15,7 @@ type Runs struct {
 	Observer Observer
 }
 
-// Ran reports a run of the hook of t. err is nil if the run succeeded.
+// Ran reports a run of the hook of t. The argument err is nil if the run succeeded.
 func (r *Runs) Ran(t workflow.Task, binding string, u hook.Usage, err error) {
 	r.Observer.HookRan(Run{Task: t, Node: graph.NodeID(t.Node), Binding: binding, Usage: u, Err: err})
 }

@@ -79,7 +79,7 @@ func TestWaitForAHelmHookIsReportedAfterAMinuteUntilItEnds(t *testing.T) {
 	})
 }
 
-// slowHooks is an Observer that calls report for slow runs.
+// slowHooks is an Observer that calls the function report for slow runs.
 type slowHooks struct {
 	report func(SlowRun) func()
 }

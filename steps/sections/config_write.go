@@ -16,7 +16,7 @@ type ConfigWrite struct {
 	// Before and After are the checksums of the section before and after Ops.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Now has only one section: the result of Ops.
+	// The field Now has only one section: the result of Ops.
 	Now values.Values `json:"now"`
 	// Flags has the flags to set. A flag whose value is nil is removed.
 	Flags map[string]*bool `json:"flags,omitempty"`

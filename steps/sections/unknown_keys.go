@@ -25,8 +25,8 @@ func NoModule(key string, modules []string) string {
 	return text
 }
 
-// UnknownKeys returns the keys of config that do not belong to any module. modules has the keys of
-// all modules.
+// UnknownKeys returns the keys of config that do not belong to any module. The argument modules has the keys of all
+// modules.
 func UnknownKeys(modules []string, config values.Config) []string {
 	keys := map[string]string{}
 	for key := range config.Sections {

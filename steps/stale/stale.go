@@ -25,9 +25,9 @@ type askedHook struct {
 	bindings     map[string]store.BindingKind // by id
 }
 
-// A Binding is a webhook binding in the store that its hook no longer has. The next run of the hook's module would
-// remove it. But before this run, the API server could deny requests of modules that run earlier, so that the run
-// would never start.
+// A Binding is a webhook binding in the store that its hook no longer has. The next run of the hook's module removes
+// the binding. But until then the API server can deny requests of modules that run earlier, because of the binding's
+// webhook. As long as these modules fail, the run of the hook's module does not start.
 type Binding struct {
 	Subject graph.Subject `json:"subject"`
 	// Owner is a checksum of the code and configuration of the hook, as the store has recorded them with the binding.

@@ -67,7 +67,7 @@ type Survey struct {
 	ranWith map[string]string // by module: runUnderWay, runEnded, or the digest of its directory after its last run; guarded by mu
 }
 
-// New returns a survey of sources. It notifies changes after commits that may have changed problems.
+// New returns a survey of sources. It notifies the argument changes after each commit that may have changed problems.
 func New(sources Sources, changes Changes) *Survey {
 	return &Survey{sources: sources, changes: changes}
 }
@@ -214,8 +214,8 @@ func (v *surveyRun) compare(set module.Set) error {
 	return nil
 }
 
-// unseen reports installed modules that are not on disk. The caller must have found an empty directory of modules,
-// which may be an unmounted volume that contains the installed modules.
+// The method unseen reports installed modules that are not on disk. The caller must have found an empty directory of
+// modules, which may be an unmounted volume that contains the installed modules.
 func (v *surveyRun) unseen(set module.Set) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
@@ -235,7 +235,7 @@ func (v *surveyRun) unseen(set module.Set) {
 	})
 }
 
-// hooks reports programs in the hook directory dir that lack the execute bit.
+// The method hooks reports programs in the hook directory dir that lack the execute bit.
 func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	_, skipped, err := hook.Find(scope, dir)
 	if err != nil {
@@ -262,7 +262,8 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	}
 }
 
-// changes reports the directory of m as a problem if it has changed since the last run of the module.
+// The method changes reports the directory of module m as a problem if it has changed after the last run of the
+// module.
 func (v *surveyRun) changes(m module.Module, record store.Module) {
 	if m.Broken != nil {
 		if record.Broken == "" {
@@ -284,7 +285,7 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 	})
 }
 
-// missing reports installed modules that have no directory.
+// The method missing reports installed modules that have no directory.
 func (v *surveyRun) missing(set module.Set) {
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
 		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off {
@@ -298,7 +299,7 @@ func (v *surveyRun) missing(set module.Set) {
 	}
 }
 
-// Survey.ranWith has these values instead of the digest of a module's directory while the digest is not known.
+// As long as the digest of a module's directory is not known, Survey.ranWith has one of these values instead.
 const (
 	runUnderWay = "under way" // the run of the module has not ended; its hooks may write into the directory
 	runEnded    = "ended"     // the run of the module has ended; the next survey stores the digest of the directory

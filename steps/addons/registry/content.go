@@ -201,8 +201,8 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 	return false, errors.Join(err, store.Save(tx, store.ContentKey(w.name), c))
 }
 
-// referToChart adds 1 to the reference count of the chart of a new content. If counted is true, the count already
-// includes the content, and referToChart only reads the chart.
+// referToChart adds 1 to the reference count of the chart of a new content. If the argument counted is true, the
+// count already includes the content, and referToChart only reads the chart.
 func (w *writer) referToChart(tx *store.Tx, counted bool) (store.Chart, error) {
 	if w.chart == "" {
 		return store.Chart{}, nil

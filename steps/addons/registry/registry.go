@@ -47,7 +47,7 @@ func (e *LimitError) Unwrap() error { return e.Err }
 // of another configuration.
 type Conflict struct {
 	At Position
-	// ID is the ID of the registered addon, and With is its record.
+	// ID is the ID of the registered addon, and the field With is the record of this addon.
 	ID   string
 	With store.RegisteredAddon
 }
