@@ -67,8 +67,8 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 		OpenFile: held(f),
 		Timeout:  time.Nanosecond, // the caller holds the lock
 		ReadOnly: readOnly,
-		// By default, bbolt keeps the free pages in an array. If the array is large, a search in it takes longer than the
-		// write of a commit.
+		// By default, bbolt keeps the free pages in an array. If the array is large, a search in it takes longer than
+		// the write of a commit.
 		FreelistType: bbolt.FreelistMapType,
 		// Without this option, bbolt commits a list of free pages as soon as it opens a file without one; see listFree.
 		NoFreelistSync: true,

@@ -21,7 +21,7 @@ type families struct {
 	tx     *store.Tx
 	read   map[string]*family
 	stored int // number of families in the store; -1 if not counted yet
-	added  int // number of families that the transaction has added, minus the number of families that it has left without series
+	added  int // number of families that the transaction added, minus the number that it left without series
 }
 
 // A family is the family of one metric, with the changes of the transaction.

@@ -174,7 +174,7 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 		return false, refer(tx, w.holder, w.name, c)
 	}
 	if tx.Get(store.HoldKey(w.holder, w.name)) == nil {
-		w.progress = progress{} // the reference was deleted, and the chunks that were already written were deleted with it
+		w.progress = progress{} // the chunks written before were deleted together with the reference
 	}
 	chart, err := w.referToChart(tx, known && c.Chart == w.chart)
 	if err != nil {
