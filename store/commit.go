@@ -37,7 +37,7 @@ type committer struct {
 	// Only the leader uses these fields.
 	pending *pending
 	writes  []Write
-	report  func() // reports the last commit to timed; nil if that commit is already reported
+	report  func() // calls the function timed with the last commit; nil if this call is already made
 }
 
 func newCommitter(db *DB, timed func(Commit)) *committer {
@@ -48,12 +48,12 @@ func newCommitter(db *DB, timed func(Commit)) *committer {
 
 // Update runs fn and commits its writes. When Update returns nil, the writes are durable and the
 // functions passed to Tx.OnCommit have run. If fn returns an error or panics, its writes are discarded, and Update
-// returns the error. fn runs at most once. While fn runs, neither the function of another call of Update nor a commit
-// runs. fn can run on the goroutine of another caller of Update, and must not call Update or Close.
+// returns the error. fn runs at most once. While fn runs, the store commits nothing, and runs the function of no
+// other call of Update. fn can run on the goroutine of another caller of Update, and must not call Update or Close.
 //
-// Update commits the writes of calls that wait at the same time together. If the common commit fails, all these calls
-// return an error. After ErrFull, the caller may try again. After any other failure of a commit, the store is
-// poisoned, except if the guard rejected the commit.
+// If several calls of Update wait at the same time, one commit has the writes of all of them. If this commit fails,
+// all these calls return an error. After ErrFull, the caller may try again. After any other failure of a commit, the
+// store is poisoned, except if the guard rejected the commit.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
@@ -72,8 +72,8 @@ func (db *DB) Update(fn func(*Tx) error) error {
 	return r.err
 }
 
-// enter makes the caller the leader and returns true if there is no leader. Otherwise it adds r to
-// the waiting requests and returns false.
+// If there is no leader, enter makes the caller the leader and returns true. Otherwise it adds the
+// request r to the waiting requests and returns false.
 func (c *committer) enter(r *request) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,15 +89,15 @@ func (c *committer) enter(r *request) (lead bool, err error) {
 	return true, nil
 }
 
-// commitGroup runs and commits the request first and the requests that arrive in the meantime. Then it makes the
-// caller of a waiting request the leader. The leader of a group is the caller of the group's first request. So if
-// only one call of Update is active, its function runs on the goroutine of the caller.
+// commitGroup runs and commits a group: the given request and the requests that arrive in the meantime. Afterwards
+// it makes the caller of a waiting request the leader. The leader of a group is the caller of the group's first
+// request. So if only one call of Update is active, its function runs on the goroutine of the caller.
 func (c *committer) commitGroup(first *request) {
 	g := &group{committer: c, db: c.db}
 	sound := false
 	defer func() {
 		if !sound {
-			// Only a call of runtime.Goexit is possible here, for example by a function that calls t.FailNow.
+			// Only a call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow.
 			c.db.poison(errors.New("a transaction ended its goroutine"))
 			g.abandon()
 		}
@@ -153,8 +153,8 @@ func (c *committer) pass() {
 	c.idle.Broadcast()
 }
 
-// close waits until no request runs. It reports whether this is the first call of close. The caller must have made
-// the store accept no more transactions.
+// close waits until no request runs. It reports whether this is the first call of close. Before the call, the caller
+// must make the store reject new transactions.
 func (c *committer) close() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,8 +178,8 @@ type group struct {
 	full   bool
 }
 
-// run runs the function of r, which sees the writes of the earlier requests of the group. If the writes of r do not
-// fit in the group, the next group commits them, and the function of r does not run again.
+// run runs the function of the request r. The function sees the writes of the earlier requests of the group. If the
+// writes of r do not fit in the group, the next group commits them, and the function of r does not run again.
 func (g *group) run(r *request) {
 	g.ran++
 	g.now = r
@@ -205,9 +205,9 @@ func (g *group) run(r *request) {
 	g.full = g.full || g.ran >= limits.Ops || g.db.Err() != nil
 }
 
-// carry commits the requests that ran before r, and begins the next group with the writes of r. It returns
-// ErrTooLarge if the writes of r alone exceed the limits of a group. If the commit fails, carry returns its error,
-// because r has seen writes that were not committed.
+// carry commits the requests that ran before the request r, and begins the next group with the writes of r. It
+// returns ErrTooLarge if the writes of r alone exceed the limits of a group. If the commit fails, carry returns its
+// error, because r has seen writes that were not committed.
 func (g *group) carry(r *request) error {
 	p, limits := g.pending, g.limits
 	own, size := p.mine(), p.own
@@ -227,7 +227,7 @@ func (g *group) carry(r *request) error {
 	return nil
 }
 
-// open opens a reader of the last commit, unless the group has one. It returns an error if the store
+// open opens a reader of the last commit, unless the group has a reader already. It returns an error if the store
 // accepts no more transactions.
 func (g *group) open() error {
 	if err := g.db.Err(); err != nil {
@@ -245,8 +245,8 @@ func (g *group) open() error {
 	return nil
 }
 
-// call calls the function of r. It returns the error of the function, an error of the backend, or an error that
-// describes a panic of the function.
+// call calls the function of the request r. It returns the error of the function, an error of the backend, or an
+// error that describes a panic of the function.
 func (g *group) call(r *request) (err error) {
 	tx := &Tx{db: g.db, reader: g.reader, pending: g.pending}
 	defer func() {

@@ -46,8 +46,8 @@ func value(t *testing.T, db *DB, key string) string {
 	return v
 }
 
-// gate blocks commits. Each commit sends on begun, and then waits for the result that the test sends on through. If
-// open is true, commits are not blocked.
+// gate blocks commits. Each commit sends on the channel begun, and returns the result that the test sends on the
+// channel through. If the field open is true, commits are not blocked.
 type gate struct {
 	begun, through chan error
 	open           atomic.Bool

@@ -13,7 +13,7 @@ import (
 // compactFrom is the minimum size in bytes of a file that Open compacts. A smaller file is not worth the time.
 const compactFrom = 8 << 20
 
-// compactPiece is about the number of bytes of the records that one transaction of a compaction copies.
+// compactPiece is the approximate number of bytes of records that one transaction of a compaction copies.
 const compactPiece = 4 << 20
 
 // A Compaction is the result of the compaction of a store's file. Before and After are the sizes of the file in
@@ -54,8 +54,8 @@ func Compact(path string, o Options) (Compaction, error) {
 	return c, errors.Join(err, compact.Close())
 }
 
-// mostlyFree reports whether the file is worth a compaction: less than half of the pages that it has ever used are in
-// use, and these pages have at least compactFrom bytes in total.
+// mostlyFree reports whether the file is worth a compaction: the pages that it has ever used have at least
+// compactFrom bytes in total, and less than half of them are in use.
 func (v *verifier) mostlyFree() bool {
 	size := int64(v.meta.pageSize)
 	high := int64(v.meta.high) //nolint:gosec // the number fits in an int64, because the pages are inside the file
@@ -110,7 +110,7 @@ func (b *bolt) compact(path string) (*bolt, error) {
 		return nil, errors.Join(errNotDurable, err, compact.Close())
 	}
 	compact.ballast = b.ballast
-	_ = b.Close() // the old file has no name and no record that the new one does not have
+	_ = b.Close() // an error does not matter, because the new file has replaced the old one
 	return compact, nil
 }
 

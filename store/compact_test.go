@@ -56,8 +56,8 @@ func flooded(t testing.TB) string {
 	return path
 }
 
-// bytesWritten calls change, and returns the number of bytes in the pages of the file at path that
-// change has modified.
+// bytesWritten calls the function change, and returns the total size in bytes of the pages of the
+// file at path that this call has modified.
 func bytesWritten(t testing.TB, path string, change func() error) (written int) {
 	t.Helper()
 	before, err := os.ReadFile(path)

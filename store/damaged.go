@@ -40,8 +40,8 @@ func (d Damaged) problem() Problem {
 }
 
 // MoveDamaged moves the bytes of the record under k to the table of damaged records, and saves a
-// problem about the record. The error why says why the record cannot be read. MoveDamaged returns
-// false if there is no record under k.
+// problem about the record. The error why is the reason why the record cannot be read. MoveDamaged
+// returns false if there is no record under k.
 func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
 	raw := tx.Get(k)
 	if raw == nil {
@@ -56,8 +56,8 @@ func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error
 	return d, err == nil, err
 }
 
-// ForgetDamaged deletes the damaged record id and its problem, and reports whether there was such a
-// record.
+// ForgetDamaged deletes the damaged record with the given id and its problem, and reports whether
+// there was such a record.
 func ForgetDamaged(tx *Tx, id ID) bool {
 	if tx.Get(damagedKey(id)) == nil {
 		return false
@@ -80,8 +80,8 @@ type PieceOf struct {
 	IsItem bool
 }
 
-// ParsePiece parses the key of a part of a payload, an item, a journal or a note. ParsePiece
-// returns false for all other keys.
+// ParsePiece parses the key of an item, of a journal, of a note, or of a part of a payload.
+// ParsePiece returns false for all other keys.
 func ParsePiece(k Key) (p PieceOf, ok bool) {
 	switch k.Table() {
 	case Payloads, Journal, Notes:

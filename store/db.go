@@ -41,7 +41,7 @@ func newDB(path string, b Backend, o Options) *DB {
 // ID returns the store's id, a random text that was chosen when the store was created.
 func (db *DB) ID() string { return db.identity.id }
 
-// Epoch returns the number of this Open of the store, starting at 1.
+// Epoch returns the epoch of the store: a number that each Open increments, starting at 1.
 func (db *DB) Epoch() uint64 { return db.identity.epoch }
 
 // Now returns the time by the store's clock, as transactions see it.
@@ -63,10 +63,10 @@ func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 // not: ErrPoisoned with its cause after a failed commit, ErrFenced after a fence, or ErrClosed after Close.
 func (db *DB) Err() error { return db.lifetime.reason() }
 
-// poison makes the store reject all further transactions because of err. The process must end then,
-// because only the next Open can verify the content of the file.
+// poison makes the store reject all further transactions because of err. Afterwards the process
+// must end, because only the next Open can verify the content of the file.
 func (db *DB) poison(err error) {
-	_ = db.NoteCleanExit() // if the note fails, the next process treats the end of this process as a crash
+	_ = db.NoteCleanExit() // if this call fails, the next process treats the end of this process as a crash
 	db.lifetime.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 

@@ -244,7 +244,7 @@ func TestAFileGetsAFreeSecondNameOnce(t *testing.T) {
 	}
 	write(path, "first")
 	write(path+".replaced.1", "another file")
-	for range 2 { // a second call finds the name of the first
+	for range 2 { // the second call finds the name that the first call has made
 		aside, err := LinkAside(path, "replaced")
 		if err != nil || aside != path+".replaced.2" {
 			t.Errorf("the second name is %s, %v", aside, err)

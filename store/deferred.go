@@ -30,18 +30,18 @@ func (t *Task) Key() Key {
 	return t.Pos.Key()
 }
 
-// DeferredAt returns the prefix of the keys of the tasks that are due at the time due.
+// DeferredAt returns the prefix of the keys of the deferred tasks that are due at the given time.
 func DeferredAt(due time.Time) Key {
 	return At(Deferred).Uint(uint64(due.UnixNano())) //nolint:gosec // times in this century are positive
 }
 
-// SaveOutOfQueue writes the header of t, which is in no queue.
+// SaveOutOfQueue writes the header of the task t, which must be in no queue.
 func SaveOutOfQueue(tx *Tx, t *Task) error {
 	indexEvent(tx, t, t.Key())
 	return saveHeader(tx, t.Key(), t, outOfQueueTask{Queue: t.Queue, Task: header(tx, t)})
 }
 
-// LoadAt reads the header under k, and reports whether there is one. The task can be queued, held or
+// LoadAt reads the task header under the key k, and reports whether there is one. The task can be queued, held or
 // deferred.
 func LoadAt(tx *Tx, k Key) (*Task, bool, error) {
 	b := tx.Get(k)

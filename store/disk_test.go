@@ -42,8 +42,8 @@ func onDisk(t testing.TB, path string, o Options) (*DB, *os.File) {
 	return db, f
 }
 
-// swap replaces the open file f by the file at path while the store uses it. swap returns a
-// function that restores f.
+// swap makes the descriptor of f, a file that the store uses, refer to the file at path. The
+// returned function undoes this.
 func swap(t *testing.T, f *os.File, path string) (back func()) {
 	t.Helper()
 	kept, err := unix.Dup(int(f.Fd()))
@@ -176,7 +176,7 @@ func TestMain(m *testing.M) {
 // childFailed is an exit code that strace, unshare and sh never return by themselves.
 const childFailed = 23
 
-// seen is the result of commitTwice.
+// A seen is the result that commitTwice prints as JSON.
 type seen struct {
 	First    string `json:"first"` // error of the first commit; empty on success
 	View     string `json:"view"`  // value of record a after the first commit

@@ -27,7 +27,8 @@ type row struct {
 
 // Dump writes the records of the given tables as JSON, one to a line, in the order of their keys.
 // If no tables are given, Dump writes all records, but replaces each record that can hold secrets
-// by its size in bytes. The secret for redacted values is always replaced.
+// by its size in bytes. The record with the secret for redacted values is always replaced in this
+// way.
 func (db *DB) Dump(w io.Writer, tables ...Table) error {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)

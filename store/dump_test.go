@@ -66,7 +66,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 	}
 }
 
-// failing is a writer that fails.
+// A failing is a writer whose Write always returns an error.
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, os.ErrClosed }
@@ -158,7 +158,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("an update of a damaged store: %v", err)
 	}
-	// If a transaction only writes to the damaged page, the commit finds the damage.
+	// If a transaction writes to the damaged page without reading it, the commit finds the damage.
 	if err := db.Update(put("000250", "1")); !errors.Is(err, ErrCorrupt) || !errors.Is(err, ErrPoisoned) {
 		t.Errorf("a commit to a damaged store: %v", err)
 	}

@@ -67,8 +67,8 @@ var (
 	// must stop; the next one verifies the file.
 	ErrPoisoned = errors.New("store is poisoned by a failed commit")
 
-	// ErrFenced means that another operator may have replaced this process, which therefore may not
-	// write any more. The next process repeats uncommitted work.
+	// ErrFenced means that another operator may have replaced this process, which therefore must
+	// not write any more. The next process repeats uncommitted work.
 	ErrFenced = errors.New("store is fenced off")
 
 	// ErrClosed means that the store was closed.

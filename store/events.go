@@ -17,14 +17,14 @@ func eventKey(t *Task) Key {
 	return eventsLike(t).Uint(t.ID.Epoch).Uint(t.ID.N)
 }
 
-// eventsLike returns the prefix of the keys of the index records for events with the queue, the
-// binding and the node of t.
+// eventsLike returns the prefix of the keys of the index records for the events that have the same
+// queue, binding and node as t.
 func eventsLike(t *Task) Key {
 	return eventsOf(t.Queue, t.Subject).Str(t.Subject.Binding).Str(t.Graph).Str(t.Node)
 }
 
-// eventsOf returns the prefix of the keys of the index records for the events of the hook s in
-// queue.
+// eventsOf returns the prefix of the keys of the index records for the events of the hook s in the
+// given queue.
 func eventsOf(queue string, s graph.Subject) Key {
 	return At(Events).Str(queue).Str(s.Module).Str(s.Hook)
 }
@@ -46,9 +46,9 @@ func unindexEvent(tx *Tx, t *Task) {
 	}
 }
 
-// EventsOf yields the headers of the events of the hook s in queue, whether they are queued,
-// running, held or deferred. EventsOf yields the events of one binding and node oldest first. The
-// loop's body may change the tasks.
+// EventsOf yields the headers of the events of the hook s in the given queue, whether they are
+// queued, running, held or deferred. EventsOf yields the events of one binding and node oldest
+// first. The loop's body may change the tasks.
 func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, header := range tx.Range(eventsOf(queue, s)) {
@@ -74,7 +74,7 @@ func indexed(tx *Tx, k Key, header []byte) (*Task, error) {
 	return t, nil
 }
 
-// CountEvents returns the number of events with the queue, the binding and the node of t.
+// CountEvents returns the number of events that have the same queue, binding and node as t.
 // CountEvents does not read the events.
 func CountEvents(tx *Tx, t *Task) (n int) {
 	for range tx.Range(eventsLike(t)) {
@@ -83,8 +83,8 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 	return n
 }
 
-// EventsBehind returns the number of events with the queue, the binding and the node of t that are
-// behind the task with the key k in the queue. EventsBehind also returns the newest of these
+// EventsBehind returns the number of events that have the same queue, binding and node as t, and
+// are behind the task with the key k in this queue. EventsBehind also returns the newest of these
 // events; nil if there are no such events. EventsBehind reads only the header of the newest event.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
@@ -108,8 +108,8 @@ type BindingEvents struct {
 	First, Last Key
 }
 
-// QueuedEvents describes the events in queue, grouped by binding. QueuedEvents does not read the
-// tasks.
+// QueuedEvents describes the events in the given queue, grouped by binding. QueuedEvents does not
+// read the tasks.
 func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 	return func(yield func(BindingEvents, error) bool) {
 		const id = 16 // bytes of a task id at the end of a key

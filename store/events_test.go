@@ -190,8 +190,8 @@ func TestQueuedEventsAreGroupedByBinding(t *testing.T) {
 	}
 }
 
-// eventStore returns a store with the events of numbers in queue q. Each of them is an event of binding
-// b.
+// eventStore returns a store that has, for each of the numbers, an event with this number. All of them are events of
+// binding b in queue q.
 func eventStore(t *testing.T, numbers ...uint64) *DB {
 	t.Helper()
 	db := opened(t, new(Memory))

@@ -9,8 +9,8 @@ import (
 
 // Changes returns a channel that receives a value after commits that wrote or deleted records whose keys begin with
 // one of prefixes. The value arrives before the functions passed to Tx.OnCommit run and before Update returns. A reader
-// that has received it sees the new records. Several commits can cause one value. A write counts even if it leaves the
-// record as it was. The channel is never closed.
+// that has received it sees the new records. One value can stand for several commits. A commit also causes a value
+// if its writes leave the records as they were. The channel is never closed.
 //
 // Changes is for parts of the operator that react to records, such as triggers. The writers of a record do not know
 // who reacts to it.
@@ -27,7 +27,7 @@ func NewChangedKeys(db *DB, prefixes ...Key) *ChangedKeys {
 	return &ChangedKeys{db.commits.feed.add(prefixes, map[string]bool{})}
 }
 
-// C returns a channel that receives a value like that of [Changes] when there are keys to take.
+// C returns a channel that receives a value like that of [Changes] when Take has keys to return.
 func (c *ChangedKeys) C() <-chan struct{} { return c.reader.changed }
 
 // Take returns the collected keys in their order in the store. Later calls do not return them again unless their records are written
@@ -50,7 +50,7 @@ type feed struct {
 
 type feedReader struct {
 	prefixes []Key
-	changed  chan struct{} // has room for one value
+	changed  chan struct{} // buffers one value
 
 	mu   sync.Mutex
 	keys map[string]bool // nil if the reader does not need the keys; guarded by mu
@@ -72,13 +72,14 @@ func (f *feed) committed(writes []Write) {
 		if r.collect(writes) {
 			select {
 			case r.changed <- struct{}{}:
-			default: // the reader has yet to react to an earlier commit
+			default: // the reader has not yet received the value of an earlier commit
 			}
 		}
 	}
 }
 
-// collect reports whether writes has a key of the reader, and keeps such keys if the reader needs them.
+// collect reports whether a key in writes begins with a prefix of the reader. If the reader needs such keys, collect
+// adds them to r.keys.
 func (r *feedReader) collect(writes []Write) (found bool) {
 	if r.keys == nil {
 		return slices.ContainsFunc(writes, r.reads)

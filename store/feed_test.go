@@ -10,7 +10,7 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// arrived reports whether c has a value, and takes it.
+// arrived reports whether the channel c has a value, and receives it.
 func arrived(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -120,7 +120,7 @@ func TestChangedKeysAreTakenOnceAndInOrder(t *testing.T) {
 	if !arrived(changed.C()) || arrived(changed.C()) {
 		t.Error("four commits do not cause one value")
 	}
-	take("db", "web", "cache") // keys begin with the length of the name
+	take("db", "web", "cache") // shorter names are first, because a key has the length of the name before the name
 	take()
 	save("db")
 	take("db")

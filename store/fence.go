@@ -14,10 +14,10 @@ func (db *DB) Guard(check func() error) {
 	db.commits.guard = check
 }
 
-// Fence makes the store reject all further transactions, because this process may not write any
-// more. Err then returns ErrFenced with the cause why.
+// Fence makes the store reject all further transactions, because this process must not write any
+// more. Afterwards Err returns ErrFenced with the given cause.
 func (db *DB) Fence(why error) {
-	_ = db.NoteCleanExit() // if the note fails, the next process treats the end of this process as a crash
+	_ = db.NoteCleanExit() // if this call fails, the next process treats the end of this process as a crash
 	db.lifetime.end(fmt.Errorf("%w: %w", ErrFenced, why))
 }
 

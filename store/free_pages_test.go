@@ -7,7 +7,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// listsFreePages reports whether the newer meta page of the file at path refers to a list of free pages, and verifies the file.
+// listsFreePages verifies the file at path, and reports whether the newer meta page of the file refers to a list of
+// free pages.
 func listsFreePages(t *testing.T, path string) bool {
 	t.Helper()
 	f, err := os.Open(path)

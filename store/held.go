@@ -58,7 +58,7 @@ func (t *Task) LaneKey() LaneKey {
 // body may change the tasks.
 func HeldTasks(tx *Tx, k LaneKey) iter.Seq2[*Task, error] { return outOfQueue(tx.Range(k.held())) }
 
-// HeldTasksOf yields the headers of the held tasks of module or, if hook is given, of that hook.
+// HeldTasksOf yields the headers of the held tasks of the module or, if a hook is given, of that hook only.
 func HeldTasksOf(tx *Tx, module string, hook ...string) iter.Seq2[*Task, error] {
 	k := At(Held).Str(module)
 	for _, h := range hook {
@@ -130,8 +130,8 @@ func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 	}
 }
 
-// nextLane returns the lane of the first held task whose key begins with prefix and is not below
-// from. nextLane returns nil if there is no such task.
+// nextLane returns the lane of the first held task whose key begins with prefix and is not less
+// than the key from. nextLane returns nil if there is no such task.
 func nextLane(tx *Tx, prefix, from Key) (*LaneKey, error) {
 	for k := range tx.RangeFrom(prefix, from) {
 		p, err := k.Parts()

@@ -2,20 +2,21 @@ package store
 
 import "addon-operator/workflow/graph"
 
-// InterruptionKey returns the key of the record that a process ended while it processed the item
-// about s at node of graph. The record is the [Claim] of that process on the item. The task of the
-// item has been deleted, because its run starts over. The next task with the same item gets the
-// claim, so that the hook learns of the interruption and crashes are counted.
+// InterruptionKey returns the key of an interruption: a process ended while it processed the item
+// about the subject s at this node of this graph. The record has the [Claim] of that process on the
+// item. The task of the item has been deleted, because its run starts again from its first step.
+// The next task with the same item gets the claim, so that the hook learns of the interruption and
+// crashes are counted.
 func InterruptionKey(graph, node string, s graph.Subject) Key {
 	return At(Interruptions).Str(s.Module).Str(s.Hook).Str(s.Binding).Str(graph).Str(node).Opt(s.Configuration)
 }
 
-// InterruptionsOf returns the prefix of the keys of the interruptions of module's items; if module
-// is empty, of items without a module.
+// InterruptionsOf returns the prefix of the keys of the interruptions of the module's items. If
+// module is empty, it returns that of the items without a module.
 func InterruptionsOf(module string) Key { return At(Interruptions).Str(module) }
 
-// InterruptedItem returns the item in k, the key of an interruption, and whether the item belongs to
-// node of graph.
+// InterruptedItem returns the item in k, which is the key of an interruption. It reports as ok whether the item
+// belongs to this node of this graph.
 func InterruptedItem(k Key, graph, node string) (item graph.Subject, ok bool, err error) {
 	p, err := k.Parts()
 	if err != nil {

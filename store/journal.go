@@ -2,7 +2,7 @@ package store
 
 import "fmt"
 
-// JournalKey returns the key of the outcome whose effects task id executes.
+// JournalKey returns the key of the journal of the task id: the outcome whose effects the task executes.
 func JournalKey(id ID) Key { return At(Journal).Uint(id.Epoch).Uint(id.N) }
 
 // noteKey returns the key of the note in which task id records its executed effects.

@@ -20,12 +20,12 @@ const (
 	// Payloads holds data that is too large for a task's header. Key: task id (epoch, number),
 	// chunk.
 	Payloads
-	// Unique holds, for each waiting unique task, the key of its header. At most one of equal tasks
-	// waits. Key: queue, graph, node, module, hook, binding, and configuration if the task is about
-	// one. The table also holds the marks of modules whose pending tasks are being canceled. Key of a
-	// mark: empty queue (no task has one), graph, module. The value of a mark is a Ref as JSON.
+	// Unique holds, for each waiting unique task, the key of its header. Of several equal tasks, at most one waits.
+	// Key: queue, graph, node, module, hook, binding, and configuration if the task is about one. The table also
+	// holds the marks of modules whose pending tasks are being canceled. Key of a mark: empty queue (no task has
+	// one), graph, module. The value of a mark is a Ref as JSON.
 	Unique
-	// Values holds the values patches of each section. Key: section.
+	// Values holds, for each section of the values, the patches that hooks have returned. Key: section.
 	Values
 	// EnabledOverrides holds the enabled flags set by hooks. Key: name.
 	EnabledOverrides
@@ -85,9 +85,10 @@ const (
 	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook,
 	// binding, graph, node, task id (epoch, number).
 	Events
-	// Interruptions holds claims of ended processes whose tasks have been deleted. The next task
-	// that processes the same item gets the claim. Key: module or empty for global, hook, binding,
-	// graph, node, and configuration if the item is about one.
+	// Interruptions holds the claims that a process had on items when it ended, if the tasks of
+	// these items have been deleted. The next task that processes such an item gets the claim. Key:
+	// module or empty for global, hook, binding, graph, node, and configuration if the item is
+	// about one.
 	Interruptions
 	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster,
 	// name, normalized version.
@@ -95,12 +96,14 @@ const (
 	// Configurations holds the state of each addons configuration. Key: namespace or empty for the
 	// cluster, name.
 	Configurations
-	// Rounds holds the results of rounds, a record for each repository. Key: round (epoch, number),
-	// index of the repository.
+	// Rounds holds the results of rounds. In a round, the operator processes an addons
+	// configuration. Each record is the result of a round for one repository. Key: round (epoch,
+	// number), index of the repository.
 	Rounds
-	// Holds records which addon contents each holder uses. Key: holder, content.
+	// Holds is the table that says which addon contents each holder uses. Key: holder, content.
 	Holds
-	// Holders records who uses addon contents. Key: state ("live" or "dropped"), holder.
+	// Holders is the table of the rounds and modules that use addon contents. Key: state ("live" or "dropped"),
+	// holder.
 	Holders
 	// Contents holds the contents of addon archives and directories, parsed. Key: content.
 	Contents
@@ -111,9 +114,9 @@ const (
 	Chunks
 	// AddonModules holds the modules that are made from addons. Key: module.
 	AddonModules
-	// Actions holds the actions of people with commands. Key: id (epoch, number).
+	// Actions holds the commands by which people changed the work of the operator. Key: id (epoch, number).
 	Actions
-	// Starts holds the processes that used the store. Key: epoch.
+	// Starts holds one record for each process that has processed tasks. Key: epoch.
 	Starts
 )
 
@@ -178,7 +181,7 @@ func (t Table) String() string {
 	return tables[t].name
 }
 
-// ParseTable returns the table with the name that String returns.
+// ParseTable returns the table for which String returns the given name.
 func ParseTable(name string) (Table, error) {
 	for i, t := range tables {
 		if i > 0 && t.name == name {
@@ -345,7 +348,7 @@ func (p *Parts) Uint32() uint32 {
 // More reports whether the key has more parts, and all parts so far could be read.
 func (p *Parts) More() bool { return p.err == nil && len(p.rest) > 0 }
 
-// Err returns an error if the key ended before a part that was read.
+// Err returns an error if a part was read that the key does not have.
 func (p *Parts) Err() error { return p.err }
 
 // end returns the first key after all keys with the prefix k; nil if no key can be after them.

@@ -8,8 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// inMemory opens a new store in memory, whose records need not agree with each other, until the end of
-// the test. now is the time of its transactions.
+// inMemory opens a new store in memory, and closes it at the end of the test. The records of the store need not
+// agree with each other. The variable now is the time of its transactions.
 func inMemory(t *testing.T) (db *store.DB) {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time { return now }})

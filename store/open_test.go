@@ -45,8 +45,8 @@ func made(t testing.TB, n int) string {
 	return path
 }
 
-// untouched checks that open returns the error want with the path and advice, and leaves the file
-// and its directory unchanged.
+// untouched calls the function open. It checks that the function returns the error want with the
+// path and advice, and leaves the file and its directory unchanged.
 func untouched(t *testing.T, path string, want error, open func(string, Options) (*DB, error)) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -288,7 +288,7 @@ func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-// edit changes the bytes of a store's file without this package.
+// edit changes the records in a store's file with bbolt, without the code of this package.
 func edit(t *testing.T, path string, fn func(*bbolt.Bucket) error) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)

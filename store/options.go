@@ -8,13 +8,13 @@ type Options struct {
 	Clock func() time.Time
 
 	// Committed is called after each attempt to commit: after the functions passed to Tx.OnCommit,
-	// and before Update returns. The next commit waits until Committed returns, so it must be
-	// short. Committed must not call Update or Close.
+	// and before Update returns. The next commit waits until Committed returns, so Committed must
+	// return quickly. Committed must not call Update or Close.
 	Committed func(Commit)
 
 	// Shortage is called with a shortage when commits begin to fail because the disk is full, and
-	// with nil when a commit succeeds again. Shortage must be short, and must not call Update or
-	// Close.
+	// with nil when a commit succeeds again. Shortage must return quickly, and must not call Update
+	// or Close.
 	Shortage func(*Shortage)
 
 	// LockWait is the maximum time to wait until another process closes the file. The default of
@@ -48,6 +48,6 @@ type Commit struct {
 	Took time.Duration
 	// Writes is the number of written keys.
 	Writes int
-	// Actions is set if the writes include records of actions of people.
+	// Actions is set if the writes include records of the table [Actions].
 	Actions bool
 }

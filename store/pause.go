@@ -14,7 +14,7 @@ type Pause struct {
 	At     time.Time `json:"at"`
 }
 
-// PausesQueue reports whether q is a pause of queue or of all work.
+// PausesQueue reports whether q is a pause of the given queue or of all work.
 func (q *QuarantinedItem) PausesQueue(queue string) bool {
 	return q.Paused != nil && q.Subject == (graph.Subject{}) && (q.Queue == "" || q.Queue == queue)
 }
@@ -37,7 +37,7 @@ func (q *QuarantinedItem) What() []string {
 	}
 }
 
-// PauseOfQueue returns the pause that keeps tasks of queue from starting, or nil.
+// PauseOfQueue returns the pause that keeps the tasks of the given queue from starting; nil if there is none.
 func PauseOfQueue(tx *Tx, queue string) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {

@@ -10,14 +10,14 @@ type pending struct {
 	undo  []undo // states of keys before the writes of the running transaction, in order
 	own   Limits // number and size of the writes of the running transaction; the last write of each key counts
 	run   uint64 // number of the running transaction, which is also stored in its writes
-	moved uint64 // increases with every write, so that a Range searches its next pending write again
+	moved uint64 // increases with every write; if it has increased, a Range searches for its next pending write again
 }
 
 // An undo is the state of a key before a write.
 type undo struct {
 	key Key
 	old Write
-	was bool // whether the key had a pending write, which is old
+	was bool // whether the key had a pending write; the field old is that write
 }
 
 func (p *pending) empty() bool { return p.set.len == 0 }

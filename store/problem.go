@@ -15,8 +15,8 @@ import (
 // A ProblemKind is a kind of problem.
 type ProblemKind string
 
-// Kinds of problems that are stored. Failing tasks are problems too, but they have no record of
-// their own.
+// Kinds of problems that are stored. A failing task is a problem too, but no Problem is stored for
+// it.
 const (
 	NotExecutable    ProblemKind = "not executable"        // a hook file has no execute bit
 	NewDirectory     ProblemKind = "new directory"         // a module directory is not used yet
@@ -41,7 +41,7 @@ type Problem struct {
 	// Object is what the problem is about: a file, a directory, a ConfigMap key or a Kubernetes
 	// object.
 	Object string `json:"object,omitempty"`
-	// Error says what is wrong in one sentence.
+	// Error says in one sentence what is wrong.
 	Error string `json:"error"`
 	// More is the number of other objects with the same problem.
 	More int `json:"more,omitempty"`

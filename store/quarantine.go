@@ -32,9 +32,9 @@ func ExclusiveKey() Key { return At(Meta).Str("alone") }
 // claims tasks of modules.
 func PreparationKey() Key { return At(Meta).Str("preparation") }
 
-// Begin records that the process of epoch begins to process tasks. If the process before it has not
-// recorded a clean exit, and exitedCleanly returns false for its epoch, Begin adds that epoch to
-// Unclean.
+// Begin records that the process of the given epoch begins to process tasks. If the process before
+// it has not recorded a clean exit, and exitedCleanly returns false for its epoch, Begin adds that
+// epoch to Unclean.
 func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 	if e.Begun != 0 && e.Ended != e.Begun && !exitedCleanly(e.Begun) {
 		e.Unclean = append(e.Unclean, e.Begun)

@@ -38,9 +38,9 @@ func Slot(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(QueueKey(queue).Uint(slot)))
 }
 
-// TasksOfHook yields the headers of hook s's tasks in queue, starting at slot from, in the order in which they are
-// processed. TasksOfHook does not decode the other tasks, of which there can be many. The loop's body may change the
-// tasks.
+// TasksOfHook yields the headers of the tasks of the hook s in the given queue, in the order in which they are
+// processed. The first slot it reads is from. TasksOfHook does not decode the other tasks, of which there can be
+// many. The loop's body may change the tasks.
 func TasksOfHook(tx *Tx, queue string, from uint64, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		name, err := json.Marshal(s.Hook)
@@ -74,7 +74,7 @@ func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 	}
 }
 
-// queuedTask decodes v, the header of a queued task.
+// queuedTask decodes v, the header of a queued task with the key k.
 func queuedTask(k Key, v []byte) (*Task, error) {
 	p, err := ParsePos(k)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 // the digest of the code from which they were read. Other packages encode File and Config.
 type Hook struct {
 	Digest string `json:"digest"`
-	// Code is the digest of all hooks of the module, or of all global hooks. Digest also covers all
-	// other files of the module. Code is empty in a record that an earlier version wrote.
+	// Code is the digest of all hooks of the module, or of all global hooks. The field Digest also
+	// covers all other files of the module. Code is empty in a record that an earlier version
+	// wrote.
 	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
@@ -79,8 +80,8 @@ func (b *Binding) After(id ID, epoch uint64) bool {
 // bindings of the hook.
 func BindingKey(module, hook, id string) Key { return At(Bindings).Str(module).Str(hook).Str(id) }
 
-// BindingsOf returns the prefix of the keys of the attached bindings of module or, if hook is given,
-// of that hook.
+// BindingsOf returns the prefix of the keys of the attached bindings of the module or, if a hook is given, of that
+// hook only.
 func BindingsOf(module string, hook ...string) Key {
 	k := At(Bindings).Str(module)
 	for _, h := range hook {
@@ -163,9 +164,9 @@ func LoadReadableModules(tx *Tx) (map[string]Module, error) {
 	return loadModules(tx, func(err error) bool { return errors.As(err, new(*RecordError)) })
 }
 
-// loadModules returns the records of all modules by name. If a record cannot be read and passes
-// returns true for the error, loadModules omits the record. If passes returns false, loadModules
-// returns the error.
+// loadModules returns the records of all modules by name. If a record cannot be read, loadModules
+// calls the function passes with the error. If the function returns true, loadModules omits the
+// record; otherwise loadModules returns the error.
 func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	known := map[string]Module{}
 	for key := range tx.Range(At(Modules)) {
@@ -287,10 +288,11 @@ func FamilyKey(name string) Key { return Families().Str(name) }
 // Families returns the prefix of the keys that FamilyKey returns.
 func Families() Key { return At(Metrics).Str("family") }
 
-// ShardKey returns the key of a shard. A shard has those series of one hook and group whose
-// positions are at least from, and less than the from of the next shard. Package series encodes the
-// shard and computes the positions. The group is empty for series that do not expire. The key of
-// the shard with from zero is also the prefix of the keys of the hook's other shards.
+// ShardKey returns the key of a shard. A shard has the series of one hook and group in a range of
+// positions. The range begins at the position from, and ends where the range of the next shard
+// begins. Package series encodes the shard and computes the positions. The group is empty for
+// series that do not expire. If from is 0, the key is also the prefix of the keys of the hook's
+// other shards in this group.
 func ShardKey(group, module, hook string, from uint64) Key {
 	k := ShardsOf(group).Str(module).Str(hook)
 	if from == 0 {
@@ -364,8 +366,9 @@ type AllowedPurge struct {
 // AllowedPurgeKey returns the key of the AllowedPurge.
 func AllowedPurgeKey() Key { return At(Meta).Str("allowed purge") }
 
-// SetBroken sets Broken to why, the reason for which m cannot be loaded, or "" if it can be loaded.
-// SetBroken sets BrokenSince to now if m could be loaded before, and clears it if why is empty.
+// SetBroken sets Broken to the given reason why m cannot be loaded. If the reason is empty, m can
+// be loaded, and SetBroken clears BrokenSince. If m could be loaded before and cannot be loaded any
+// more, SetBroken sets BrokenSince to now.
 func (m *Module) SetBroken(why string, now time.Time) {
 	switch {
 	case why == "":

@@ -348,7 +348,7 @@ func TestActionsAfterAnotherAreOldestFirst(t *testing.T) {
 				t.Errorf("after %s: the last is %s, %v (-want +got):\n%s", after, last, err, diff)
 			}
 		}
-		// An unreadable action is skipped, but its ID is the last one.
+		// ActionsAfter skips an unreadable action, but returns its ID as the last one.
 		tx.Put(store.At(store.Actions).Uint(tx.Epoch()).Uint(99), []byte("7"))
 		actions, last, err := store.ActionsAfter(tx, second)
 		if len(actions) != 1 || last != (store.ID{Epoch: tx.Epoch(), N: 99}) || err != nil {

@@ -168,8 +168,8 @@ func (r *restore) count(tx *Tx, t Table) {
 	}
 }
 
-// lockPresent locks the present file, so that no operator starts with it, and describes the file in
-// r. lockPresent returns nil if there is no file.
+// lockPresent locks the present file, so that no operator starts with it, and sets the fields of r
+// that describe the file. lockPresent returns nil if there is no file.
 func (r *restore) lockPresent() (*os.File, error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
@@ -293,7 +293,7 @@ func (r *restore) make(from *DB, temp string) (*DB, error) {
 }
 
 // claim opens the file at temp, creates it if necessary, and locks it. claim never returns a file
-// that also has the name of a store.
+// that has the name of a store as a second name.
 func claim(temp string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o600)

@@ -66,8 +66,8 @@ func TestALossOfPowerDuringARestoreLeavesThePresentOrTheRestoredStore(t *testing
 }
 
 // checkRestoreImage checks the files in dir, which are the image of an interrupted restore, and
-// then restores the snapshot again. If replaces is set, the restore replaces a file, whose digest
-// is present.
+// then restores the snapshot again. If replaces is set, the restore replaces a file whose digest is
+// the argument present.
 func checkRestoreImage(t *testing.T, dir string, image crashimage.Image, replaces bool, present [32]byte) {
 	t.Helper()
 	path := filepath.Join(dir, "store.db")

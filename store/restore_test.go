@@ -16,7 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lasting are tables that a restore keeps, and pendingWork are tables that it drops.
+// A restore keeps the tables in lasting, and drops the tables in pendingWork.
 var (
 	lasting     = []Table{Values, EnabledOverrides, Cursors, Ticks, Modules, Metrics, History}
 	pendingWork = []Table{Queues, Payloads, Unique, Journal, Deferred, Quarantine, Held}
@@ -267,7 +267,7 @@ func TestRestoreUpgradesAnOlderSnapshot(t *testing.T) {
 func TestRestoreRefusesWhatItCannotRestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		prepare func(t *testing.T, path, snapshot string) string // returns the path of another snapshot, or ""
+		prepare func(t *testing.T, path, snapshot string) string // returns the path of the snapshot to restore; "" means the given one
 		err     error
 		says    string
 	}{
@@ -378,8 +378,8 @@ func TestARepeatedRestoreChangesNothingUntilAnOperatorHasStarted(t *testing.T) {
 func TestRestoreFinishesAfterAKill(t *testing.T) {
 	t.Parallel()
 	path, snapshot := mustRestorable(t)
-	// Simulate two killed restores. The first had not yet removed the temporary name of the
-	// restored store. The second had given the present file another name.
+	// Simulate two killed restores. The first was killed before it removed the temporary name of
+	// the restored store. The second was killed after it gave the present file another name.
 	temp := filepath.Join(filepath.Dir(path), ".store.db.restore")
 	if err := errors.Join(os.Link(path, path+".replaced.1"), os.Link(path, temp)); err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ type Record struct {
 	Began   time.Time     `json:"began,omitzero"`
 	Ended   time.Time     `json:"ended"`
 	Try     int           `json:"try,omitempty"`
-	// Again is set if a restart interrupted this attempt and it started again.
+	// Again is set if a restart of the operator interrupted this attempt, and the attempt started again.
 	Again bool     `json:"again,omitempty"`
 	Facts []string `json:"facts,omitempty"`
 	// Merged is the number of tasks in the batch of this attempt; zero for a single task.
@@ -107,8 +107,8 @@ type Record struct {
 	Changes *ValueChanges `json:"changes,omitempty"`
 	// Into names the run that continues the work of this run.
 	Into string `json:"into,omitempty"`
-	// Omitted is the number of records of later attempts of the same step in this run that were
-	// deleted.
+	// Omitted is the number of deleted records, which were those of later attempts of the same step
+	// in this run.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -117,7 +117,7 @@ func AddRecord(tx *Tx, r Record) error {
 	return Save(tx, At(History).Uint(r.Run).Uint(tx.Epoch()).Uint(tx.NextID()), r)
 }
 
-// RecordsOf yields the history of run, oldest first.
+// RecordsOf yields the records of the history of a run, oldest first.
 func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for k := range tx.Range(At(History).Uint(run)) {
@@ -130,9 +130,9 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 }
 
 // TrimHistory deletes the oldest finished runs and their history: all runs that ended before the
-// given time, and further runs until excess bytes are freed. TrimHistory deletes at most limit
-// records of the history in one call. TrimHistory returns the number of freed bytes and whether it
-// must be called again. TrimHistory never deletes the newest run.
+// given time, and further runs until at least as many bytes are freed as excess says. TrimHistory
+// deletes at most limit records of the history in one call. TrimHistory returns the number of freed
+// bytes and whether it must be called again. TrimHistory never deletes the newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

@@ -29,8 +29,9 @@ func seal(buf []byte, k Key, v []byte) []byte {
 	return append(buf, v...)
 }
 
-// unseal returns the value in stored, the bytes under k. If the checksum does not match, unseal
-// returns stored itself and false. damageOf recognizes such a value by the mark at its beginning.
+// unseal returns the value that the stored bytes of the key k contain. If the checksum does not
+// match, unseal returns the stored bytes unchanged, and false. damageOf recognizes such a value by
+// the mark at its beginning.
 func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	if len(stored) == 0 || stored[0] != sealMark {
 		return stored, len(stored) == 0 || unsealed(k.Table(), stored[0])
@@ -41,7 +42,7 @@ func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	return stored[sealSize:], true
 }
 
-// unchecked returns the value in stored. unchecked does not compare the value with its checksum.
+// unchecked is like unseal, but does not compare the value with its checksum.
 func unchecked(stored []byte) []byte {
 	if len(stored) < sealSize || stored[0] != sealMark {
 		return stored
@@ -49,8 +50,8 @@ func unchecked(stored []byte) []byte {
 	return stored[sealSize:]
 }
 
-// unsealed reports whether first can be the first byte of a value without a checksum in table t. If
-// unsealed returns false, the value probably has a checksum, and its mark is damaged.
+// unsealed reports whether the byte first can be the first byte of a value without a checksum in
+// table t. If unsealed returns false, the value probably has a checksum, and its mark is damaged.
 func unsealed(t Table, first byte) bool {
 	switch {
 	case t == Unique || t == Events:

@@ -59,7 +59,7 @@ func TestADamagedRecordIsNamedAndTheRestCanBeUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1 // only the last copy in the file is current
+	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1 // the file also has older copies of the record, and only the last copy is current
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}

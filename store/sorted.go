@@ -15,8 +15,8 @@ type sorted struct {
 	owner  *mark // owner of the leaves that this set may change in place
 }
 
-// A leaf holds some of the writes of a set. If a set shares a leaf with a clone, the set copies the
-// leaf before the set changes the leaf.
+// A leaf holds some of the writes of a set. Before a set changes a leaf that it shares with a
+// clone, the set replaces the leaf with a copy.
 type leaf struct {
 	writes []Write
 	owner  *mark

@@ -79,8 +79,8 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// deleteOldest deletes the oldest records of a table, until the number of records is at most most.
-// deleteOldest stops early when the budget of tx is spent.
+// deleteOldest deletes the oldest records of a table, until the table has no more records than the
+// limit most. deleteOldest stops early when the budget of tx is spent.
 func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {

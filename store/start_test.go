@@ -166,7 +166,7 @@ func TestAStartIsRecordedBesideUnreadableOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.update(func(tx *Tx) error {
-		tx.Put(EndsKey(), []byte("7")) // Open has moved the first one
+		tx.Put(EndsKey(), []byte("7")) // again, because Open has moved the record of the first update to another table
 		return AddStart(tx, strings.Repeat("v", 2000), "pod-1")
 	})
 	all := f.starts()

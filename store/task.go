@@ -81,7 +81,7 @@ func ParsePos(k Key) (Pos, error) {
 	return p, parts.Err()
 }
 
-// ParsePosInQueue parses the rest of a task's key after its [QueueKey]. The result has no queue.
+// ParsePosInQueue parses the rest of a task's key after its [QueueKey]. The Queue of the result is empty.
 func ParsePosInQueue(rest []byte) (Pos, error) {
 	parts := Parts{rest: rest}
 	p := Pos{Slot: parts.Uint(), Depth: ^parts.Uint32()}
@@ -125,7 +125,7 @@ type Task struct {
 	// HomeQueue is the queue of the fan-out task if this task runs in a queue of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
-	// Past is a node to which edges rewind runs. Past is set when the run begins that node.
+	// Past is the last node begun by the run to which an edge can rewind it.
 	Past string `json:"past,omitempty"`
 	// Rewinds is the number of consecutive rewinds of the run to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
@@ -213,7 +213,7 @@ type Failure struct {
 	Count   int           `json:"count"`
 	Error   string        `json:"error"`
 	At      time.Time     `json:"at"`
-	// Since is the time of the first of Count failures. Since is zero in a record of an older
+	// Since is the time of the first of these failures. Since is zero in a record of an older
 	// version.
 	Since time.Time `json:"since,omitzero"`
 }

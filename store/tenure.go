@@ -29,8 +29,8 @@ type Copy struct {
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// Lost returns the span of time that is missing in the copy. The end of the span is zero if it is
-// unknown.
+// Lost returns the span of time whose changes are missing in the copy. The end of the span is zero
+// if it is unknown.
 func (c Copy) Lost() *LostSpan {
 	how := fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", c.Epoch)
 	if c.Restored != "" {
@@ -67,8 +67,8 @@ func MarkCopy(path string, o Options) error {
 	return nil
 }
 
-// A LostSpan is a span of time that is missing in a store, because the operator did not use the
-// store in that time.
+// A LostSpan is a span of time whose changes are missing in a store, because the operator did not
+// use the store in that time.
 type LostSpan struct {
 	// How says in one sentence why the store was not in use.
 	How  string    `json:"how"`

@@ -8,8 +8,8 @@ const mostText = 1 << 10
 // truncated returns truncatedTo(mostText, text).
 func truncated(text string) string { return truncatedTo(mostText, text) }
 
-// truncatedTo returns text if it has at most most bytes. If text is longer, truncatedTo returns the
-// whole characters in the first most bytes of text, followed by an ellipsis.
+// truncatedTo returns text if it has no more bytes than the limit most. Otherwise truncatedTo
+// returns the whole characters of text within this limit, followed by an ellipsis.
 func truncatedTo(most int, text string) string {
 	if len(text) <= most {
 		return text

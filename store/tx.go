@@ -37,7 +37,7 @@ func (tx *Tx) Now() time.Time {
 	return tx.now
 }
 
-// Epoch returns the number of this Open of the store.
+// Epoch returns the same number as [DB.Epoch].
 func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 
 // NextID returns 1, 2, 3… in each epoch. Together with the epoch, the number is unique forever.
@@ -61,7 +61,7 @@ func (tx *Tx) Spent() bool {
 
 // OnCommit makes fn run after the commit of this transaction and before Update returns. In a View,
 // fn is never called. The functions run in the order of their transactions, and the next commit
-// waits for them: fn must be short and must not call Update or Close.
+// waits for them: fn must return quickly, and must not call Update or Close.
 func (tx *Tx) OnCommit(fn func()) { tx.onCommit = append(tx.onCommit, fn) }
 
 // fail makes the transaction fail with err, unless an earlier error is recorded already.
@@ -140,7 +140,7 @@ func (tx *Tx) Range(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), false, yield) }
 }
 
-// RangeFrom is like Range, but starts at the first key that is not below from.
+// RangeFrom is like Range, but starts at the first key that is not less than the key from.
 func (tx *Tx) RangeFrom(prefix, from Key) iter.Seq2[Key, []byte] {
 	if bytes.Compare(from, prefix) < 0 {
 		from = prefix
@@ -204,8 +204,8 @@ type merge struct {
 
 	next  Write  // the next pending write in the range
 	found bool   // whether there is a next pending write
-	known bool   // whether next and found are valid; false once next was visited
-	moved uint64 // value of pending.moved when next was searched
+	known bool   // whether the fields next and found are valid; false after the write next was visited
+	moved uint64 // value of pending.moved when the field next was set
 }
 
 // stored visits the pending keys before the stored key k, and then k. A pending write

@@ -175,7 +175,7 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 	if neighbour == 0 {
 		t.Fatal("no leaf follows another")
 	}
-	// root returns the bytes of b that begin with the root page of the tree of the store's keys.
+	// root returns the part of b that begins at the root page of the tree of the store's keys.
 	root := func(b []byte) []byte {
 		v := &verifier{verifiedFile: verifiedFile{file: bytes.NewReader(b), size: int64(len(b))}}
 		if err := v.readMeta(); err != nil {
@@ -187,8 +187,8 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 		}
 		return b[int(binary.NativeEndian.Uint64(value))*size:]
 	}
-	// child returns the position of the i-th page below the root. key returns the bytes of b that
-	// begin with the i-th key of the leaf at p; a negative i counts from the end of the leaf.
+	// child returns the position of the i-th page below the root. key returns the part of b that
+	// begins at the i-th key of the leaf at p; a negative i counts from the end of the leaf.
 	child := func(b []byte, i int) int {
 		return int(n.Uint64(root(b)[pageHeader+i*pageElement+8:])) * size
 	}
@@ -224,7 +224,7 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 	}
 }
 
-// free reports whether the list of free pages at the offset list of b contains page id.
+// free reports whether page id is in the list of free pages, which is in b at the offset list.
 func free(b []byte, list, id int) bool {
 	n := binary.NativeEndian
 	for i := range int(n.Uint16(b[list+10:])) {
@@ -396,7 +396,8 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	}
 }
 
-// panickingFile panics when a whole page is read. Of the meta pages, only the beginning is read.
+// A panickingFile panics when a whole page is read. Reads of the meta pages do not panic, because they are shorter
+// than a page.
 type panickingFile struct{ *bytes.Reader }
 
 // ReadAt implements io.ReaderAt.

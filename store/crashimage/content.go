@@ -14,9 +14,9 @@ import (
 // sector is the number of bytes that a disk writes as a whole or not at all.
 const sector = 512
 
-// A content is the content of a file: the bytes of base, some of whose sectors are replaced. The
-// hash of a content is updated with each replaced sector, so that images of large files can be
-// compared without being written.
+// A content is the content of a file: the bytes in the field base, some sectors of which are
+// replaced. The hash of a content is updated with each replaced sector, so that images of large
+// files can be compared without being written.
 type content struct {
 	base    []byte
 	data    []part // the parts of base that are not zero, in order
@@ -113,8 +113,8 @@ func (c *content) bytes() []byte {
 	return b
 }
 
-// flat returns an equal content that has all bytes in base, if at least 1000 sectors of c are
-// replaced. If fewer sectors are replaced, flat returns c.
+// If fewer than 1000 sectors of c are replaced, flat returns c. Otherwise flat returns an equal
+// content without replaced sectors, which has all its bytes in the field base.
 func (c *content) flat() *content {
 	if len(c.sectors) < 1000 {
 		return c
@@ -151,7 +151,7 @@ func (c *content) writeTo(f io.WriterAt) (err error) {
 			err = errors.Join(err, e)
 		}
 	}
-	var adjacent []byte // sectors that one call writes
+	var adjacent []byte // the adjacent sectors that one call of WriteAt writes
 	changed := slices.Sorted(maps.Keys(c.sectors))
 	for len(changed) > 0 {
 		first := changed[0]

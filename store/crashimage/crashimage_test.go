@@ -55,7 +55,7 @@ func TestAContentIsTheBytesThatWereWritten(t *testing.T) {
 	})
 }
 
-// saved saves c in place of an existing file, and returns the bytes of the saved file.
+// saved saves the content c to an existing file, and returns the bytes of the file.
 func saved(t *rapid.T, c *content) []byte {
 	dir, err := os.MkdirTemp("", "content-*")
 	if err != nil {
@@ -128,8 +128,8 @@ func TestImagesAreWhatACrashCanLeave(t *testing.T) {
 	want := []string{
 		"0 marks, ",                // the name is lost
 		"0 marks, file=aab",        // the synced content is there after the rename
-		"0 marks, new=",            // the name is on disk, but none of the content
-		"0 marks, new=\x00\x00b",   // the second write without the first
+		"0 marks, new=",            // the name is on disk, but the content is lost
+		"0 marks, new=\x00\x00b",   // the second write is on disk, the first is lost
 		"0 marks, new=aa",          //
 		"0 marks, new=aab",         //
 		"1 marks, file=aab",        // the content that the mark acknowledges

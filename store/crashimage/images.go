@@ -20,9 +20,8 @@ type Options struct {
 	// pending changes.
 	Subsets int
 	// Most is the maximum number of other images for each time of a crash; 0 means no limit. If a
-	// time of a crash has more other images than Most, as many as Most says are chosen at random. A
-	// limit is useful for a crash before the first sync of a large new file, because such a crash
-	// has very many images.
+	// time of a crash has more such images, a random choice of them is used. A limit is useful for
+	// a crash before the first sync of a large new file, because such a crash has very many images.
 	Most int
 }
 
@@ -146,8 +145,8 @@ func (d directory) rename(c change) {
 	}
 }
 
-// write applies the part p of the change c to a file. The directory must own the content of the
-// file.
+// write applies the part p of the change c to a file. The directory must not share the content of
+// the file with another directory.
 func (d directory) write(c change, p part) {
 	content, offset := d.contents[c.file], int(c.offset)
 	switch c.kind {

@@ -23,7 +23,7 @@ func Marks(dir string) (mark func(format string, args ...any) error, err error) 
 		return nil, err
 	}
 	return func(format string, args ...any) error {
-		_, err := f.WriteString(fmt.Sprintf(format, args...) + "\n") // one call, so that the lines of threads do not mix
+		_, err := f.WriteString(fmt.Sprintf(format, args...) + "\n") // one system call, so that the lines of different threads do not mix
 		return err
 	}, nil
 }
@@ -71,7 +71,7 @@ func Record(ctx context.Context, dir string, env []string, name string, args ...
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(trace.Name()) //nolint:errcheck // a temporary file that is left does no harm
+	defer os.Remove(trace.Name()) //nolint:errcheck // a temporary file that cannot be removed does no harm
 	defer trace.Close()
 	const whole = "33554432" // maximum number of bytes of a write that strace prints
 	cmd := exec.CommandContext(ctx, strace, append([]string{

@@ -16,7 +16,7 @@ type Place struct {
 	Restore func(t *testing.T, snapshot []byte) Place
 }
 
-// Exercise tests that the stores of a backend fulfill all guarantees of a store. fresh must return a
+// Exercise tests that the stores of a backend fulfill all guarantees of a store. The function fresh must return a
 // new place at each call. Every backend must pass Exercise.
 func Exercise(t *testing.T, fresh func(t *testing.T) Place) {
 	t.Helper()
