@@ -125,7 +125,8 @@ type Task struct {
 	// HomeQueue is the queue of the fan-out task if this task runs in a queue of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
-	// Past is the last node begun by the run to which an edge can rewind it.
+	// Some edges rewind runs to an earlier node. Of these earlier nodes, Past is the one that the run began last;
+	// empty if there is none.
 	Past string `json:"past,omitempty"`
 	// Rewinds is the number of consecutive rewinds of the run to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`

@@ -35,8 +35,8 @@ type Absent struct {
 	db       *store.DB
 	engine   workflow.Raiser
 	absences *kube.Absences
-	changed  *store.ChangedKeys // of releases, and of modules, because a run or deletion of the module may have ended
-	waited   chan struct{}      // a wait of after has ended
+	changed  *store.ChangedKeys // changed keys of releases and modules; a module changes when its run or deletion ends
+	waited   chan struct{}      // receives a value when a wait begun by the method after has ended
 
 	mu      sync.Mutex
 	stale   map[string]bool                  // releases to read again; guarded by mu
@@ -51,7 +51,7 @@ type repairs struct {
 	next   time.Time // earliest time of the next repair
 }
 
-// NewAbsent returns an Absent for releases whose objects carry labels.
+// NewAbsent returns an Absent for releases whose objects carry the given labels.
 func NewAbsent(db *store.DB, engine workflow.Raiser, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
 		db: db, engine: engine, changed: store.NewChangedKeys(db, store.At(store.Releases), store.At(store.Modules)),
@@ -98,8 +98,8 @@ func (a *Absent) followAll() error {
 	})
 }
 
-// readAgain makes follow read the release of the record with the key k, which is that of a release or
-// a module. The caller must hold a.mu.
+// readAgain makes follow read one release again. k is the key of the record of the release or of its module. The
+// caller must hold a.mu.
 func (a *Absent) readAgain(k store.Key) error {
 	p, err := k.Parts()
 	if err == nil {
@@ -233,7 +233,7 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 
 // due returns how long the next repair of the release must wait. This time is the shortest of the
 // waits of the absent objects of the release. If the result is zero, a repair can begin at once,
-// and counts as a repair of all absent objects.
+// and is recorded as a repair of all absent objects.
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,8 +248,8 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 	return max(wait, 0)
 }
 
-// answered records that an event for the absent objects was raised at now, and delays their next
-// repairs.
+// answered records that an event for the absent objects was raised at the time now, and delays
+// their next repairs.
 func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 
 var hookPods = graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 
-// stop makes the receiver fail after the given number of pieces, as if the process had ended. goOn
-// makes the receiver work again.
+// stop makes the receiver fail after the engine has raised events the given number of times, as if
+// the process had ended. The function goOn makes the receiver work again.
 func (d *testReceiver) stop(pieces int) (goOn func()) {
 	engine := d.engine
 	d.engine = raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {

@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// saveBinding writes the record of a binding of hook h of module.
+// saveBinding writes the record of a binding of the hook h of the given module.
 func saveBinding(tx *store.Tx, module, id string, kind store.BindingKind, config any, in uint64) error {
 	text, err := json.Marshal(config)
 	if err != nil {

@@ -275,7 +275,7 @@ func TestAnObjectTooLargeForATransactionIsDeliveredByItsIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := q.changed("3",
-		kube.Change{Type: kube.Added, Object: large("whole", 2, 9<<20, "x")}, // more than the API server accepts
+		kube.Change{Type: kube.Added, Object: large("whole", 2, 9<<20, "x")}, // larger than any object that the API server accepts
 		kube.Change{Type: kube.Added, Object: large("huge", 2, 20<<20, "x")},
 	); err != nil {
 		t.Fatal(err)

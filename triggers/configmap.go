@@ -23,12 +23,13 @@ type ConfigMap struct {
 	// Seen is called with each content that the watch delivers. Seen must be set before Run, and
 	// can be nil.
 	Seen func(kube.Content)
-	// Raised is called with each content that the watch delivers; if the content is new, after its
-	// event was raised. Raised must be set before Run, and can be nil.
+	// Raised is called with each content that the watch delivers. If the content is new, Raised is
+	// called after the event for the content was raised. Raised must be set before Run, and can be
+	// nil.
 	Raised func(kube.Content)
 
-	applied <-chan struct{} // the content in force may have changed
-	ended   chan struct{}   // a task has ended without success
+	applied <-chan struct{} // receives a value when the content in force may have changed
+	ended   chan struct{}   // receives a value when a task has ended without success
 	mu      sync.Mutex
 	last    kube.Content // last content from the watch; guarded by mu
 	left    bool         // the content in force may lack a section of the last content; guarded by mu
@@ -39,11 +40,11 @@ func NewConfigMap(db *store.DB, engine workflow.Raiser, source *kube.ConfigMap, 
 	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, ended: make(chan struct{}, 1), applied: store.Changes(db, store.At(store.ConfigMap))}
 }
 
-// Recorded compares again if r says that a task has ended without success. A task that ended
-// without success may have written a section of the ConfigMap, which only the success of the task
-// puts in force. Earlier comparisons have ignored this section. A failed attempt of step 16 causes
-// no comparison, because its retry reads the ConfigMap again, and another task would fail, too.
-// Recorded does not block.
+// Recorded makes the trigger compare the content again if the record r says that a task has ended
+// without success. A task that ended without success may have written a section of the ConfigMap,
+// which only the success of the task puts in force. Earlier comparisons have ignored this section.
+// A failed attempt of step 16 causes no comparison, because its retry reads the ConfigMap again,
+// and another task would fail, too. Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:

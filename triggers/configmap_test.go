@@ -158,7 +158,7 @@ func TestAChangeOfTheConfigMapOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		fullFor(m, time.Minute)
-		go c.compare(ctx) // the content in force has just changed
+		go c.compare(ctx) // compares at once, because the content in force has just changed
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if err := db.View(func(tx *store.Tx) error {
@@ -187,7 +187,7 @@ func TestAFailedReadOfTheConfigMapRequestsNoFurtherRead(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		<-c.applied // because only the following records of history are to cause a comparison
+		<-c.applied // so that only the following calls of Recorded cause a comparison
 		ctx, cancel := context.WithCancel(t.Context())
 		go c.compare(ctx)
 		for _, step := range []struct {

@@ -27,7 +27,7 @@ type mark struct {
 	Behind []string `json:"behind,omitempty"`
 }
 
-// without returns a copy of m whose Behind lacks the bindings.
+// without returns a copy of m without the given bindings in Behind.
 func (m mark) without(bindings ...string) mark {
 	m.Behind = slices.DeleteFunc(slices.Clone(m.Behind), func(text string) bool { return slices.Contains(bindings, text) })
 	return m
@@ -69,7 +69,8 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 	return store.Save(tx, key, m)
 }
 
-// unlist records that bindings do not select the view of a cursor any more. The bindings are texts as in [mark.Owners].
+// unlist records that the given bindings do not select the view of a cursor any more. The bindings are texts as in
+// [mark.Owners].
 func unlist(ctx context.Context, db *store.DB, cursor store.Key, bindings []string) error {
 	return db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		m, ok, err := store.Load[mark](tx, markKey(cursor))
@@ -304,7 +305,7 @@ func identityOf(o *kube.Object, source kube.Source) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"apiVersion": source.APIVersion(), "kind": source.Kind, "metadata": meta})
 }
 
-// reach records that the views of source with these filters were delivered up to version.
+// reach records that the views of source with these filters were delivered up to the given version.
 func reach(tx *store.Tx, source kube.Source, version string, filters ...string) error {
 	all, _, err := store.Load[versions](tx, versionKey(source))
 	if err != nil {

@@ -94,8 +94,9 @@ func TestStatesOfAnObjectAreEqualByUIDAndChecksum(t *testing.T) {
 	}
 }
 
-// TestABindingThatIsBehindKeepsTheStateThatWasDeliveredToIt leaves bindings behind at random states. Each binding must have its own
-// state, all others the current one, and bindings with the same state must share one entry.
+// TestABindingThatIsBehindKeepsTheStateThatWasDeliveredToIt records bindings as behind, each with a random delivered
+// state. Each binding must have its own state, all others the current one, and bindings with the same state must
+// share one entry.
 func TestABindingThatIsBehindKeepsTheStateThatWasDeliveredToIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -26,13 +26,13 @@ const (
 // recordCost is the upper limit for writing the cursor's record of an object.
 var recordCost = store.Limits{Ops: 1, Bytes: 4 << 10}
 
-// smallestShare is the largest divisor by which the budget of a piece is reduced.
+// smallestShare is the largest number by which the budget of a piece is divided.
 const smallestShare = 1 << 12
 
 // A position is the progress of a delivery in pieces.
 type position struct {
 	object int
-	owner  int // index of the owner of the object
+	owner  int // index in the list of the object's owners
 }
 
 // A fillPiece adds deliveries to p, beginning at the position from. A fillPiece returns the
@@ -66,8 +66,8 @@ func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPi
 	}
 }
 
-// deliverAll delivers changes of source in pieces; last is called in the transaction of the last
-// piece.
+// deliverAll delivers changes of source in pieces. It calls the function last in the transaction of
+// the last piece.
 func (r *receiver) deliverAll(ctx context.Context, source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
 	return r.inPieces(ctx, source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(changes); at.object++ {
@@ -462,8 +462,8 @@ func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 // budget, which is three quarters of what one transaction can write.
 func largestPayload(tx *store.Tx) int { return tx.Budget().Bytes * 3 / 2 }
 
-// reducedItem returns item with only the identity of the object. If the item with its filter result
-// is still larger than most bytes, reducedItem leaves out the filter result, too.
+// reducedItem returns item with only the identity of the object. If this is still larger than the
+// limit most, in bytes, reducedItem leaves out the filter result, too.
 func reducedItem(item hook.Item, o *kube.Object, source kube.Source, most int) (json.RawMessage, error) {
 	var err error
 	if item.Object != nil {

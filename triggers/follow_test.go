@@ -29,7 +29,7 @@ func changedBindings(t *testing.T, k *Kube, change func(*store.Tx) error) {
 	}
 }
 
-// follow makes k follow the changes of its bindings, but no watch, until the test ends.
+// follow makes k follow the changes of its bindings until the test ends. It starts no watch.
 func follow(t *testing.T, k *Kube) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,8 @@ func TestAHookIsReadyWhenItsLastChangeIsFollowed(t *testing.T) {
 	}
 }
 
-// TestReadyWaitsForAChangeThatIsNotFollowedYet makes Run choose between a change and a call of Ready.
+// TestReadyWaitsForAChangeThatIsNotFollowedYet calls awaitChange when both a change and a call of Ready are waiting.
+// Go chooses one of them at random, and the call must not be answered in either case.
 func TestReadyWaitsForAChangeThatIsNotFollowedYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := NewKube(storetest.Memory(t), nil, nil, nil, kube.Observer{}, zerolog.Nop())
@@ -210,7 +211,8 @@ func TestADeletedCursorLeavesNoVersion(t *testing.T) {
 	}
 }
 
-// TestABindingThatAppearsDoesNotMoveTheCursorOfTheOthers delivers a newer state of an object to a new binding than to the others.
+// TestABindingThatAppearsDoesNotMoveTheCursorOfTheOthers delivers a new state of an object to a new binding first.
+// The other binding must still receive this state.
 func TestABindingThatAppearsDoesNotMoveTheCursorOfTheOthers(t *testing.T) {
 	t.Parallel()
 	d := newTestReceiver(t)
@@ -256,5 +258,5 @@ func TestADamagedRecordOfTheStartEndsTheWebhooks(t *testing.T) {
 	if _, err := NewWebhook(db, nil).attached(); err == nil {
 		t.Error("the table of webhooks is complete or not without the record of the start")
 	}
-	save("{}") // for the check of the store
+	save("{}") // the check of the store at the end of the test rejects damaged records
 }

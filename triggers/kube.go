@@ -32,14 +32,14 @@ type Kube struct {
 	watches  *kube.Watches
 	receiver *receiver
 
-	changed <-chan struct{}      // bindings may have changed
-	asked   chan chan<- struct{} // from each call of Ready, a channel to close when all changes are followed
+	changed <-chan struct{}      // receives a value when bindings may have changed
+	asked   chan chan<- struct{} // each call of Ready sends a channel; it is closed when all changes are followed
 	bound   bindingReader        // for readBindings
 
 	mu      sync.Mutex
 	follows map[graph.Subject]*followed // the followed bindings; guarded by mu
 
-	attached atomic.Pointer[map[string]graph.Subject] // the attached bindings by their texts, when they were last read
+	attached atomic.Pointer[map[string]graph.Subject] // the attached bindings at their last read; each key is the text of a binding
 }
 
 // followed is a binding whose objects a monitor watches.
@@ -261,7 +261,7 @@ func selection(c hook.KubernetesBinding) kube.Selection {
 	return s
 }
 
-// isFollowed reports whether a followed binding uses v.
+// isFollowed reports whether a followed binding uses the view v.
 func (k *Kube) isFollowed(v kube.View) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -273,8 +273,9 @@ func (k *Kube) isFollowed(v kube.View) bool {
 	return false
 }
 
-// Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete. It
-// sees all bindings that were committed before the call. It needs Run, which follows the bindings.
+// Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete.
+// These include all bindings that were committed before the call. Ready waits while Run is not
+// active, because Run follows the bindings.
 func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 	if err := k.catchUp(ctx); err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 // A shownObject is an object as the events of a binding have shown it.
 type shownObject struct{ UID, Label string }
 
-// A modelCluster is a cluster of pods, and what the events of each binding have shown of it. A binding must never receive an event
-// that contradicts its earlier events.
+// A modelCluster is a cluster of pods. For each binding, it has the objects as the events of the binding have shown
+// them. A binding must never receive an event that contradicts its earlier events.
 type modelCluster struct {
 	t       *rapid.T
 	r       *receiver
@@ -74,10 +74,11 @@ func newModelCluster(t *rapid.T, settings map[string]string) *modelCluster {
 	return c
 }
 
-// event updates the objects that the binding of ev has been shown. The test fails if ev does not fit them.
+// event applies ev to the objects that earlier events have shown to its binding. The test fails if ev cannot follow
+// the earlier events.
 func (c *modelCluster) event(ev *workflow.Event) {
 	_, result, _ := bytes.Cut(ev.Payload, []byte(`"filterResult":"`))
-	label := string(result[:min(len(result), 1)]) // a deletion can have no result
+	label := string(result[:min(len(result), 1)]) // the event of a deletion can lack the filter result
 	shown, name := c.shown[owner(ev.Subject)], ev.Object.Name
 	before, known := shown[name]
 	now := shownObject{ev.Object.UID, label}
@@ -212,7 +213,7 @@ func checkModel(t *rapid.T, settings string) {
 		if c.fails = -1; err == nil {
 			continue
 		}
-		owners = us // the next process has joined one of them
+		owners = us // in the next process, only the bindings in us have joined
 		if err := listed(kube.Gap, owners); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ type receiver struct {
 	engine workflow.Raiser
 	// isFollowed reports whether a binding uses the view.
 	isFollowed func(kube.View) bool
-	// attached returns the attached kubernetes binding whose text, as in [mark.Owners], is text.
+	// attached returns the attached kubernetes binding with the given text, which is like a key of [mark.Owners].
 	attached func(text string) (graph.Subject, bool)
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. reduced can be nil.
@@ -28,8 +28,8 @@ type receiver struct {
 	forgetting sync.Mutex
 }
 
-// sweep deletes the cursors of all views except those that seen returns. If seen returns false for
-// known, sweep deletes nothing.
+// sweep deletes the cursors of all views except those that the function seen returns. If known, the
+// second result of this function, is false, sweep deletes nothing.
 func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, known bool)) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -44,7 +44,7 @@ func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, kn
 	return sweepCursors(ctx, r.db, keys)
 }
 
-// forget deletes the cursor of v, if seen reports that the view is not in use.
+// forget deletes the cursor of the view v, unless the function seen reports that the view is in use.
 func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View) bool) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -82,7 +82,7 @@ func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err e
 	return version, err
 }
 
-// Behind reports whether owners have missed changes of v because they had not joined yet.
+// Behind reports whether one of the owners has missed changes of v because it had not joined yet.
 func (r *receiver) Behind(_ context.Context, v kube.View, owners []string) (behind bool, err error) {
 	err = r.db.View(func(tx *store.Tx) error {
 		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))

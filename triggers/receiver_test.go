@@ -337,7 +337,7 @@ func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
 		t.Errorf("%d events for %d changes", len(d.delivered), len(changes))
 	}
 	d.delivered = nil
-	d.changed("9999", changes...) // repeated, as after an error that followed the last piece
+	d.changed("9999", changes...) // delivered again, as after an error that occurs when the last piece is committed already
 	d.want()
 }
 

@@ -105,10 +105,10 @@ func TestRepairsOfAnObjectThatDisappearsAgainAndAgainBecomeRare(t *testing.T) {
 			{16 * time.Minute, []kube.Ref{ref("b")}, true},        // b existed for a long time, so its delays begin again with 5 s
 			{5 * time.Second, []kube.Ref{ref("b")}, true},         // then 10 s
 			{9 * time.Second, []kube.Ref{ref("b")}, false},        // 1 s is left
-			{time.Second, []kube.Ref{ref("a"), ref("b")}, true},   // the delays of a begin again as well
+			{time.Second, []kube.Ref{ref("a"), ref("b")}, true},   // the delays of object a begin again as well
 			{0, []kube.Ref{ref("a"), ref("b")}, false},            // both wait
 			{5 * time.Second, []kube.Ref{ref("a")}, true},         // a waits 5 s
-			{5 * time.Second, []kube.Ref{ref("unknown")}, true},   // delays of other objects do not matter
+			{5 * time.Second, []kube.Ref{ref("unknown")}, true},   // the delays of the other objects have no effect on this object
 			{time.Hour, []kube.Ref{ref("a"), ref("b")}, true},     // all delays have expired
 			{4 * time.Second, []kube.Ref{ref("a")}, false},        // 1 s is left
 			{1100 * time.Millisecond, []kube.Ref{ref("a")}, true}, // then 10 s

@@ -38,7 +38,7 @@ type Schedule struct {
 	Log    zerolog.Logger
 
 	bound   bindingReader
-	changed <-chan struct{} // bindings may have changed
+	changed <-chan struct{} // receives a value when bindings may have changed
 }
 
 // NewSchedule returns a Schedule. The Schedule raises ticks once Run is called.
@@ -51,12 +51,12 @@ type ticker struct {
 	config   string // configuration of the binding
 	crontab  string
 	schedule cron.Schedule
-	from     time.Time // the time at which next was computed
+	from     time.Time // the time at which the field next was computed
 	next     time.Time // zero means never
 }
 
-// setBack is the minimum step of the clock that is treated as setting it back. Smaller steps are
-// ignored, because otherwise a tick could be delivered twice.
+// setBack is the minimum step backwards of the clock that makes a Schedule compute the next ticks
+// again. Smaller steps are ignored, because otherwise a tick could be delivered twice.
 const setBack = time.Minute
 
 // longestSleep is the maximum time that a Schedule sleeps before it reads the clock again. A timer
@@ -64,7 +64,7 @@ const setBack = time.Minute
 // from sleep.
 const longestSleep = time.Minute
 
-// rewind computes the next tick again if the clock, which shows now, was set back.
+// rewind computes the next tick again if the clock was set back. now is the time that the clock shows.
 func (t *ticker) rewind(now time.Time) {
 	if t.schedule != nil && t.from.Sub(now) >= setBack {
 		t.from, t.next = now, t.schedule.Next(now)

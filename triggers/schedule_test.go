@@ -38,8 +38,8 @@ func attachSchedule(t *testing.T, db *store.DB, crontab string, detached bool) {
 	}
 }
 
-// ticks runs a schedule for the duration while, and returns the times of its ticks since the
-// beginning. ticks calls meanwhile while the schedule runs.
+// ticks runs a schedule for the given duration, and returns the times of its ticks, counted from
+// the beginning. The function meanwhile is called during this time; it can be nil.
 func ticks(t *testing.T, db *store.DB, missed Missed, while time.Duration, meanwhile func()) []time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -224,7 +224,7 @@ func TestATickComesAtItsTimeByAClockThatHasJumpedForward(t *testing.T) {
 	})
 }
 
-// fullFor makes commits of m fail for the duration while, as on a full disk.
+// fullFor makes commits of m fail for the given duration, as on a full disk.
 func fullFor(m *store.Memory, while time.Duration) {
 	until := time.Now().Add(while)
 	m.Before = func(int) error {

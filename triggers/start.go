@@ -51,8 +51,9 @@ type Circumstances struct {
 }
 
 // Begin returns the events of an operator's start, for the transaction that starts the engine, and
-// records the start. The events are step 16 at the front of the main queue and, unless pending work
-// resumes, a start run behind it. The start run replaces an unfinished start or reload.
+// records the start. One event begins step 16 at the front of the main queue. Unless pending work
+// resumes, another event begins a start run behind step 16. The start run replaces an unfinished
+// start or reload.
 func Begin(tx *store.Tx, how StartMode, now Circumstances) ([]workflow.Event, error) {
 	if err := store.AddStart(tx, now.Version, now.Pod); err != nil {
 		return nil, err

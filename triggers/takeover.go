@@ -11,10 +11,11 @@ import (
 )
 
 // TakeOver prepares the store for this process, which has become the only operator of its
-// namespace. previous describes the last holder of the Lease. If another operator may have worked
-// since the last epoch of the store, that operator has done or replaced the pending tasks of this
-// store. TakeOver drops pending tasks that another operator has done or replaced, and dropped is
-// the reason. written is the time of the last write before this process opened the store.
+// namespace. previous describes the last holder of the Lease. The pending tasks of the store are
+// outdated if another operator may have worked since the last epoch of the store, or if the store
+// is a copy. TakeOver drops outdated tasks, and returns the reason as dropped. If the tasks are not
+// outdated, dropped is empty. written is the time of the last write before this process opened the
+// store.
 func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, written time.Time) (dropped string, err error) {
 	t := takeover{db, previous, written}
 	var lost *store.LostSpan
@@ -43,8 +44,9 @@ type takeover struct {
 	written  time.Time
 }
 
-// lostSpan returns the span of time since the last epoch of the store in which another operator has
-// worked, or which is missing because the store is a copy; nil if there is none.
+// lostSpan returns the span of time whose changes the store lacks, because another operator has
+// worked since the last epoch of the store, or because the store is a copy. It returns nil if there
+// is no such span.
 func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 	worked, err := lastWorked(tx)
 	if err != nil || worked == 0 {
@@ -87,9 +89,9 @@ func lastWorked(tx *store.Tx) (uint64, error) {
 	return max(tenure.Epoch, ends.Begun), err
 }
 
-// copied returns the span that is missing in the store because it is a copy; nil if it is not a
-// copy. The end of the span is zero if it is unknown. An unreadable mark also means that the store
-// is a copy.
+// copied returns the span of time whose changes the store lacks because it is a copy; nil if it is
+// not a copy. The end of the span is zero if it is unknown. An unreadable mark also means that the
+// store is a copy.
 func (t *takeover) copied(tx *store.Tx) (*store.LostSpan, error) {
 	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {

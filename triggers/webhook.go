@@ -19,15 +19,15 @@ type Webhook struct {
 	serve func(webhook.Table)
 	bound bindingReader
 
-	changed <-chan struct{} // bindings, or the record of the start, may have changed
+	changed <-chan struct{} // receives a value when bindings or the record of the start may have changed
 }
 
-// NewWebhook returns a Webhook that passes the attached bindings to serve, once Run is called.
+// NewWebhook returns a Webhook that passes the attached bindings to the function serve, once Run is called.
 func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
 	return &Webhook{db: db, serve: serve, changed: store.Changes(db, store.At(store.Bindings), store.StartupKey())}
 }
 
-// Run passes the attached bindings to serve at once and after each change, until ctx is done.
+// Run passes the attached bindings to the function serve, at once and after each change, until ctx is done.
 func (w *Webhook) Run(ctx context.Context) error {
 	var before *webhook.Table
 	for {

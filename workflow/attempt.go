@@ -24,9 +24,9 @@ type failure struct {
 	strict bool
 }
 
-// text returns the error, shortened to about longestError bytes. Of a long error, text keeps the
-// beginning, which says what failed, and the end, which has the cause. text cuts between
-// characters.
+// text returns the error. An error that is longer than longestError bytes is shortened to
+// approximately this length. Of a long error, text keeps the beginning, which says what failed, and
+// the end, which has the cause. text cuts between characters.
 func (f failure) text() string {
 	s := f.err.Error()
 	if len(s) <= longestError {
@@ -103,7 +103,7 @@ func (a *attempts) end(c *claim) {
 	c.cancel(nil)
 }
 
-// cancel cancels the attempts for whose claim match returns true, and returns their number.
+// cancel cancels the attempts for whose claims the function match returns true, and returns their number.
 func (a *attempts) cancel(match func(*claim) bool, why Cancellation) (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

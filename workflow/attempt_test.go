@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// hangs makes the step of what, a node or "node subject", run until its context ends, and then fail
-// with the cause of the end.
+// hangs makes a step run until its context ends, and then fail with the cause of the end. what
+// names the step as a node or as "node subject".
 func (w *fixture) hangs(what string) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		<-ctx.Done()
@@ -24,7 +24,7 @@ func (w *fixture) hangs(what string) {
 	})
 }
 
-// running returns the ids of the running tasks of queue.
+// running returns the ids of the running tasks of the given queue.
 func (w *fixture) running(queue string) (ids []store.ID) {
 	for _, t := range w.pending(queue) {
 		if t.Claim != nil && t.Claim.Epoch == w.db.Epoch() {

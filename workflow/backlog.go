@@ -14,10 +14,10 @@ const (
 	deleted  = "Deleted"
 )
 
-// backlogs owns the counts of the events that wait for a binding. The events are counted from the
-// time when the queue becomes long until no event of the binding waits. While the events are
-// counted, the count is exact. The newest event of an object is recorded if it was added while at
-// least mostEvents events of the binding were waiting.
+// backlogs counts the events that wait for a binding. The events are counted from the time when the
+// queue becomes long until no event of the binding waits. While the events are counted, the count
+// is exact. The newest event of an object is recorded if it was added while at least mostEvents
+// events of the binding were waiting.
 type backlogs struct {
 	*txn
 	history *history
@@ -88,8 +88,8 @@ func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	return store.CountEvents(l.tx, t), true, nil
 }
 
-// hasBacklog reports whether the lane or queue of t, a new task, is so long that the events of its
-// bindings must be counted.
+// hasBacklog reports whether the lane or queue of the new task t is so long that the events in it
+// must be counted.
 func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
 	if t.IsHeld() {
 		lane, _, err := store.LoadLane(tx, t.LaneKey())
@@ -132,9 +132,9 @@ func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	return from, to, nil
 }
 
-// replace copies the payload and the object of t, a new event, to old, a waiting event of the same
-// object. The type of old's event stays the same. The record of t's run refers to the run of old,
-// which continues.
+// replace copies the payload and the object of the new event t to old, a waiting event of the same
+// object. The type of the waiting event stays the same. The record of t's run refers to the run of
+// the waiting event, which continues.
 func (l *backlogs) replace(old, t *store.Task) error {
 	store.ReplacePayload(l.tx, old, t.Payload)
 	object := *t.Object

@@ -53,7 +53,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 			return nil
 		}
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
-			return nil // because expedited tasks that are older than other may still be deferred
+			return nil // because expedited tasks that are older than the task other may still be deferred
 		}
 		if err := store.LoadPayload(k.tx, other); err != nil {
 			return err
@@ -85,8 +85,8 @@ func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
 	return bucket.Deferrals[t.Queue], err
 }
 
-// covered reports whether the interrupted claim c covered other. n is the number of tasks before
-// other that c covered.
+// covered reports whether the interrupted claim c covered the task other. n is the number of tasks
+// before this task that c covered.
 func covered(c *store.Claim, n int, other *store.Task) bool {
 	if c.Tasks > 0 {
 		return n < c.Tasks

@@ -26,7 +26,7 @@ import (
 // about benchNodes steps.
 const benchNodes = 60
 
-// benchGraph is a chain of nodes. The first node has the fan-out each, if each is not empty.
+// benchGraph is a chain of nodes. If each is not empty, it is the fan-out of the first node.
 func benchGraph(each graph.FanOut) *graph.Graph {
 	nodes := []graph.Node{{ID: "n0", ForEach: each}}
 	edges := []graph.Edge{{On: "go", To: "n0", Place: graph.BindingQueue}}
@@ -120,7 +120,7 @@ func diff(b *testing.B, db *store.DB, known map[string]string) (writes []write) 
 	return writes
 }
 
-// put writes or deletes the keys of writes.
+// put carries out the given writes: each one writes or deletes a key.
 func put(tx *store.Tx, writes []write) error {
 	for _, w := range writes {
 		if w.value == nil {
@@ -149,7 +149,8 @@ func raiseRuns(b *testing.B, db *store.DB, queues int) {
 	}
 }
 
-// benchEngine returns an engine whose steps call ran and do nothing else.
+// benchEngine returns an engine whose steps call the function ran and do nothing else. The engine calls the function
+// ended at the end of each run.
 func benchEngine(b *testing.B, db *store.DB, g *graph.Graph, ran func(workflow.Task), ended func()) *workflow.Engine {
 	b.Helper()
 	steps := map[graph.NodeID]workflow.Step{}
@@ -244,9 +245,10 @@ func median(d []float64) float64 {
 	return d[len(d)/2]
 }
 
-// BenchmarkEngineAgainstItsWrites compares the engine with the same puts and deletes, byte for
-// byte, that are committed without an engine, also in groups. The metric ratio is the speed of the
-// engine divided by the speed of the writes alone.
+// BenchmarkEngineAgainstItsWrites compares the engine with its writes alone: the same puts and
+// deletes, committed without an engine. In both cases, the store commits the writes of parallel
+// queues in groups. The metric ratio is the speed of the engine divided by the speed of the writes
+// alone.
 func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	for _, queues := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(queues), func(b *testing.B) {
@@ -286,8 +288,8 @@ func BenchmarkMuchPending(b *testing.B) {
 	}
 }
 
-// past returns the history of some days. The benchmarks start with this history, because a store in
-// use is larger than a new store.
+// past returns the writes of a history of some days. The benchmarks start with this history,
+// because a store in use is larger than a new store.
 func past(b *testing.B) []write {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

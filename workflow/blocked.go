@@ -64,8 +64,8 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	}
 }
 
-// limitReason returns the reason of a task that a rate limit defers: its hook may run once per
-// interval every, and next at due.
+// limitReason returns the reason of a task that a rate limit defers. every is the minimum time
+// between two runs of its hook, and due is the time of the next run.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }

@@ -33,8 +33,8 @@ func (w *fixture) upgrade(g *graph.Graph) {
 	w.e = w.engine()
 }
 
-// fill adds n events to each of the given number of queues. Each queue has its own hook of module.
-// One transaction adds at most 250 events.
+// fill adds n events to each of the given number of queues. Each queue has its own hook of the
+// given module. One transaction adds at most 250 events.
 func (w *fixture) fill(trigger graph.Trigger, module string, queues, n int, payload json.RawMessage) {
 	w.t.Helper()
 	for q := range queues {
@@ -332,7 +332,7 @@ func TestAConvergeThatReplacesThousandsOfParkedStepsDoesSoInParts(t *testing.T) 
 		if len(first) != 1 {
 			t.Fatalf("%d steps are parked, want 1", len(first))
 		}
-		// Add steps that have reached the limit of rewinds, so that a rewind does not replace them.
+		// Add parked tasks that have reached the limit of rewinds, so that a rewind does not replace them.
 		again := *first[0]
 		again.Rewinds = 1000
 		for from := uint64(0); from < parked; from += 1000 {

@@ -41,8 +41,8 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	return fmt.Errorf("task %s: %w", id, ErrNotRunning)
 }
 
-// CancelWhere cancels all running attempts for whose task match returns true. CancelWhere returns
-// the number of canceled attempts.
+// CancelWhere cancels all running attempts for whose tasks the function match returns true.
+// CancelWhere returns the number of canceled attempts.
 func (e *Engine) CancelWhere(match func(Task) bool, why Cancellation) int {
 	return e.attempts.cancel(func(c *claim) bool { return match(c.task) }, why)
 }

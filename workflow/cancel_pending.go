@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// pendingCancels owns the marks of modules whose pending tasks are being removed. While the mark of
-// a module exists, no task of the module that is older than the mark begins.
+// pendingCancels stores a mark for each module whose pending tasks are being removed. While the
+// mark of a module exists, no task of the module that is older than the mark begins.
 type pendingCancels struct {
 	*txn
 	queues  *queues

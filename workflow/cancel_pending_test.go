@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// kubeEvent is a Kubernetes event for a hook of module, in a queue named after the hook.
+// kubeEvent returns a Kubernetes event for a hook of the given module, in a queue named after the hook.
 func kubeEvent(module, hook string) workflow.Event {
 	return in("q-"+hook, on(lifecycle.OnModuleKubeEvent, module, hook, "b"))
 }

@@ -84,8 +84,8 @@ func newChaos(t testing.TB) *chaos {
 	return c
 }
 
-// step is the Do of all steps. step runs until a chaosAction ends it, and then returns an outcome
-// that its node can have.
+// step is the function Do of all steps. step runs until a chaosAction ends it, and then returns an
+// outcome that its node can have.
 func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	ends := make(chan ending)
 	c.mu.Lock()
@@ -109,7 +109,8 @@ func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	}
 }
 
-// output returns an outcome of t's step; which chooses among several outcomes.
+// output returns an outcome of t's step. If the step has several possible outcomes, the number which selects one of
+// them.
 func (c *chaos) output(t workflow.Task, which int) (out workflow.Outcome) {
 	one := func(facts ...graph.Fact) { out.Facts = facts[which%len(facts) : which%len(facts)+1] }
 	switch graph.NodeID(t.Node) {

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// seen is an event about a version of an object. The payload of the event is the version.
+// seen returns an event about a version of an object. The payload of the event is the version.
 func seen(kind, object string, version int) workflow.Event {
 	ev := in("q", on("event", "m", "h", "b"))
 	ev.Payload = json.RawMessage(fmt.Sprint(version))

@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// changed is the event of a change of configuration.
+// changed returns the event of a change of the given addons configuration.
 func changed(configuration string) workflow.Event {
 	return workflow.Event{On: addons.OnConfiguration, Subject: graph.Subject{Configuration: configuration}}
 }

@@ -10,15 +10,15 @@ import (
 )
 
 // compareModules raises an event for each cluster-wide configuration whose addons were last
-// compared with other modules than those of the image. If the modules have not changed since the
-// last call, compareModules does nothing. If the directories of modules cannot be read,
-// compareModules also does nothing: the discovery of modules reports the error, and the modules are
-// compared after their next change.
+// compared with a set of modules that differs from the modules of the image. If the modules have
+// not changed since the last call, compareModules does nothing. If the directories of modules
+// cannot be read, compareModules also does nothing: the discovery of modules reports the error, and
+// the modules are compared after their next change.
 func (a *Trigger) compareModules(ctx context.Context) error {
 	if a.Image == nil {
 		return nil
 	}
-	images := map[bool]string{} // checksums of the modules, for configurations without and with the annotation for modules
+	images := map[bool]string{} // checksums of the modules; the key says whether a configuration has the annotation for modules
 	for _, marked := range []bool{false, true} {
 		var err error
 		if images[marked], err = a.Image(api.Identity{}, marked); err != nil {
@@ -50,8 +50,8 @@ func (a *Trigger) compareModules(ctx context.Context) error {
 	return nil
 }
 
-// comparedWithOthers returns the cluster-wide configurations whose addons were last compared with modules of another
-// checksum than that in images.
+// comparedWithOthers returns the cluster-wide configurations whose addons were last compared with modules that have
+// another checksum than the one in images.
 func (a *Trigger) comparedWithOthers(images map[bool]string) (outdated []api.Identity, err error) {
 	err = a.db.View(func(tx *store.Tx) error {
 		outdated = nil

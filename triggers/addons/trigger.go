@@ -40,8 +40,8 @@ const (
 )
 
 // A Trigger raises events for addons configurations: when one is new, changed or deleted, when
-// somebody has changed its status, and when another attempt is due. Its watches exist while the API
-// server serves the kinds.
+// somebody has changed its status, and when another attempt is due. It watches each kind of
+// configuration as long as the API server serves the kind.
 type Trigger struct {
 	// Image returns a checksum of the modules of the image whose names the addons of a
 	// configuration must not have, or "" if there are none. marked is true if the configuration has
@@ -76,7 +76,7 @@ type Trigger struct {
 	compared map[bool]string
 }
 
-// A sighting is the state of a configuration that an event was raised for.
+// A sighting is the part of a configuration's state that the trigger remembers when it raises an event.
 type sighting struct {
 	uid        string
 	generation int64
@@ -378,9 +378,9 @@ func (a *Trigger) gone(kind string, exists map[api.Identity]bool) (gone []api.Id
 	return gone, err
 }
 
-// restore returns those configurations of all that must be processed now. After the loss of the
-// store, the configurations that were Ready are processed before the other configurations, so that
-// addons keep their owners.
+// restore returns those of the given configurations that must be processed now. After the loss of
+// the store, the configurations that were Ready are processed before the other configurations, so
+// that addons keep their owners.
 func (a *Trigger) restore(all []configuration) ([]configuration, error) {
 	var ready, others, known []configuration
 	if err := a.db.View(func(tx *store.Tx) error {
@@ -414,7 +414,7 @@ func (a *Trigger) restore(all []configuration) ([]configuration, error) {
 	return append(ready, known...), nil
 }
 
-// Changed raises events for the changes of a batch.
+// Changed raises events for those changed configurations of a batch that must be processed.
 func (a *Trigger) Changed(ctx context.Context, batch kube.Batch) error {
 	var all []configuration
 	for _, change := range batch.Changes {
@@ -476,7 +476,8 @@ func (a *Trigger) vanished(ctx context.Context, id api.Identity) error {
 	})
 }
 
-// raiseChanged raises events for the configurations of all that need one, in transactions of bounded size.
+// raiseChanged raises events for those of the given configurations that must be processed, in transactions of
+// bounded size.
 func (a *Trigger) raiseChanged(ctx context.Context, all []configuration) error {
 	if a.Interrupt != nil {
 		for _, c := range all {

@@ -42,7 +42,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// expect checks that exactly the events want were raised since its last call.
+// expect checks that exactly the events want were raised since the last call of expect.
 func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	got := w.raisedSince()
@@ -189,7 +189,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	w := newFixture(t)
 	defer w.forget()
 	if err := w.db.Update(func(tx *store.Tx) error {
-		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last is due to a wrong clock
+		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last one was computed with a wrong clock
 			name := fmt.Sprint("c", i)
 			if err := store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
 				UID: name, Generation: 1, Phase: store.PhaseFailed, Retry: tx.Now().Add(due),
