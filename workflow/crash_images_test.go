@@ -89,9 +89,9 @@ type imageChecker struct {
 	ended map[uint64]bool // hashes, see sumOfRecords, of the states from which the small operator was continued
 }
 
-// check expects that the store of an image contains all marks that were written before the crash.
-// Then check continues the small operator from the image to its end, unless check has already done
-// this for an image with the same records.
+// check tests that the store of an image has the events and attempts of all marks that were written
+// before the crash. Afterwards it continues the small operator from the image to its end, unless it
+// has already done this for an image with the same records.
 func (c *imageChecker) check(dir string, image crashimage.Image) {
 	fail := func(format string, args ...any) {
 		c.t.Errorf("%s, behind %d marks: %s", image.Text, len(image.Marks), fmt.Sprintf(format, args...))
@@ -174,7 +174,7 @@ func outside(marks []string) (config int, releases map[string]int) {
 // resume sets the state outside of the store to the one that marks describe.
 func (p *smallOperator) resume(marks []string) { p.config, p.releases = outside(marks) }
 
-// lostMarks returns the marks of raised events and ended attempts that are missing in the store.
+// lostMarks returns each mark whose raised event or ended attempt is missing in the store.
 func lostMarks(tx *store.Tx, marks []string) (lost []string) {
 	known := map[string]bool{}
 	for k := range tx.Range(store.At(store.History)) {

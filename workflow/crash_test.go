@@ -30,7 +30,7 @@ func moments() (script []moment) {
 	return script
 }
 
-// configChange is a change of the ConfigMap at a time of the script.
+// configChange returns a change of the ConfigMap at the given time of the script.
 func configChange(at time.Duration) moment {
 	return moment{at: at, event: on(lifecycle.OnConfigMap), config: true}
 }
@@ -161,9 +161,10 @@ type epoch struct {
 	behind bool
 }
 
-// sweep runs story with a crash before every step-th commit, and again with a crash after it. After
-// some of these crashes, sweep runs story again with a second crash soon after the first crash. In
-// short mode, sweep tests a third of the commits; with CRASH_COMMITS=all, sweep tests every commit.
+// sweep runs the function story with a crash before every step-th commit, and again with a crash
+// after it. For some of these crashes, sweep also runs the function with a second crash soon after
+// the first crash. In short mode, sweep tests a third of the commits; with CRASH_COMMITS=all, sweep
+// tests every commit.
 func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
 	switch all := os.Getenv("CRASH_COMMITS") == "all"; {

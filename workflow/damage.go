@@ -128,7 +128,7 @@ func allQueued(tx *store.Tx) taskSeq   { return taskSeq(store.AllTasks(tx)) }
 func allDeferred(tx *store.Tx) taskSeq { return taskSeq(store.DeferredTasks(tx)) }
 func allHeld(tx *store.Tx) taskSeq     { return taskSeq(store.AllHeldTasks(tx)) }
 
-// byID returns the task id; nil if there is none.
+// byID returns the header of the task with the given id; nil if there is none.
 func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 	err = rp.eachTask(func(t *store.Task) error {
 		if t.ID == id {
@@ -143,8 +143,9 @@ func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 	return found, err
 }
 
-// recount corrects the counts of the tasks of runs, fan-out tasks, lanes and backlogs, and of the
-// lagging tasks of runs. recount deletes the marks of tasks that no longer exist.
+// recount counts all tasks, and corrects the numbers of tasks that are stored for runs, fan-out
+// tasks, lanes, backlogs, and tasks that wait for lagging tasks. recount deletes the marks of tasks
+// that no longer exist.
 func (rp *repair) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lagging: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
@@ -200,13 +201,13 @@ func (rp *repair) recount() error {
 type census struct {
 	runs     map[uint64]int        // number of tasks of each run
 	items    map[store.ID]int      // number of items of each fan-out task
-	lagging  map[store.ID]int      // number of lagging tasks that each last task of a run waits for
+	lagging  map[store.ID]int      // number of lagging tasks, by the last task of a run, which waits for them
 	lanes    map[store.LaneKey]int // number of tasks held in each lane
 	backlogs map[string]int        // number of events of each binding, by the key of this number in the store
 	keys     map[string]store.ID   // ids of the tasks, by the keys of their headers
 }
 
-// recountItems corrects the numbers of pending items of the fan-out tasks fans.
+// recountItems corrects the numbers of pending items of the given fan-out tasks.
 func (rp *repair) recountItems(c census, fans []*store.Task) error {
 	for _, t := range fans {
 		if n := c.items[t.ID]; t.FanOut.Open != n {
@@ -220,8 +221,9 @@ func (rp *repair) recountItems(c census, fans []*store.Task) error {
 	return nil
 }
 
-// recountLagging corrects the numbers of lagging tasks that the tasks last wait for. recountMarks
-// must have been called before, because recountLagging can move the tasks and their marks.
+// recountLagging corrects the numbers of lagging tasks for which the given tasks wait. Each given
+// task is the last task of its run. The caller must call recountMarks first, because recountLagging
+// can move the tasks and their marks.
 func (rp *repair) recountLagging(c census, last []*store.Task) error {
 	for _, t := range last {
 		if n := c.lagging[t.ID]; t.Lagging != n {

@@ -19,7 +19,7 @@ type deferral struct {
 	arrivals *arrivals
 }
 
-// deferNew defers t, a new task whose Queue is set, until due.
+// deferNew defers the new task t until the time due. The caller must set the Queue of t.
 func (d *deferral) deferNew(t *store.Task, due time.Time) error {
 	t.Due = due
 	d.history.count(t.Run, 1)

@@ -105,7 +105,7 @@ func (benchLimited) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessa
 	return nil, nil, nil
 }
 
-// deferredTasks returns the number of deferred tasks, or most if there are more.
+// deferredTasks returns the number of deferred tasks, but not more than the limit most.
 func deferredTasks(b *testing.B, db *store.DB, most int) (n int) {
 	b.Helper()
 	if err := db.View(func(tx *store.Tx) error {

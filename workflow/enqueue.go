@@ -21,9 +21,9 @@ type arrivals struct {
 	limits   *limits
 }
 
-// tail puts t, a new task, at the tail of queue. If older tasks of its lane are held, t is held
-// behind them. tail does not add t if an equal task waits, or if t is coalesced with a waiting
-// event of the same object.
+// tail puts the new task t at the tail of the given queue. If older tasks of its lane are held, t
+// is held behind them. tail does not add t if an equal task waits, or if t is coalesced with a
+// waiting event of the same object.
 func (a *arrivals) tail(t *store.Task, queue string) (err error) {
 	t.Queue, t.Depth = queue, 0
 	lane, held, err := a.lanes.laneFor(t)
@@ -47,7 +47,7 @@ func (a *arrivals) tail(t *store.Task, queue string) (err error) {
 	return a.limits.joinDeferred(t)
 }
 
-// front puts t at the front of queue, unless an equal task waits there.
+// front puts t at the front of the given queue, unless an equal task waits there.
 func (a *arrivals) front(t *store.Task, queue string) (err error) {
 	t.Queue, t.Depth = queue, 0
 	if t.Slot, err = store.FrontSlot(a.tx, queue); err != nil {
@@ -56,7 +56,7 @@ func (a *arrivals) front(t *store.Task, queue string) (err error) {
 	return a.enqueue(t)
 }
 
-// enqueue writes t, a new task, at its position. Of two equal waiting tasks, the one nearer to the
+// enqueue writes the new task t at its position. Of two equal waiting tasks, the one nearer to the
 // head stays. The run of the removed task then refers to the run of the task that stays.
 func (a *arrivals) enqueue(t *store.Task) error {
 	if stays, err := a.enter(t); err != nil || !stays {
@@ -65,8 +65,8 @@ func (a *arrivals) enqueue(t *store.Task) error {
 	return a.queues.save(t)
 }
 
-// enter is enqueue without the write of t. If stays is true, the caller must save t. If stays is
-// false, an equal task replaces t.
+// enter is like enqueue, but does not write t. If stays is true, the caller must save t. If stays
+// is false, an equal task replaces t.
 func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	if a.unique.isUnique(t) {
 		dropped, err := a.joinEqual(t)
@@ -133,7 +133,7 @@ func nearer(a, b *store.Task) bool {
 	return bytes.Compare(a.Pos.Key(), b.Pos.Key()) < 0
 }
 
-// holdNew holds t, a new task, in lane k. If reason is nil, the lane keeps its reason.
+// holdNew holds the new task t in lane k. If reason is nil, the lane keeps its reason.
 func (a *arrivals) holdNew(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	t.Pos, t.Lane = store.Pos{Queue: k.Queue}, k.Kind
 	stays, err := a.enter(t)

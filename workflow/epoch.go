@@ -7,7 +7,7 @@ import (
 )
 
 // If exclusiveAfter processes have crashed while they processed a task, the task runs alone. After
-// quarantineAfter such crashes, the last of them while the task ran alone, the task is quarantined.
+// quarantineAfter such crashes, the task is quarantined if it ran alone in the last of them.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3

@@ -140,8 +140,8 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 		w.fails("n a", 1)
 		w.fails("n b", 2)
 		w.start(on("go", "a"))
-		// The alarm of a, which is due at 5 s, stays set when b fails at 2 s. b is before a in the
-		// queue.
+		// The alarm of task a, which is due at 5 s, stays set when task b fails at 2 s. Task b is
+		// before task a in the queue.
 		w.sleep(2 * time.Second)
 		w.raise(on("now", "b"))
 		w.sleep(time.Minute)

@@ -4,8 +4,8 @@ import (
 	"addon-operator/store"
 )
 
-// exclusive owns the mark of the task that runs exclusively. While the mark is set, and its task
-// runs or is the head of its queue, no other task is claimed.
+// exclusive stores a mark that names the task which must run exclusively. While the mark is set,
+// and this task runs or is the head of its queue, no other task is claimed.
 type exclusive struct {
 	*txn
 	queues *queues

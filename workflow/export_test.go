@@ -2,7 +2,7 @@ package workflow
 
 import "addon-operator/store"
 
-// Withdraw removes the events of w as part of tx, without an attempt of a step.
+// Withdraw removes the events that w names, in the transaction tx and without an attempt of a step.
 func (e *Engine) Withdraw(tx *store.Tx, w Withdrawal) error {
 	m := e.transition(tx)
 	if err := m.remover.withdraw(w); err != nil {

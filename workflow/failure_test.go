@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// chain is a graph of nodes that follow each other. The trigger "go" leads to the first node of the
-// chain.
+// chain returns a graph of nodes that follow each other. The trigger "go" leads to the first node
+// of the chain.
 func chain(nodes ...graph.Node) *graph.Graph {
 	edges := []graph.Edge{{On: "go", To: nodes[0].ID, Place: graph.Tail}}
 	for i := range nodes[1:] {
@@ -100,7 +100,7 @@ func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
 	})
 }
 
-// backGraph is a graph in which a run starts over at its first node after a failure.
+// backGraph returns a graph in which a run starts over at its first node after a failure.
 func backGraph() *graph.Graph {
 	return chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "second", RetryFrom: "first"},
 		graph.Node{ID: "third", RetryFrom: "first", ForEach: "some"}, graph.Node{ID: "last", RetryFrom: "first"})

@@ -101,8 +101,8 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	return nil, false, fs.arrivals.enqueue(child)
 }
 
-// own returns item, which t processes itself. If a quarantine or a pause holds the item, own skips
-// it and returns nil.
+// own returns the given item, which t processes itself. If a quarantine or a pause holds the item,
+// own skips it and returns nil.
 func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) (*graph.Item, error) {
 	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
 	if err != nil {

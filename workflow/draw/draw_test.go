@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/lifecycle.md, docs/addons-graph.md and testdata with what the code draws")
 
-// garden is a small graph with all features that are drawn in a way of their own. Some names in the
-// garden have characters that must be quoted in a drawing.
+// garden returns a small graph that has each feature for which a drawing has a symbol or a text.
+// Some names in the garden have characters that must be quoted in a drawing.
 func garden() *graph.Graph {
 	return &graph.Graph{
 		Name: "garden",
@@ -53,7 +53,7 @@ func garden() *graph.Graph {
 	}
 }
 
-// july is the state of the garden in a run in progress.
+// july returns the states of the garden's nodes in a run in progress.
 func july() draw.States {
 	return draw.States{
 		"dig":     {Tone: draw.Done, Icon: "✔", Word: "done", Detail: "3 of 3"},
@@ -231,7 +231,7 @@ func TestTextFitsTheTerminalWhateverTheStateSays(t *testing.T) {
 	})
 }
 
-// notShown reports whether a drawing may omit r or replace it by a space.
+// notShown reports whether a drawing may omit the character r or replace it by a space.
 func notShown(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
 
 func TestEmptyGraphIsDrawn(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// hostile are texts with characters that have a meaning in a drawing or on a page.
+// hostile generates texts with characters that have a meaning in a drawing or on a page.
 var hostile = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 	"", `"`, `\`, `\"`, `\\`, "a\nb", "a\r\nb", "</div>", "<br/>", "&quot;", "#35;", "`code`", "a|b", "[a](b)", "end", "]", "])", "-->", "%%{init}%%", "classDef x", "\x1b[31m", "*a*", "_a_", "日本",
 }))

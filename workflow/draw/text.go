@@ -98,7 +98,7 @@ func (o *outline) node(n *graph.Node, s State) {
 	}
 }
 
-// edges writes a line for each edge for which among returns true.
+// edges writes a line for each edge for which the function among returns true.
 func (o *outline) edges(among func(graph.Edge) bool) {
 	for _, e := range o.g.Edges {
 		if among(e) {
@@ -110,8 +110,8 @@ func (o *outline) edges(among func(graph.Edge) bool) {
 // indent returns the indentation of the lines about a node.
 func (o *outline) indent() string { return strings.Repeat(" ", o.column+4) }
 
-// line writes lead and text. If text does not fit on one line, its further lines are indented by the
-// width of lead.
+// line writes a line that begins with lead and continues with text. If the text does not fit on this line, its
+// further lines are indented by the width of lead.
 func (o *outline) line(lead, text string) {
 	wide := utf8.RuneCountInString(lead)
 	for _, part := range wrap(flat(text), max(Width-wide, 1)) {
