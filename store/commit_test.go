@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// opened opens a store in m, which is closed at the end of the test.
+// opened opens a store in m, and closes the store at the end of the test.
 func opened(t *testing.T, m *Memory) *DB {
 	t.Helper()
 	db, err := OpenMemory(m, Options{})

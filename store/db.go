@@ -55,7 +55,7 @@ func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 // table of damaged records.
 func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
-// Done returns a channel that is closed when the store accepts no more transactions. Err then
+// Done returns a channel that is closed when the store accepts no more transactions. Afterwards Err
 // returns the reason.
 func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 

@@ -22,7 +22,7 @@ func Changes(db *DB, prefixes ...Key) <-chan struct{} {
 type ChangedKeys struct{ reader *feedReader }
 
 // NewChangedKeys returns ChangedKeys for the keys that begin with one of prefixes. It collects the keys of all later
-// commits, until [ChangedKeys.Take] is called. If it is never called, up to one key is kept for each record.
+// commits, until [ChangedKeys.Take] is called. If Take is never called, up to one key is kept for each record.
 func NewChangedKeys(db *DB, prefixes ...Key) *ChangedKeys {
 	return &ChangedKeys{db.commits.feed.add(prefixes, map[string]bool{})}
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Guard makes each later commit call check first. If check returns an error, the commit is rejected.
-// If the error wraps ErrFenced, the store also accepts no more transactions, and a clean exit of the
-// process is noted.
+// Guard makes each later commit first call the function check. If check returns an error, the commit is rejected. If
+// the error wraps ErrFenced, the store also accepts no more transactions, and a clean exit of the process is noted.
 func (db *DB) Guard(check func() error) {
 	db.commits.mu.Lock()
 	defer db.commits.mu.Unlock()

@@ -98,7 +98,7 @@ func SaveLane(tx *Tx, l Lane) error {
 	return Save(tx, l.key(state), l)
 }
 
-// OpenLanes yields the open lanes of queue.
+// OpenLanes yields the open lanes of the given queue.
 func OpenLanes(tx *Tx, queue string) iter.Seq2[Lane, error] {
 	return lanes(tx, At(Lanes).Str(openLanes).Str(queue))
 }
@@ -106,8 +106,8 @@ func OpenLanes(tx *Tx, queue string) iter.Seq2[Lane, error] {
 // ShutLanes yields the lanes whose tasks are blocked.
 func ShutLanes(tx *Tx) iter.Seq2[Lane, error] { return lanes(tx, At(Lanes).Str(shutLanes)) }
 
-// ShutLanesOf yields the lanes of module whose tasks are blocked. ShutLanesOf does not read lanes
-// of other modules.
+// ShutLanesOf yields the lanes of the given module whose tasks are blocked. ShutLanesOf does not
+// read lanes of other modules.
 func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
 		prefix := At(Held).Str(module)

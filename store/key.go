@@ -114,9 +114,9 @@ const (
 	Chunks
 	// AddonModules holds the modules that are made from addons. Key: module.
 	AddonModules
-	// Actions holds the commands by which people changed the work of the operator. Key: id (epoch, number).
+	// Actions holds the last commands by which people changed the work of the operator. Key: id (epoch, number).
 	Actions
-	// Starts holds one record for each process that has processed tasks. Key: epoch.
+	// Starts holds one record for each of the last processes that began to process tasks. Key: epoch.
 	Starts
 )
 

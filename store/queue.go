@@ -26,14 +26,14 @@ func Tasks(tx *Tx, queue string) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(At(Queues).Str(queue)))
 }
 
-// TasksFrom yields the headers of queue's tasks, starting at slot.
+// TasksFrom yields the headers of queue's tasks, beginning with the tasks in the given slot.
 func TasksFrom(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 	prefix := At(Queues).Str(queue)
 	return tasks(tx.RangeFrom(prefix, prefix.Uint(slot)))
 }
 
-// Slot yields the headers of the tasks in one slot of queue, in the order in which they are
-// processed.
+// Slot yields the headers of the tasks in one slot of the given queue, in the order in which they
+// are processed.
 func Slot(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(QueueKey(queue).Uint(slot)))
 }
@@ -118,7 +118,7 @@ func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	}
 }
 
-// TailSlot returns the slot after the last one of queue; [FirstSlot] if the queue is empty.
+// TailSlot returns the slot after the last slot of the given queue; [FirstSlot] if the queue is empty.
 func TailSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Backwards(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)
@@ -127,8 +127,8 @@ func TailSlot(tx *Tx, queue string) (uint64, error) {
 	return FirstSlot, nil
 }
 
-// FrontSlot returns the slot before the first one of queue. The slot before the first one is always
-// less than [FirstSlot].
+// FrontSlot returns the slot before the first slot of the given queue. The result is always less
+// than [FirstSlot].
 func FrontSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Range(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)

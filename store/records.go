@@ -140,7 +140,7 @@ type Module struct {
 	DecidedIn uint64    `json:"decidedIn,omitempty"`
 	DecidedAt time.Time `json:"decidedAt,omitzero"`
 	// Broken is the reason why the module cannot be loaded; empty if it can. BrokenSince is the
-	// time since which it cannot be loaded. SetBroken sets both.
+	// time at which Broken became non-empty. SetBroken sets both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
 	// Defined is the digest of the CRDs that were last installed for the module, and DefinedIn is

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// spoiled returns a store in which the records under keys cannot be read.
+// spoiled returns a store in which the records under the given keys cannot be read.
 func spoiled(t *testing.T, keys ...Key) *Memory {
 	t.Helper()
 	m := new(Memory)

@@ -399,8 +399,8 @@ func (r *restore) name(temp string, present *os.File) (err error) {
 	return syncDir(dir)
 }
 
-// Beside returns the paths of the files beside the store at path, sorted: those whose path begins with path, and whose
-// rest matches pattern, in the syntax of [filepath.Match]. Characters of path have no special meaning.
+// Beside returns the sorted paths of files in the directory of the store at path. Each of them begins with path, and
+// its rest matches pattern, in the syntax of [filepath.Match]. Characters of path have no special meaning.
 func Beside(path, pattern string) (found []string, err error) {
 	dir, base := filepath.Split(path)
 	files, err := os.ReadDir(filepath.Clean(dir + "."))

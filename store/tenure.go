@@ -42,8 +42,8 @@ func (c Copy) Lost() *LostSpan {
 // CopyKey returns the key of the Copy record.
 func CopyKey() Key { return At(Meta).Str("copy") }
 
-// MarkCopy writes a [Copy] to the store in the file at path, which was copied from a store in use. An
-// operator that is started with the file reads this mark.
+// MarkCopy writes a [Copy] to the store in the file at path. This store must have been copied from a store in use.
+// An operator that is started with the file reads this mark.
 func MarkCopy(path string, o Options) error {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {

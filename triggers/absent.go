@@ -84,7 +84,7 @@ func (a *Absent) Run(ctx context.Context) error {
 	}
 }
 
-// followAll makes follow read all releases in the store.
+// followAll makes the next call of follow read all releases in the store.
 func (a *Absent) followAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,8 +98,8 @@ func (a *Absent) followAll() error {
 	})
 }
 
-// readAgain makes follow read one release again. k is the key of the record of the release or of its module. The
-// caller must hold a.mu.
+// readAgain makes the next call of follow read one release. k is the key of the record of the release or of its
+// module. The caller must hold a.mu.
 func (a *Absent) readAgain(k store.Key) error {
 	p, err := k.Parts()
 	if err == nil {

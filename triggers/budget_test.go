@@ -27,7 +27,7 @@ func (noStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, er
 	return nil, nil, nil
 }
 
-// queued is a receiver whose events become tasks in a real engine. The engine is not started, so
+// A queued is a receiver whose events become tasks in a real engine. The engine is not started, so
 // the tasks stay in the store.
 type queued struct {
 	*receiver
@@ -109,7 +109,7 @@ func (q *queued) want(events ...string) {
 	}
 }
 
-// large returns a pod of size bytes.
+// large returns a pod whose data has the given size in bytes.
 func large(name string, version, size int, fill string) *kube.Object {
 	return &kube.Object{
 		Namespace: "ns", Name: name, UID: "uid-" + name, ResourceVersion: fmt.Sprint(version), Checksum: fmt.Sprint(fill, version),

@@ -41,10 +41,10 @@ func NewConfigMap(db *store.DB, engine workflow.Raiser, source *kube.ConfigMap, 
 }
 
 // Recorded makes the trigger compare the content again if the record r says that a task has ended
-// without success. A task that ended without success may have written a section of the ConfigMap,
-// which only the success of the task puts in force. Earlier comparisons have ignored this section.
-// A failed attempt of step 16 causes no comparison, because its retry reads the ConfigMap again,
-// and another task would fail, too. Recorded does not block.
+// without success. A task that ended without success may have written a section of the ConfigMap.
+// Only the success of the task would have put this section in force. Earlier comparisons have
+// ignored this section. A failed attempt of step 16 causes no comparison, because its retry reads
+// the ConfigMap again, and another task would fail, too. Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:

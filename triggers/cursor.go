@@ -92,7 +92,7 @@ func unlist(ctx context.Context, db *store.DB, cursor store.Key, bindings []stri
 // The key is the text of the view's filter.
 type versions map[string]string
 
-// delivered is the delivered state of one object.
+// A delivered is the state in which an object was delivered.
 type delivered struct {
 	UID      string          `json:"uid"`
 	Checksum string          `json:"checksum"`

@@ -213,7 +213,7 @@ func checkModel(t *rapid.T, settings string) {
 		if c.fails = -1; err == nil {
 			continue
 		}
-		owners = us // in the next process, only the bindings in us have joined
+		owners = us // in the next process, only the bindings in the variable us have joined
 		if err := listed(kube.Gap, owners); err != nil {
 			t.Fatal(err)
 		}

@@ -115,10 +115,11 @@ func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	}
 }
 
-// appear delivers all existing objects to the owners of list, which have received none. If known is
-// true, the view has a cursor for other owners already. If known is false, appear writes the
-// cursor. An earlier call may have delivered some objects before it was interrupted, so appear
-// delivers the deletions of those that no longer exist, and then all objects again.
+// appear delivers all existing objects to the owners of list. These owners have not received any
+// object yet. If known is true, the view has a cursor for other owners already. If known is false,
+// appear writes the cursor. An earlier call may have delivered some objects before it was
+// interrupted, so appear delivers the deletions of those that no longer exist, and then all objects
+// again.
 func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
 	if !known {
 		gone, err := r.gone(list)

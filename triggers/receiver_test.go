@@ -81,12 +81,12 @@ func attachedAs(owners []string, text string) (graph.Subject, bool) {
 	return graph.Subject{}, false
 }
 
-// late is an owner that joins the watch later than the owner in us. The binding of late is attached
-// with [testReceiver.attachLate].
+// late is an owner that joins the watch later than the owner in the variable us. The binding of
+// late is attached with [testReceiver.attachLate].
 var late = owner(graph.Subject{Module: "m", Hook: "hooks/late", Binding: "pods"})
 
-// attachLate attaches late, with settings added to its configuration, and delivers a first list of the pods a and b to
-// late and us.
+// attachLate attaches late, with settings added to its configuration, and delivers a first list of the pods a and b
+// to the owners late and us.
 func (d *testReceiver) attachLate(settings string) {
 	d.t.Helper()
 	config := `{"name":"pods","kind":"Pod","executeHookOnEvent":["Added","Modified","Deleted"]` + settings + `}`
@@ -272,7 +272,7 @@ func (d *testReceiver) wantBehind(want bool, owners ...string) {
 	}
 }
 
-// resumed delivers a list with the cause Resumed to late and us.
+// resumed delivers a list with the cause Resumed to the owners late and us.
 func (d *testReceiver) resumed(version string, objects ...*kube.Object) {
 	d.t.Helper()
 	list := kube.List{View: label, Cause: kube.Resumed, Owners: append([]string{late}, us...), Version: version, Objects: objects}

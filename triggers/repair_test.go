@@ -22,8 +22,8 @@ func ref(name string) kube.Ref {
 	return kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
 }
 
-// newAbsent returns a trigger for release m, whose hooks have deleted the objects in removed. The
-// events of the trigger are appended to raised.
+// newAbsent returns a trigger for release m, whose hooks have deleted the given removed objects.
+// The events of the trigger are appended to raised.
 func newAbsent(t *testing.T, db *store.DB, raised *[]workflow.Event, removed ...kube.Ref) *Absent {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

@@ -70,10 +70,10 @@ func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
 
-// exclusiveReason returns the reason why no task of queue starts if a task of another queue runs
-// exclusively, or will run exclusively next. If there is no such task, exclusiveReason returns nil.
-// While the exclusive task waits behind other tasks of its queue, no queue is blocked, because
-// these tasks may wait for work in other queues.
+// exclusiveReason returns the reason why no task of the given queue starts if a task of another
+// queue runs exclusively, or will run exclusively next. If there is no such task, exclusiveReason
+// returns nil. While the exclusive task waits behind other tasks of its queue, no queue is blocked,
+// because these tasks may wait for work in other queues.
 func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {
@@ -183,8 +183,8 @@ func itemsReason(t *store.Task) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsItems, Detail: text}
 }
 
-// pauseReason returns the reason why no task of queue starts: a person paused the queue or all
-// work. pauseReason returns nil if neither the queue nor all work is paused.
+// pauseReason returns the reason why no task of the given queue starts: a person paused the queue
+// or all work. pauseReason returns nil if neither the queue nor all work is paused.
 func pauseReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	q, err := store.PauseOfQueue(tx, queue)
 	if q == nil || err != nil {

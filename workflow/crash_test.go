@@ -192,8 +192,8 @@ func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...e
 	}
 }
 
-// live runs the small operator through epochs. If each of these epochs crashes, one more epoch runs
-// to the end. live reports whether each of these epochs has crashed.
+// live runs the small operator through the given epochs. If each of these epochs crashes, one more
+// epoch runs to the end. live reports whether each of these epochs has crashed.
 func (p *smallOperator) live(epochs []epoch) (crashed bool) {
 	p.t.Helper()
 	crashed = true

@@ -115,7 +115,7 @@ func TestBindingNeedsAStepForEachNodeAndANodeForEachStep(t *testing.T) {
 	}
 }
 
-// bare is a step that has only the method Do.
+// A bare is a step that has only the method Do.
 type bare struct{}
 
 func (bare) Do(context.Context, workflow.Task) (workflow.Outcome, error) {

@@ -14,9 +14,9 @@ type choice struct {
 	parts func(i int) []part // the parts of change i that are on disk; empty if the change is lost
 }
 
-// choices returns sets of pending changes that a crash may leave on disk. Each change that is new since the last
-// call is kept or lost by itself. An earlier call has done this with the older changes, so this call keeps or loses
-// all of them together, except in the random sets.
+// choices returns sets of pending changes that a crash may leave on disk. For each change that is new since the last
+// call, there is a set without this change, and a set with only this change. An earlier call has returned such sets
+// for the older changes, so only the random sets vary the older changes one by one.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {

@@ -578,7 +578,7 @@ func (c *configuration) mustHeal(record store.Configuration) bool {
 	return c.lacksFinalizers || c.phase != record.Phase || c.observed != record.Generation
 }
 
-// checkAt makes the configuration due at the time at, once tx is committed.
+// checkAt makes the configuration due at the given time, once tx is committed.
 func (a *Trigger) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	tx.OnCommit(func() {
 		a.planAt(id, at)

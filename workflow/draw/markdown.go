@@ -37,7 +37,7 @@ type page struct {
 	g *graph.Graph
 }
 
-// put writes block, unless it is empty.
+// put writes the given block of the page, unless the block is empty.
 func (p *page) put(block string) {
 	if block != "" {
 		p.WriteString(block + "\n\n")
