@@ -140,9 +140,9 @@ func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 	return fs.routes.complete(b, n, t, facts, nil)
 }
 
-// passOver skips the current item of the fan-out task t, because q holds the item. If the item can
-// be repeated alone, as in a start run, it is held as a task of its own. If the item cannot be
-// repeated alone, a new run starts when q no longer holds the item.
+// passOver skips the current item of the fan-out task t, because the quarantine or pause q holds
+// the item. If the item can be repeated alone, as in a start run, it is held as a task of its own.
+// If the item cannot be repeated alone, a new run starts when q no longer holds the item.
 func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
 	s := item.Subject
 	if err := fs.exclusive.endExclusive(t); err != nil {
@@ -195,15 +195,15 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	return fs.waitFor(n, t, there)
 }
 
-// waitFor makes t the parent of there, a task for the same work as an item of t. If another fan-out
-// task is already the parent of there, that task remains the parent, unless n has JoinsRunning. The
-// caller saves t.
+// waitFor makes t wait for the task there, which does the same work as an item of t: t becomes the
+// parent of this task. If the task has another fan-out task as its parent already, that one remains
+// the parent, unless n has JoinsRunning. The caller saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil
 	}
 	if _, alive, err := fanOutAt(fs.tx, there.Parent); err != nil || alive && !n.JoinsRunning {
-		return err // another fan-out task remains the parent of there
+		return err // another fan-out task remains the parent
 	}
 	if err := fs.parents.countDown(there.Parent, nil); err != nil {
 		return err
@@ -213,8 +213,8 @@ func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	return fs.queues.save(there)
 }
 
-// equalTo returns a task for the same work as t, in the queue of t, that waits or has begun, and
-// whether there is one.
+// equalTo returns a waiting or begun task in the queue of t that does the same work as t, and
+// whether such a task exists.
 func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, error) {
 	if there, ok, err := equalWaiting(tx, t); ok || err != nil {
 		return there, ok, err
@@ -231,8 +231,8 @@ func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, err
 	return nil, false, nil
 }
 
-// runningOf lists the tasks of t's module that run in other queues than t's, or
-// have begun their effects there.
+// runningOf lists the tasks of t's module in other queues that are running or have begun their
+// effects.
 func runningOf(tx *store.Tx, t *store.Task) (items []graph.Item, err error) {
 	err = eachHead(tx, func(other *store.Task) error {
 		if (claimed(tx, other) || other.Journal) && other.Queue != t.Queue &&

@@ -78,8 +78,8 @@ func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 	})
 }
 
-// listGraph has the node n with a fan-out. The node "next" follows n, and the node "found" also
-// follows n if an item has reported the fact "fact".
+// listGraph returns a graph in which the node n has the ID "each" and a fan-out. The node "next"
+// follows n. If an item has reported the fact "fact", the node "found" follows, too.
 func listGraph(n graph.Node) *graph.Graph {
 	n.ID, n.ForEach = "each", "some"
 	return newGraph([]graph.Node{n, {ID: "next"}, {ID: "found"}},
@@ -275,7 +275,7 @@ func TestMemberThatWaitsOrRunsAlreadyIsTakenOverNotPutTwice(t *testing.T) {
 					w.sleep(time.Second)
 					far(workflow.Outcome{}, errors.New("not yet"))
 				}
-				// The run of the fan-out task starts over, and creates its items again.
+				// After 5 s, the run of the fan-out task starts over and creates its items again.
 				w.sleep(5 * time.Second)
 				synctest.Wait()
 				if n := len(w.pending("q")); n > 2 {

@@ -13,9 +13,10 @@ const mostNamed = 5
 
 // Find returns the ID of the pending or quarantined task with the given name. The name is an ID, a
 // module, a hook as MODULE/HOOK, a global hook, or an addons configuration. If several tasks have
-// the name, Find prefers a failing task, then a running, an interrupted, a quarantined and a
-// waiting one. The errors are ErrNoTask, ErrAmbiguous and those of the store. A name in the form of
-// an ID is returned unchanged, even if no task has this ID.
+// the name, Find searches for a failing task first, and after that for a running, an interrupted, a
+// quarantined and a waiting task, in this order. The error is ErrAmbiguous if several tasks have
+// the first state that is found, and ErrNoTask if no task has the name. A name in the form of an ID
+// is returned unchanged, even if no task has this ID.
 func (e *Engine) Find(name string) (store.ID, error) {
 	if id, err := store.ParseID(name); err == nil {
 		return id, nil
@@ -31,7 +32,8 @@ func (e *Engine) Find(name string) (store.ID, error) {
 	return f.result()
 }
 
-// A rank is the state of a task that has the name. Find chooses the tasks with the lowest rank.
+// A rank is the state of a task. Of the tasks with the given name, Find chooses the one with the
+// lowest rank.
 type rank int
 
 const (
@@ -113,7 +115,7 @@ func (f *finder) begun(t *store.Task) error {
 	return nil
 }
 
-// means reports whether a task about s has the name.
+// means reports whether f.name names the tasks with the subject s.
 func (f *finder) means(s graph.Subject) bool {
 	if s.Configuration != "" {
 		return f.name == s.Configuration

@@ -42,7 +42,7 @@ type fixture struct {
 	recorded    func(store.Record)
 	ended       func(store.Run)
 	broken      []error
-	fragile     bool // whether the engine may report queues that it cannot process
+	fragile     bool // if true, the test does not fail if the engine cannot process a queue
 }
 
 // A note records one run of a step: its name, its time since the beginning of the test, and its
@@ -67,7 +67,8 @@ func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error)
 	return do(ctx, t)
 }
 
-// called records that node runs for t, and returns the planned result.
+// called records that the step of node runs for t. It returns the function that the test has set
+// for the step; nil if there is none.
 func (w *fixture) called(node graph.NodeID, t workflow.Task) func(context.Context, workflow.Task) (workflow.Outcome, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +109,8 @@ func (s step) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fa
 	return s.w.end(tx, t, facts)
 }
 
-// A preparing step has the method Prepare, which calls the function prepare of the fixture.
+// preparing is a step that also has the method Prepare, which calls the function prepare of the
+// fixture.
 type preparing struct{ step }
 
 func (s preparing) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
@@ -296,7 +298,7 @@ func (w *fixture) expect(want ...string) {
 	}
 }
 
-// expectAny is expect for steps of several queues, which can run in any order.
+// expectAny is like expect, but the steps can run in any order, because they are in several queues.
 func (w *fixture) expectAny(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -308,8 +310,8 @@ func (w *fixture) expectAny(want ...string) {
 	}
 }
 
-// expectAt is expect with the time of each step before its name, in seconds since the beginning of
-// the test.
+// expectAt is like expect, but each name in want has the time of the step before it, in seconds
+// since the beginning of the test.
 func (w *fixture) expectAt(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -328,8 +330,8 @@ func (w *fixture) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// gate makes the step of what, a node or "node subject", run until the returned function is called
-// with the result of the step.
+// gate makes the step what, which is a node or "node subject", run until the returned function is
+// called. The arguments of this call are the result of the step.
 func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {
 		out workflow.Outcome
@@ -364,17 +366,17 @@ func (w *fixture) locked(fn func()) {
 	fn()
 }
 
-// reports makes each run of the step what succeed with facts.
+// reports makes each run of the step named by what succeed and report facts.
 func (w *fixture) reports(what string, facts ...graph.Fact) {
 	w.set(what, returns(workflow.Outcome{Facts: facts}))
 }
 
-// returns is the behavior of a step that succeeds with out.
+// returns returns a function for a step that succeeds with the outcome out.
 func returns(out workflow.Outcome) func(context.Context, workflow.Task) (workflow.Outcome, error) {
 	return func(context.Context, workflow.Task) (workflow.Outcome, error) { return out, nil }
 }
 
-// fails makes the step what fail n times, and then succeed with facts.
+// fails makes the step named by what fail n times. After that, the step succeeds and reports facts.
 func (w *fixture) fails(what string, n int, facts ...graph.Fact) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		if n--; n >= 0 {
@@ -434,8 +436,8 @@ func newGraph(nodes []graph.Node, edges ...graph.Edge) *graph.Graph {
 	return g
 }
 
-// on returns an event of trigger. what has the module, the hook and the binding of its subject, in
-// this order; the last ones can be omitted.
+// on returns an event of trigger. The values in what are the module, the hook and the binding of
+// the event, in this order; the last ones can be omitted.
 func on(trigger graph.Trigger, what ...string) workflow.Event {
 	ev := workflow.Event{On: trigger}
 	for i, into := range []*string{&ev.Subject.Module, &ev.Subject.Hook, &ev.Subject.Binding} {
@@ -452,7 +454,7 @@ func about(ev workflow.Event, object string) workflow.Event {
 	return ev
 }
 
-// in returns ev bound to queue.
+// in returns ev with the given queue.
 func in(queue string, ev workflow.Event) workflow.Event {
 	ev.Queue = queue
 	return ev

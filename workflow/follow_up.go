@@ -3,8 +3,8 @@ package workflow
 import "time"
 
 // A followUp is work that a transition leaves to a later transition. A followUp begins after the
-// commit of the earlier transition, or at its due time. A crash before a followUp begins loses it,
-// so the engine must do the same work at startup.
+// commit of the earlier transition, or at its due time. If the operator crashes before a followUp
+// begins, the followUp is lost. So the engine must do the same work at startup.
 type followUp struct {
 	work  work
 	queue string    // queue of the work; deferredTasks for work about tasks in no queue

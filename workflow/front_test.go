@@ -26,7 +26,7 @@ func TestChangedSectionOfAHealthyModuleIsAppliedBeforeAFailingModule(t *testing.
 		w.start(on(lifecycle.OnStart))
 		w.sleep(2 * time.Second)
 		w.ran()
-		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // this run waits behind b, and joins the run at the front
+		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // the run of a waits behind b, until the ConfigMap change starts a run of a at the front, which it joins
 		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("a", "x")}, lifecycle.ModuleChanged)
 		w.expect("configmap-changed",
 			"module-run a", "release-check a", "module-run x", "release-check x",

@@ -89,9 +89,9 @@ func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	return true, g.hold(b, n, t, reason)
 }
 
-// hold moves t from the head of its queue to its lane. A nil reason keeps the reason of the older
-// tasks in the lane. If t is part of a run in progress, a task at the first node of the run is held
-// instead.
+// hold moves t from the head of its queue to its lane. If reason is nil, the lane keeps the reason
+// of its older tasks. If t is part of a run in progress, a task at the first node of the run is
+// held instead.
 func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) error {
 	if err := g.queues.saveTop(); err != nil {
 		return err
@@ -131,8 +131,9 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 }
 
 // holdRun removes the remaining tasks of t's run and holds a task at the first node of the run
-// instead. If such a task is held already, the run of t joins the run of that task. If the first
-// node must not be held, as in a reload, a new run starts after the release instead.
+// instead. If such a task is held already, the run of t joins the run of that task. If the
+// quarantine or pause does not hold the first node, as in a reload, a new run starts after the
+// release instead.
 func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
 	first := b.nodes[b.first(n)]
 	next := g.follow(b, graph.Edge{To: first.ID}, t.Run, t.Subject)
@@ -167,8 +168,8 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 	return g.arrivals.holdNew(k, next, &reason)
 }
 
-// owe records that a run must start at node after the release of q, because the item of t about s
-// was skipped.
+// owe records that a run must start at node after the release of q, because t has skipped its item
+// with the subject s.
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()

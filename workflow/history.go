@@ -9,14 +9,14 @@ import (
 	"addon-operator/store"
 )
 
-// history owns the records of runs and attempts. The record of a run counts the tasks of the run.
+// history writes the records of runs and attempts. The record of a run counts the tasks of the run.
 // The run ends in the transition that removes its last task.
 type history struct {
 	*txn
 
 	runs     map[uint64]int    // change in the number of tasks of each run
 	begun    []uint64          // runs that begin with the transition
-	joined   map[uint64]uint64 // runs that end in this transition, with the run that continues their work
+	joined   map[uint64]uint64 // by run that can end in this transition: the run that continues its work
 	warnings map[uint64]string // new warnings of runs
 }
 
@@ -58,8 +58,8 @@ func (h *history) count(run uint64, n int) {
 // forgetCounts discards the changes of counts in this transition.
 func (h *history) forgetCounts() { h.runs, h.reserved = nil, cost{} }
 
-// join makes the record of run refer to into, the run that continues its work, if run ends in this
-// transition.
+// join says that the run with the number into continues the work of run. If run ends in this
+// transition, its record names the other run.
 func (h *history) join(run, into uint64) {
 	if run == into {
 		return

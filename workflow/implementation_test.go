@@ -18,7 +18,7 @@ func TestEachNodeHasTheStepOfOnePart(t *testing.T) {
 	g := &graph.Graph{Name: "g", Nodes: []graph.Node{{ID: "a"}, {ID: "b"}}}
 	for name, c := range map[string]struct {
 		parts []Steps
-		want  string // part of the error; empty if the parts of the steps cause no error
+		want  string // a piece of the error; empty if the error must not be about steps
 	}{
 		"each node has one": {[]Steps{{"a": nothing{}}, {"b": nothing{}}}, ""},
 		"a node has two":    {[]Steps{{"a": nothing{}, "b": nothing{}}, {"b": nothing{}}}, "node b has two steps"},

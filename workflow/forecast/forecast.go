@@ -54,9 +54,9 @@ type task struct {
 	subject graph.Subject
 }
 
-// From executes the node first and all nodes that follow from it. If a node fails, From stops and
-// returns the error. If the scope of the failed node is one module, and ctx has not ended, From instead
-// continues with the other modules, and only the Result has the error.
+// From executes the given node, and all nodes that follow from it. If a node fails, From stops and
+// returns the error. But if the scope of the failed node is one module, and ctx has not ended, From
+// continues with the other modules, and reports the error only in the Result.
 func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
 	f.later = []task{{node: first}}
 	for round := 0; len(f.later) > 0 && round < mostRounds; round++ {
@@ -69,7 +69,7 @@ func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
 	return nil
 }
 
-// Only executes the node id and does not follow its edges.
+// Only executes the node with the given ID, and does not follow its edges.
 func (f *Forecast) Only(ctx context.Context, id graph.NodeID) error {
 	return f.carryOut(ctx, task{node: id}).Err
 }
@@ -135,7 +135,7 @@ func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
 	}()
 	step, bound := f.Implementation.Steps[t.node]
 	if !bound {
-		return r // a junction, or a node that waits for running tasks, of which a copy of a store has none
+		return r // a junction, or a node that only waits for running tasks; no task runs in a copy of a store
 	}
 	work := f.task(t)
 	if node.ForEach != "" {

@@ -106,7 +106,8 @@ func steps() map[graph.NodeID]workflow.Step {
 	}
 }
 
-// run calls from with a forecast of the graph and these steps. run returns each result in words.
+// run calls the function from with a forecast of the test's graph and the given steps. run returns
+// the text of each result.
 func run(t *testing.T, steps map[graph.NodeID]workflow.Step, from func(*forecast.Forecast) error) (did []string, err error) {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: time.Now})
@@ -168,7 +169,8 @@ func TestSkippedItemsAreNotCarriedOut(t *testing.T) {
 	expect(t, []string{"plan", "module a", "list [x] [y]", "end"}, did, err)
 }
 
-// TestRunsAtTheTailAreBounded uses a graph in which each run requests another run.
+// TestRunsAtTheTailAreBounded uses steps with which each run requests another run. The forecast
+// must end after three runs.
 func TestRunsAtTheTailAreBounded(t *testing.T) {
 	t.Parallel()
 	all := steps()
@@ -216,7 +218,8 @@ func TestAnyOtherFailureEndsTheForecast(t *testing.T) {
 	}
 }
 
-// TestACanceledForecastEnds makes a module fail because the context has ended.
+// TestACanceledForecastEnds makes a module fail because the context has ended. The forecast must
+// not continue with the next module.
 func TestACanceledForecastEnds(t *testing.T) {
 	t.Parallel()
 	all := steps()
@@ -317,7 +320,8 @@ func TestANodeIsPreparedBeforeItsItemsAreSelected(t *testing.T) {
 	}
 }
 
-// TestAJunctionAndANodeThatJoinsTasksOnlyLeadOn removes the implementation of two nodes.
+// TestAJunctionAndANodeThatJoinsTasksOnlyLeadOn removes the step of a node, because junctions and
+// nodes that join tasks have no step. The forecast must still follow the edges of the node.
 func TestAJunctionAndANodeThatJoinsTasksOnlyLeadOn(t *testing.T) {
 	t.Parallel()
 	all := steps()

@@ -13,8 +13,8 @@ type NodeID string
 // A Trigger names an event outside a graph that begins a run of the graph.
 type Trigger string
 
-// A Fact names a statement that a step has found to be true. The conditions of edges are facts; they
-// never call code.
+// A Fact names a statement that a step has found to be true. An edge depends only on facts, so the
+// engine needs no code of a step to select edges.
 type Fact string
 
 // A FanOut names the items for which a node or an edge is repeated.
@@ -175,14 +175,14 @@ type Node struct {
 	Batch bool
 	// Uninterruptible makes a rewind wait for the end of a run that has reached the node.
 	Uninterruptible bool
-	// JoinsRunning makes the running tasks of the subject's module in other queues the items of the
-	// fan-out. The fan-out does not start these tasks, which run already, but waits for their end.
+	// If JoinsRunning is set, the items of the fan-out are the tasks of the subject's module that
+	// run in other queues. The fan-out does not start these tasks, but waits for their end.
 	JoinsRunning bool
 	// WakesFailed makes the engine retry failing tasks at once when a task of the node has succeeded
 	// and reported a fact, because the change may let the failing tasks succeed.
 	WakesFailed bool
-	// RetryQueue makes the engine retry a failing run that begins at the node in a queue of its own,
-	// if ContinueOnFailure is set.
+	// If RetryQueue and the engine's ContinueOnFailure are set, the engine moves a failing run that
+	// begins at the node to a retry queue, so that the tasks behind it can continue.
 	RetryQueue bool
 	// Junction marks a named node in which edges meet. A junction has no step and makes no task.
 	Junction bool
@@ -235,20 +235,21 @@ func (g *Graph) Node(id NodeID) (*Node, bool) {
 // Has reports whether the node receives in.
 func (n *Node) Has(in Input) bool { return slices.Contains(n.Inputs, in) }
 
-// Next returns the edges to take when the node from has finished with facts. Edges to junctions are
-// replaced by the edges from them.
+// Next returns the edges to take when the node with the ID from has reported facts and finished.
+// Instead of an edge to a junction, Next returns the edges from the junction.
 func (g *Graph) Next(from NodeID, facts []Fact) []Edge {
 	return g.selectEdges(func(e Edge) bool { return e.From == from && e.holds(facts) }, 0)
 }
 
-// Begin returns the edges with which trigger on begins a run. Edges to junctions are replaced by
-// the edges from them.
+// Begin returns the edges with which the trigger begins a run. Instead of an edge to a junction,
+// Begin returns the edges from the junction.
 func (g *Graph) Begin(on Trigger) []Edge {
 	return g.selectEdges(func(e Edge) bool { return e.On == on && on != "" }, 0)
 }
 
-// selectEdges returns the edges for which holds is true. An edge to a junction is replaced by the
-// edges from it. depth stops the recursion in a loop of junctions, which Check rejects.
+// selectEdges returns the edges for which the function holds returns true. Instead of an edge to a
+// junction, it returns the edges from the junction. depth stops the recursion in a loop of
+// junctions, which Check rejects.
 func (g *Graph) selectEdges(holds func(Edge) bool, depth int) []Edge {
 	var out []Edge
 	for _, e := range g.Edges {
@@ -271,8 +272,8 @@ func (e Edge) holds(facts []Fact) bool {
 		(e.Unless == "" || !slices.Contains(facts, e.Unless))
 }
 
-// Leads reports whether a run that is at the node from can reach the node to in the same slot,
-// without a loop edge. Leads returns true if from and to are the same node.
+// Leads reports whether a path of edges leads from one node to another in the same slot, without a
+// loop edge. Leads returns true if both are the same node.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
 	var reaches func(NodeID) bool

@@ -13,7 +13,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// someGraph returns a graph with up to six nodes, of which some are junctions, and edges at random. Its names are not declared.
+// someGraph returns a random graph with up to six nodes and twelve edges. Some of the nodes are junctions. The graph
+// does not declare its facts and triggers.
 func someGraph(t *rapid.T) *graph.Graph {
 	g := &graph.Graph{Name: "some"}
 	var ids []graph.NodeID
@@ -38,7 +39,8 @@ func someGraph(t *rapid.T) *graph.Graph {
 	return g
 }
 
-// reachable returns the pairs of nodes that a path of one or more of the edges for which among is true connects.
+// reachable returns the pairs of nodes that are connected by a path of one or more edges. The path has only
+// edges for which the function among returns true.
 func reachable(g *graph.Graph, among func(graph.Edge) bool) map[[2]graph.NodeID]bool {
 	pairs := map[[2]graph.NodeID]bool{}
 	for _, e := range g.Edges {
@@ -109,8 +111,8 @@ func TestCheckFindsEveryNodeThatNoTriggerReaches(t *testing.T) {
 	})
 }
 
-// TestNoTaskIsAtAJunction takes edges of random graphs whose junctions lead in no circle. The taken edges must lead to nodes with a
-// task, unless a junction leads nowhere, and to no node twice for the same edge.
+// TestNoTaskIsAtAJunction takes the edges of random graphs in which no junction leads back to itself. The conditions of
+// each taken edge must be true, and the edge must not lead to a junction.
 func TestNoTaskIsAtAJunction(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// problems writes the problems of this run in full. problems also writes the problems of other runs, of modules and of
-// no run, with the method other: at most three of them, unless the layout has all rows or whole texts.
+// problems writes the problems of this run in full. The problems of other runs, of modules and of no run are written
+// by the method other: at most three of them, unless the layout has all rows or whole texts.
 func (p *page) problems() {
 	if len(p.run.Problems) == 0 {
 		return

@@ -49,7 +49,8 @@ var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 const mostNearest = 5
 
 // causes returns one or more lines for each cause, with its time. The fix of a cause is below the cause, and is not cut. If
-// long texts are cut, the first cause has at most nearest lines, and each other cause at most mostLast.
+// long texts are cut, the first cause has at most as many lines as nearest says, and each other cause
+// at most mostLast lines.
 func (l Layout) causes(all []CauseStep, nearest int) string {
 	times, widest := make([]string, len(all)), 0
 	for i, c := range all {

@@ -31,8 +31,8 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 	return chooseEnded(s)
 }
 
-// mostPassed is the maximum number of runs that are skipped in search of a run that did more than
-// two steps.
+// mostPassed is the maximum number of runs with one or two steps that are skipped in search of a
+// run with more.
 const mostPassed = 300
 
 // chooseEnded returns the newest run that did more than two steps, but no run older than the last

@@ -63,8 +63,8 @@ func (d *diagnostician) kubectl(args string) string {
 	return "kubectl " + args
 }
 
-// standby finds another operator in the namespace for which this one waits. standby also finds a store of another
-// cluster that was on the volume.
+// standby finds another operator in the namespace if this operator waits for it. standby also finds a store of
+// another cluster that was on the volume.
 func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
@@ -224,8 +224,8 @@ func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ erro
 	return of, latest, nil
 }
 
-// olderStart returns the newest start whose time is before the time of the previous start. olderStart searches the
-// starts within the last lostShown, and the newest start before them.
+// olderStart returns the newest start whose time is before the time of the previous start. olderStart searches
+// only the starts within the period lostShown before now, and the newest start before this period.
 func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {
@@ -252,8 +252,8 @@ const (
 	crashesShown = 2
 )
 
-// crashes finds a crash loop, or a stopped store whose last operator crashed. The evidence begins with
-// the tasks that were running.
+// crashes finds a crash loop. If no operator runs, crashes also finds a crash of the last operator.
+// The evidence begins with the tasks that were running.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time

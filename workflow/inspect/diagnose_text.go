@@ -21,10 +21,10 @@ func DiagnosisText(d *Diagnosis, layout Layout) string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// readers has the commands, and the groups of commands, that only read.
+// readers are the commands, and the groups of commands, that only show something.
 var readers = []string{"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "store check", "timeline", "values explain", "why", "workflow"}
 
-// ChangesNothing reports whether the command a only shows something.
+// ChangesNothing reports whether the command of the advice only shows something.
 func (a *Advice) ChangesNothing() bool {
 	command := strings.Join(a.Args, " ")
 	return slices.ContainsFunc(readers, func(reader string) bool { return strings.HasPrefix(command+" ", reader+" ") })

@@ -39,7 +39,7 @@ func (p *Problem) fix() string {
 	return p.mend()
 }
 
-// mend is fix without the sentence about keeping the module.
+// mend returns the text of the method fix without the sentence about keeping the module.
 func (p *Problem) mend() string {
 	switch {
 	case p.Fix != "" && p.Kind == KindRefused:
@@ -60,9 +60,10 @@ func (p *Problem) mend() string {
 	}
 }
 
-// fixAfter is fix with advice from the changes before the first failure, newest first. If a change of the ConfigMap
-// enabled the module, fixAfter says how to disable the module. Otherwise, if the meaning of the error is not known,
-// fixAfter names the values in the newest change that the step can read. The values are redacted as in the history.
+// fixAfter returns the text of the method fix, with advice about the changes before the first failure. The newest
+// change is the first in changes. If a change of the ConfigMap enabled the module, fixAfter says how to disable the
+// module. Otherwise, if the meaning of the error is not known, fixAfter names the values in the newest change that
+// the step can read. The values are redacted as in the history.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"

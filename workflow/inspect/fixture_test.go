@@ -145,7 +145,7 @@ func (w *fixture) says(what string, facts ...graph.Fact) {
 	})
 }
 
-// takes makes the step what take the time d and succeed.
+// takes makes the step named by what succeed after the time d.
 func (w *fixture) takes(what string, d time.Duration) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		select {
@@ -207,7 +207,8 @@ func onConfigMap(version string) workflow.Event {
 	}}
 }
 
-// snapshot returns the run id as a running operator shows it; 0 means the default run.
+// snapshot returns the run with the given number, as a running operator shows it; 0 means the
+// default run.
 func (w *fixture) snapshot(id uint64) *inspect.Run {
 	w.t.Helper()
 	return w.read(inspect.Reader{Live: true}, id)
@@ -241,7 +242,7 @@ func (w *fixture) list() string {
 	return inspect.ListText(runs, l)
 }
 
-// shows compares the text of the run id with a golden file of the given name.
+// shows compares the text of the run with the number id to a golden file of the given name.
 func (w *fixture) shows(golden string, id uint64) {
 	w.t.Helper()
 	compare(w.t, golden, inspect.Text(w.snapshot(id), layout))

@@ -46,7 +46,7 @@ func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, erro
 	return f, t.Entries, err
 }
 
-// FollowLogs is [FollowTimeline] for the output of attempts.
+// FollowLogs is like [FollowTimeline], but for the output of attempts.
 func FollowLogs(tx *store.Tx, req LogsRequest) (*Follower, []Entry, error) {
 	f := &Follower{reader: timelineReader{req: req.TimelineRequest, wanted: req.wanted}, logs: true, sent: map[string]bool{}}
 	t, err := ReadLogs(tx, req)

@@ -115,7 +115,7 @@ func (w *writtenHistory) followLogs(req inspect.LogsRequest) (f *inspect.Followe
 	return f, first
 }
 
-// entries returns what the follower makes of changes.
+// entries returns the entries that the follower makes from changes.
 func (w *writtenHistory) entries(f *inspect.Follower, changes ...inspect.Change) (entries []inspect.Entry) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) (err error) {
