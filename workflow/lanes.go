@@ -43,8 +43,8 @@ func countBatch(tx *store.Tx, t *store.Task) error {
 	return nil
 }
 
-// lanes owns the held tasks. A held task is in no queue. Each lane counts its tasks. The oldest
-// task of a lane is the first to leave it.
+// lanes puts held tasks into lanes, and returns them to their queues. A held task is in no queue.
+// Each lane counts its tasks. The oldest task of a lane is the first to leave it.
 type lanes struct {
 	*txn
 	history  *history

@@ -88,8 +88,8 @@ type Run struct {
 	Steps []Step    `json:"steps,omitempty"`
 	// Ahead are the nodes to which the graph may lead after the pending tasks.
 	Ahead []Ahead `json:"ahead,omitempty"`
-	// Unread is the number of lines of history that are not shown, at most 20,000. The lines in
-	// Unread are too old, or were deleted.
+	// Unread is the number of lines of history that are not shown, at most 20,000. These lines are
+	// too old to be read, or were deleted.
 	Unread int `json:"unread,omitempty"`
 	// Unfound is the number of pending tasks that were not read, because they are too far back in long
 	// queues.

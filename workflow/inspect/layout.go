@@ -52,9 +52,9 @@ func (l Layout) reason(text string) string {
 	return l.clip(flat(first), 200)
 }
 
-// lines wraps text to width. If the text has more than most lines, its middle is omitted. The
-// beginning and the end stay, because in an error they say what failed and why. Nothing is omitted
-// if the layout cuts nothing.
+// lines wraps text to width. If the text has more lines than most allows, its middle is omitted.
+// The beginning and the end stay, because in an error they say what failed and why. Nothing is
+// omitted if the layout cuts nothing.
 func (l Layout) lines(text string, width, most int) []string {
 	lines := wrap(text, width)
 	if len(lines) <= most || l.whole() {
@@ -309,8 +309,8 @@ func (l Layout) zone(t time.Time) string {
 	return " " + zone
 }
 
-// short is Clock in at most eight columns: the time of day, or only the date if t is more than 20 hours
-// ago.
+// short is like Clock, but uses at most eight columns: it returns the time of day, or only the date if
+// t is more than 20 hours ago.
 func (l Layout) short(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -330,7 +330,8 @@ func (l Layout) due(t time.Time) string {
 	return l.Clock(t) + " (in " + age(t.Sub(l.Now)) + ")"
 }
 
-// plural returns n with a noun: one if n is 1, otherwise many.
+// plural returns n with a noun. The noun is the parameter one if n is 1, otherwise the parameter
+// many.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

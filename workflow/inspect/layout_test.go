@@ -17,8 +17,8 @@ var words = rapid.SliceOfN(rapid.SampledFrom([]string{
 	"\x1b[31mred\x1b[0m", "tab\there", "\u200b", "kubectl",
 }), 0, 30)
 
-// TestWrappedTextHasAllWordsInLinesOfTheWidth wraps random texts. The lines must have all characters of the text, and no line may be
-// wider than the width. A single wide character may be.
+// TestWrappedTextHasAllWordsInLinesOfTheWidth wraps random texts. The lines must have all characters of the text, and
+// no line may be wider than the width, except a line with only one character, which can be wide.
 func TestWrappedTextHasAllWordsInLinesOfTheWidth(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

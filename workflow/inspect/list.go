@@ -14,7 +14,7 @@ func ListText(runs []Summary, layout Layout) string {
 	return GroupsText(groups, layout)
 }
 
-// GroupsText is [ListText] for groups of runs, with a line for each group.
+// GroupsText is like [ListText], but for groups of runs, with a line for each group.
 func GroupsText(groups []RunGroup, layout Layout) string {
 	if len(groups) == 0 {
 		return "no runs yet\n"

@@ -14,7 +14,7 @@ import (
 // A Meaning explains an error whose cause is known.
 type Meaning struct {
 	Pattern Pattern `json:"pattern"`
-	// What is the cause, and Fix says what to do.
+	// The field What describes the cause, and the field Fix says what to do.
 	What string `json:"what"`
 	Fix  string `json:"fix"`
 
@@ -26,12 +26,12 @@ type Meaning struct {
 	// the binding is not known. known is the beginning of a text about the last error of the hook.
 	// The three fields are empty if the webhook does not belong to this operator.
 	hook, binding, known string
-	// explained is set if What already contains the last error of the hook.
+	// explained is set if the field What already contains the last error of the hook.
 	explained bool
 }
 
-// A meaning explains the errors that match a pattern. what is the cause, and todo says what to do. In
-// both texts, $NAME is replaced by the group NAME of the pattern.
+// A meaning explains the errors that match a pattern. The field what describes the cause, and the
+// field todo says what to do. In both texts, $NAME is replaced by the group NAME of the pattern.
 type meaning struct {
 	pattern *regexp.Regexp
 	is      Pattern
@@ -223,8 +223,8 @@ func meaningOf(text string) *Meaning {
 }
 
 // ofOperator records in m that the user without rights is the operator itself, not the user of a hook.
-// text is the error, and its step must not run a hook. Errors of webhooks are left unchanged, because
-// they can name the users of other requests.
+// text is the error of a step that runs no hook. Errors of webhooks are left unchanged, because they
+// can name the users of other requests.
 func (m *Meaning) ofOperator(text string) {
 	if m != nil && m.user != "" && !strings.Contains(text, "webhook") {
 		m.What = strings.Replace(m.What, "allow "+m.user+" to ", "allow the operator itself ("+m.user+") to ", 1)
@@ -257,7 +257,8 @@ type ownWebhooks struct {
 	unreadable *unreadable
 }
 
-// meaning is meaningOf, but names the hook if a hook of this operator answers the webhook in the error.
+// meaning is like meaningOf, but names the hook if a hook of this operator answers the webhook in the
+// error.
 func (w ownWebhooks) meaning(text string) (*Meaning, error) {
 	m := meaningOf(text)
 	if named := conversionNamed.FindStringSubmatch(text); named != nil {

@@ -174,7 +174,7 @@ var gravest = []ModuleState{
 	ModuleBroken,
 }
 
-// raise sets the status of the module name to to, if to is graver than the present status. raise
+// raise replaces the status of the module with the given name, if the new status is graver. raise
 // ignores unknown modules.
 func (m *Modules) raise(name string, to ModuleStatus) {
 	is, known := m.Modules[name]

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// note writes text below a row. The text begins in the column of the steps, after bar, and extends over
-// the columns to the right.
+// note writes text below a row. The text begins in the column of the steps, after the lines in bar, and
+// extends over the columns to the right.
 func (p *page) note(bar, text string) {
 	width := p.layout.width() - stateColumn - 1 - columns(bar)
 	for i, part := range wrap(text, max(width, 20)) {

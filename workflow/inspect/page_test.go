@@ -51,7 +51,7 @@ func TestLinesThatAreLeftOutOfAnErrorAreCounted(t *testing.T) {
 		omitted := 0
 		for _, line := range shown {
 			if _, err := fmt.Sscanf(line, "… %d line", &omitted); err == nil {
-				omitted-- // for the line about the omitted ones
+				omitted-- // the line with the number of omitted lines is no line of the error
 			}
 		}
 		if len(shown)+omitted != n || len(shown) > 6 {
@@ -367,7 +367,8 @@ func TestOutputIsBelowTheTitleOfItsAttempt(t *testing.T) {
 	}
 }
 
-// TestProblemsForMetricsIncludeDamageAndTheAPIServer reads the problems that a status shows, too.
+// TestProblemsForMetricsIncludeDamageAndTheAPIServer has one problem, or more, of each kind that
+// Problems must return.
 func TestProblemsForMetricsIncludeDamageAndTheAPIServer(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

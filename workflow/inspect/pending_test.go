@@ -287,7 +287,8 @@ func TestADeferredTaskSaysWhenItReturnsToItsQueue(t *testing.T) {
 	}
 }
 
-// fanOut returns a task of run 1 at the node, with n items. It has begun the item next.
+// fanOut returns a task of run 1 at the node, with n items. The task has begun the item with the
+// index next.
 func (w *writtenHistory) fanOut(node graph.NodeID, subject graph.Subject, next int, items ...graph.Item) store.Task {
 	w.t.Helper()
 	task := store.Task{

@@ -11,8 +11,8 @@ type Plan struct {
 	Basis string `json:"basis"`
 	// Limits has one sentence for each thing that the plan could not compute.
 	Limits []string `json:"limits,omitempty"`
-	// Problems has one sentence for each problem that prevents the converge from doing something, for
-	// example for a blocked deletion.
+	// Problems has one sentence for each problem that prevents the converge from doing something,
+	// such as a blocked deletion.
 	Problems []string `json:"problems,omitempty"`
 	// Values has the global values that would change.
 	Values []FieldChange `json:"values,omitempty"`
@@ -105,8 +105,8 @@ func (o PlanObject) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// A FieldChange is one field that would change. Old is nil if the field does not exist before, and New
-// is nil if the field does not exist afterwards.
+// A FieldChange is one field that would change. Old is nil if the converge would add the field, and
+// New is nil if the converge would remove the field.
 type FieldChange struct {
 	Path string `json:"path"`
 	Old  any    `json:"old,omitempty"`

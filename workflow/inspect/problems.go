@@ -352,7 +352,7 @@ func (w *Run) advise() []Advice {
 	out := w.commands()
 	shown := map[uint64]bool{w.ID: true, 0: true}
 	// other adds a command that inspects a run. other returns false if the command was added before, or if run is 0 or
-	// the run w itself.
+	// the number of w itself.
 	other := func(run uint64, why string) bool {
 		if shown[run] {
 			return false
@@ -439,7 +439,8 @@ func (p *Problem) blocksTasks() bool {
 	return p.Kind == KindFailing && p.Behind != nil && p.Behind.Tasks > 0
 }
 
-// holders returns the tasks of other runs for which the steps of w wait, in their queues or as items.
+// holders returns the tasks of other runs for which the steps of w wait: tasks before the steps in
+// their queues, and items of fan-outs.
 func (w *Run) holders() []Ref {
 	var out []Ref
 	var visit func([]Step)

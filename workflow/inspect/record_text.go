@@ -58,8 +58,8 @@ func subjectOf(record []byte) (subject, rest []byte, known bool) {
 // subjectSign is the text in a record directly before its subject.
 var subjectSign = []byte(`"subject":`)
 
-// plainSubject is a faster subjectOf for most records. plainSubject returns nil if the subject is not the first object
-// in the record, or if the first closing brace may be part of a name.
+// plainSubject is like subjectOf, but faster, and works only for most records. plainSubject returns nil if the subject
+// is not the first object in the record, or if the first closing brace may be part of a name.
 func plainSubject(record []byte) (subject, rest []byte) {
 	brace := bytes.IndexByte(record[1:], '{') + 1
 	if brace == 0 || !bytes.HasSuffix(record[:brace], subjectSign) {
@@ -126,8 +126,8 @@ func before(record []byte, name string) []byte {
 	return record[:min(len(text)+1, len(record))]
 }
 
-// behindField returns the position after the field that begins at position at, and after its comma.
-// behindField returns 0 if there is no such field, or if no comma follows.
+// behindField returns the position after the comma that follows a field. The field begins at the
+// position at. behindField returns 0 if there is no such field, or if no comma follows.
 func behindField(text []byte, at int) int {
 	at = behindString(text, at) + 1 // the colon
 	if at == 1 || at >= len(text) {

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Requests describes the requests of the operator to the API server in the last Span.
+// Requests describes the requests of the operator to the API server in the last minutes. Span is
+// the length of this period.
 type Requests struct {
 	Span time.Duration `json:"span"`
-	// Answered is the number of completed requests. 95 % of these requests took at most Within.
-	// Within does not distinguish times above 30 s.
+	// Answered is the number of completed requests. 95 % of these requests took at most the time in
+	// Within. Within does not distinguish times above 30 s.
 	Answered int           `json:"answered"`
 	Within   time.Duration `json:"within"`
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status
@@ -21,7 +22,7 @@ type Requests struct {
 // Requests to the API server are a problem if they reach these limits. A few failures are normal, for
 // example while the API server restarts.
 const (
-	slowRequests    = 10 * time.Second // with this Within or more, over 1 of 20 requests took more than 5 s, the next smaller bucket
+	slowRequests    = 10 * time.Second // if Within is at least this limit of a bucket, over 1 of 20 requests took more than 5 s, which is the next lower limit
 	leastRequests   = 20               // with fewer requests, slow ones are no problem
 	manyRefusals    = 10               // minimum number of failed or throttled requests that is a problem
 	shareOfFailures = 10               // failed requests are a problem if there is at least 1 for this number of answered ones

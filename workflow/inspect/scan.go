@@ -12,7 +12,7 @@ import (
 )
 
 // mostCounted is the maximum number of tasks that are read from one queue, and from each of the tables
-// of deferred and of held tasks. A queue with more tasks has the mark queue.more.
+// of deferred and of held tasks. If a queue has more tasks, its field more is set.
 const mostCounted = 50_000
 
 // mostNamed is the maximum number of tasks that are named in a list of waiting tasks.
@@ -349,7 +349,7 @@ func (s *scan) ref(t *store.Task) Ref {
 	return r
 }
 
-// wait returns the reason why the pending task at does not run; nil if the task runs.
+// wait returns the reason why a pending task does not run; nil if the task runs.
 func (s *scan) wait(at *pendingTask) (*Wait, error) {
 	t := at.Task
 	q := s.queues[t.Queue]
@@ -383,7 +383,7 @@ var waitsFor = map[store.ReasonKind]Reason{
 	store.AwaitsRetry: ForRetry, store.AwaitsExclusive: ForExclusive, store.AwaitsItems: ForItems, store.AwaitsModules: ForModules,
 }
 
-// blocked returns the Wait of the task t, which reason prevents from starting.
+// blocked returns the Wait of the task t, which cannot start because of reason.
 func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error) {
 	w = &Wait{For: waitsFor[reason.Kind], Held: reason}
 	if w.For == ForLimit {
@@ -414,9 +414,9 @@ func (s *scan) items(t *store.Task) ([]Ref, error) {
 	return on, nil
 }
 
-// behind describes the work behind the task at. behind returns nil if there is no work behind the
-// task, or if the task is not the first of its queue. A running or failed task can have tasks
-// before it that were put at the front later.
+// behind describes the work behind a task. behind returns nil if there is no work behind the task,
+// or if the task is not the first of its queue. A running or failed task can have tasks before it
+// that were put at the front later.
 func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	q := s.queues[at.Queue]
 	first := at.before == 0 || at.Failed != nil || s.claimed(at.Task)
@@ -450,7 +450,7 @@ func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	return b, nil
 }
 
-// below counts the steps in the slot of the task at that are processed after the task. The counted
+// below counts the steps that are processed after the given task in the same slot. The counted
 // steps are other tasks, and items of fan-out tasks that have not started.
 func (s *scan) below(at *pendingTask) (n int, err error) {
 	for t, err := range readable(s.unreadable, store.Slot(s.tx, at.Queue, at.Slot)) {

@@ -8,12 +8,13 @@ import (
 )
 
 // A ScanCache keeps the last scan of the queues. The methods of a [Reader] use it again for the same
-// commit, for example when one view of the web page needs several snapshots. No method waits for the
-// scan of another one. The zero value is ready to use.
+// commit, for example when one view of the web page needs several snapshots. If one method is
+// scanning, another method does not wait for it, but makes its own scan. The zero value is ready to
+// use.
 type ScanCache struct {
 	mu      sync.Mutex
 	version uint64
-	last    *scan // without its transaction; nil if there is none
+	last    *scan // the last scan, without its transaction; nil before the first scan
 }
 
 // scan scans the queues, or returns the last scan if that was made at the same commit.

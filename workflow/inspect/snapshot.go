@@ -109,7 +109,7 @@ func withoutRecord(run uint64, tasks []*pendingTask) store.Run {
 	return record
 }
 
-// count adds the modules below the row list to the progress of the run.
+// count adds the modules below the given row to the progress of the run.
 func (w *Run) count(list *row) {
 	if len(list.rows.list) == 0 {
 		return

@@ -47,7 +47,8 @@ func (w *fixture) saveModules(modules map[string]store.Module) {
 	}
 }
 
-// converged stores that the converge of run has ended.
+// converged records in the store that the start run has the given number, and that its converge has
+// ended.
 func (w *fixture) converged(run uint64) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -211,7 +212,7 @@ func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 // guardWebhook is the name of the binding in the tests of webhooks that hooks of this operator answer.
 const guardWebhook = "pods.guard.example.com"
 
-// guards attaches the binding guardWebhook of hook guard/hooks/check.sh.
+// guards stores the binding guardWebhook of the hook guard/hooks/check.sh.
 func (w *fixture) guards() {
 	w.t.Helper()
 	w.update(func(tx *store.Tx) error {

@@ -15,7 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// find returns the first step in the order of the tree that is accepts; nil if there is none.
+// find returns the first step, in the order of the tree, for which the function is returns true;
+// nil if there is none.
 func find(steps []inspect.Step, is func(*inspect.Step) bool) *inspect.Step {
 	for i := range steps {
 		if is(&steps[i]) {

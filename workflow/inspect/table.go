@@ -14,7 +14,7 @@ const (
 // or any number if the layout cuts nothing.
 func (l Layout) Table(rows [][]string) string { return l.rows(rows, mostLast) }
 
-// rows is Table with at most most lines in the last column.
+// rows is like Table, but the parameter most is the maximum number of lines in the last column.
 func (l Layout) rows(rows [][]string, most int) string {
 	if len(rows) == 0 {
 		return ""
@@ -61,7 +61,7 @@ func (l Layout) rows(rows [][]string, most int) string {
 // cut, the text has at most three lines.
 func (l Layout) Item(lead, text, end string) string { return l.item(lead, text, end, mostLast) }
 
-// item is Item with at most most lines.
+// item is like Item, but the parameter most is the maximum number of lines.
 func (l Layout) item(lead, text, end string, most int) string {
 	indent := columns(lead)
 	lines := l.lines(text, l.width()-indent-columns(end), most)

@@ -34,8 +34,8 @@ type page struct {
 	// ended and waiting have the indexes of the lines about ended work and about waiting work. The
 	// lines in ended and waiting can be omitted.
 	ended, waiting []int
-	// widest is the maximum width of the column of the steps, and found is the width of the widest title
-	// that was written. If widest is Unlimited, the titles are only measured.
+	// widest is the maximum width of the column of the steps. The field found is the width of the widest
+	// title that was written. If widest is Unlimited, the titles are only measured.
 	widest, found int
 }
 

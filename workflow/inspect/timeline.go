@@ -26,8 +26,8 @@ const (
 // An Entry is one event of a timeline.
 type Entry struct {
 	At time.Time `json:"at"`
-	// What is [RunBegan], [RunEnded], [Command], [Started], [Stopped], or the state in which an
-	// attempt ended.
+	// The kind of the event: [RunBegan], [RunEnded], [Command], [Started], [Stopped], or the state
+	// in which an attempt ended.
 	What string `json:"what"`
 	Run  uint64 `json:"run,omitempty"`
 	// Task, Node, Subject, Queue, Began and Try describe an attempt, or the target of a command. For the
@@ -38,7 +38,7 @@ type Entry struct {
 	Queue   string    `json:"queue,omitempty"`
 	Began   time.Time `json:"began,omitzero"`
 	Try     int       `json:"try,omitempty"`
-	// By is the person who used the command, or who requested the run.
+	// The field By names the person who used the command, or who requested the run.
 	By string `json:"by,omitempty"`
 	// Text is the cause of a run, the error or the result of an attempt, or a command with its
 	// reason.

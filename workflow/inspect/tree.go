@@ -226,14 +226,15 @@ func (t *tree) task(at *pendingTask) error {
 	return nil
 }
 
-// one gives r the state and the object of the pending task at.
+// one sets the state and the object of r to those of the pending task.
 func (t *tree) one(r *row, at *pendingTask, wait *Wait) {
 	r.pend(at, t.scan.state(at.Task), wait)
 	r.begin(at)
 	r.Object = at.Object
 }
 
-// pend marks r as pending, with the data of the task at. The data of earlier attempts is removed.
+// pend marks r as pending, with the data of the given task. The data of earlier attempts is
+// removed.
 func (r *row) pend(at *pendingTask, state State, wait *Wait) {
 	r.pending, r.State, r.Wait = true, state, wait
 	r.Task, r.Queue, r.Due, r.Ended = at.ID, at.Queue, at.Due, time.Time{}
@@ -257,8 +258,8 @@ func (r *row) begin(at *pendingTask) {
 	}
 }
 
-// list adds the unfinished items of the fan-out task at. The first unfinished item is the current
-// item.
+// list adds the unfinished items of the given fan-out task. The first unfinished item is the
+// current item.
 func (t *tree) list(n *graph.Node, path []*row, at *pendingTask, wait *Wait) error {
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
@@ -289,8 +290,8 @@ func (t *tree) list(n *graph.Node, path []*row, at *pendingTask, wait *Wait) err
 	return nil
 }
 
-// failure marks the step whose failure is recorded in the pending task at. If the run starts over after a failure, the
-// step that failed is another step than the step of the task at.
+// failure marks the step whose failure is recorded in the given pending task. If the run starts over after a failure,
+// the failed step is not the step of the task.
 func (t *tree) failure(at *pendingTask) {
 	f := at.Failed
 	if f == nil {
@@ -322,7 +323,7 @@ func (t *tree) failure(at *pendingTask) {
 	r.pending = true
 }
 
-// ahead returns the nodes to which a task at the node from may lead in its slot. If from is a node of a module, ahead
+// ahead returns the nodes that may follow a task of the node from in its slot. If from is a node of a module, ahead
 // returns only nodes of modules.
 func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	var out []Ahead

@@ -15,18 +15,18 @@ import (
 type ValueDiffRequest struct {
 	// Section is the key of the section in the values.
 	Section string
-	// The comparison begins at the end of the run From. If From is zero, the comparison begins at the first attempt
-	// that changed a value in the newest run with such an attempt.
+	// The comparison begins at the end of the run with the number From. If From is zero, the comparison begins at
+	// the first attempt that changed a value in the newest run with such an attempt.
 	From uint64
-	// The comparison ends at the end of the run To. If To is zero, or if the run has not ended, the comparison ends
-	// now.
+	// The comparison ends at the end of the run with the number To. If To is zero, or if the run has not ended, the
+	// comparison ends now.
 	To uint64
 }
 
 // A ValueDiff has the differences of the values of a section between two times.
 type ValueDiff struct {
-	// The values are compared between the times Since and Until. Since is zero if the request has
-	// no run From, and the history has no change of a value.
+	// The values are compared between the times Since and Until. Since is zero if the field From of
+	// the request is zero and the history has no change of a value.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	// Changes is sorted by path. Changes omits values that have their old value again.

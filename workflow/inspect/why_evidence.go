@@ -39,7 +39,8 @@ func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
 	return &evidence{reader: r, scan: s, problems: problems, states: states.Modules, runs: map[uint64]*Run{}}, nil
 }
 
-// problem returns the first problem that wanted accepts; nil if there is none.
+// problem returns the first problem for which the function wanted returns true; nil if there is
+// none.
 func (e *evidence) problem(wanted func(*Problem) bool) *Problem {
 	for i := range e.problems {
 		if p := &e.problems[i]; wanted(p) {
@@ -145,8 +146,9 @@ func (e *evidence) index() *historyIndex {
 	return e.history
 }
 
-// newest returns an attempt that wanted accepts and whose subject about accepts; nil if there is none. If there are
-// several such attempts, newest returns the last one in the newest run that has such an attempt.
+// newest returns an attempt for which wanted returns true, and for whose subject about returns true; nil if there
+// is none. If there are several such attempts, newest returns the last one in the newest run that has such an
+// attempt.
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
 	history := e.index()
 	mayBe := history.subjects.mayBe(about)
@@ -245,8 +247,8 @@ func attemptCause(a *store.Record) CauseStep {
 // mostChanges is the maximum number of changes before a failure that are shown.
 const mostChanges = 3
 
-// changesBefore returns the changes between the last success of a step and the time since, newest first.
-// The last element of the result is always the last success, or says that the history has none.
+// changesBefore returns the changes after the last success of a step and up to the time in since, newest
+// first. The last element of the result is always the last success, or says that the history has none.
 func (e *evidence) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
 	success, err := e.newest(func(s graph.Subject) bool { return s == subject },
 		func(a *store.Record) bool { return a.Node == node && a.State == store.Done })
@@ -267,7 +269,8 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	return append(changes, last), nil
 }
 
-// changesBetween returns the changes after from and up to until, newest first.
+// changesBetween returns the changes between two times, newest first. It includes changes at the
+// time until, but not at the time from.
 func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 	changes, err := e.changedRuns(from, until)
 	if err != nil {
@@ -286,7 +289,7 @@ func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 // of addons.
 var changeTriggers = []string{configMapTrigger, "module mended", "addons changed"}
 
-// changedRuns returns the runs that a change or a person began after from and up to until, newest first.
+// changedRuns returns the runs that a change or a person began between two times, newest first.
 func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
 	searched := 0
 	for w, err := range readable(e.scan.unreadable, store.RunsBackwards(e.scan.tx)) {
@@ -329,7 +332,8 @@ func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	return nil, nil
 }
 
-// newVersions returns the starts with another version of the operator after from and up to until.
+// newVersions returns the starts between two times with a version of the operator other than
+// before.
 func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(e.scan.tx) {

@@ -66,8 +66,8 @@ func (e *explainer) state(name string) error {
 	return err
 }
 
-// changedBeforeBroken adds the changes between the last run of a module and since, the time at which the module could no longer be
-// loaded.
+// changedBeforeBroken adds the changes after the last run of a module and up to the time in since. At this time, the
+// module could no longer be loaded.
 func (e *explainer) changedBeforeBroken(name string, since time.Time) error {
 	m, _, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
 	if err != nil || since.IsZero() {
@@ -175,7 +175,8 @@ func (e *explainer) others(name string) error {
 	return nil
 }
 
-// standing adds an answer with the problems that have no task and that wanted accepts, except pauses.
+// standing adds an answer with problems that have no task, except pauses. It adds only problems for
+// which the function wanted returns true.
 func (e *explainer) standing(question string, wanted func(*Problem) bool) {
 	var causes []CauseStep
 	for i := range e.problems {

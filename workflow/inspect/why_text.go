@@ -18,7 +18,8 @@ func WhyText(w *Why, layout Layout) string {
 	return text
 }
 
-// text is WhyText with at most nearest lines of the nearest cause. shown is the number of answers in the text.
+// text returns the text of WhyText. The parameter nearest is the maximum number of lines of the nearest cause.
+// shown is the number of answers in the text.
 func (w *Why) text(layout Layout, nearest int) (text string, shown int) {
 	var advice page
 	advice.layout = layout
@@ -38,7 +39,7 @@ func (w *Why) text(layout Layout, nearest int) (text string, shown int) {
 	for ; n > 1 && lines > statusHeight && !layout.whole(); n-- {
 		lines -= strings.Count(answers[n-1], "\n")
 		if n == len(answers) {
-			lines++ // for the line about omitted answers
+			lines++ // the line about omitted answers is added
 		}
 	}
 	text = strings.Join(answers[:n], "")

@@ -129,7 +129,7 @@ var (
 	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics, ObjectChanges}
 )
 
-// with returns more, followed by the common inputs of a kind of steps.
+// with returns the inputs in more, followed by the common inputs of a kind of steps.
 func with(kind []graph.Input, more ...graph.Input) []graph.Input { return append(more, kind...) }
 
 // Graph is the lifecycle. Unless an edge has a Place, its task uses the slot of the finished task, so that a reload

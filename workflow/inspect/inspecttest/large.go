@@ -31,10 +31,10 @@ var Hooks = []string{"hooks/run.sh", "hooks/watch.sh"}
 const (
 	batch        = 5000 // records written in one transaction
 	queues       = 8    // queues that bindings use
-	storm        = 4    // each storm-th event is for the same binding
+	storm        = 4    // of this number of events, one is for always the same binding
 	inARow       = 100  // number of consecutive runs of one binding
-	failsOnce    = 20   // each failsOnce-th attempt failed
-	changesOnce  = 10   // each changesOnce-th attempt changed values
+	failsOnce    = 20   // of this number of attempts, one failed
+	changesOnce  = 10   // of this number of attempts, one changed values
 	convergeEach = 5    // number of attempts of each module in a converge
 	printed      = "compared the certificates in the Secret with those that are requested, and found no difference\n"
 )
@@ -43,7 +43,7 @@ const (
 func Module(i int) string { return fmt.Sprintf("module-%03d", i) }
 
 // Fill writes the records of an operator of the given size into an empty store. The records are the same
-// at each call, except for their times. The history ends at the time of the store.
+// at each call, except for their times. The history ends at the current time of the store's clock.
 func Fill(db *store.DB, size Size) error {
 	f := newFiller(db, size)
 	return f.write(part{1, f.start}, part{size.Modules, f.module}, part{size.Runs, f.run}, part{size.Attempts, f.attempt}, part{size.Events, f.event})
@@ -191,7 +191,7 @@ func (f *filler) attempt(tx *store.Tx, i int) error {
 	return store.AddRecord(tx, r)
 }
 
-// event writes waiting event i, and its run. About one event of each queue has failed. Many of the events
+// event writes waiting event i, and its run. A few of the first events have failed. Many of the events
 // belong to one binding.
 func (f *filler) event(tx *store.Tx, i int) error {
 	subject, queue := f.watcher(i), queueOf(i%f.Modules)
