@@ -22,8 +22,8 @@ type Observer struct {
 	Raised func(run store.Run)
 	// Ended is called for each run that has ended.
 	Ended func(run store.Run)
-	// Looped is called when a run takes the same loop edge for the third time in a row or more, and
-	// is delayed.
+	// Looped is called when a run is delayed because it has taken the same loop edge at least three
+	// times in a row.
 	Looped func(t store.Task)
 	// Quarantined is called when work that crashes the process is quarantined.
 	Quarantined func(q store.QuarantinedItem)
@@ -59,8 +59,8 @@ func (o Observer) context(ctx context.Context, t Task) context.Context {
 	return o.Context(ctx, t)
 }
 
-// time starts to measure an action. The returned function must be called at the end of the action,
-// and reports the duration for a queue.
+// time starts to measure the duration of an action. The returned function must be called at the end
+// of the action, and reports the duration for a queue.
 func (o Observer) time(action Action) func(queue string) {
 	if o.Acted == nil {
 		return func(string) {}

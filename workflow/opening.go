@@ -54,13 +54,14 @@ func (o *openings) reopenAll() error {
 	return o.reopen(store.ShutLanes(o.tx), followUp{work: openLanes, queue: deferredTasks})
 }
 
-// reopenOf is reopenAll for the lanes of one module or, if module is empty, of the global hooks.
+// reopenOf is like reopenAll, but only for the lanes of one module or, if module is empty, of the
+// global hooks.
 func (o *openings) reopenOf(module string) error {
 	return o.reopen(store.ShutLanesOf(o.tx, module), followUp{work: openLanesOf, queue: deferredTasks, module: module})
 }
 
-// reopen opens those of lanes whose tasks nothing blocks any more. If the budget is spent, the
-// follow-up rest opens the others.
+// reopen opens each of the given lanes if nothing blocks its tasks any more. If the budget is
+// spent, reopen leaves the other lanes to the follow-up in rest.
 func (o *openings) reopen(lanes iter.Seq2[store.Lane, error], rest followUp) error {
 	for lane, err := range lanes {
 		if err != nil {

@@ -16,10 +16,10 @@ type groups struct {
 	*txn
 }
 
-// queueForItem returns the parallel queue for item, the next item of the fan-out task t. The queue
-// is empty if the item must run in the queue of t. ready is false while the item cannot start. An
-// item cannot start while items of another group run, while its group has the maximum number of
-// running items, or until an earlier run of its module has ended.
+// queueForItem returns the parallel queue for item, the next item of the fan-out task t. The result
+// queue is "" if the item must run in the queue of t. The result ready is false while the item
+// cannot start. An item cannot start while items of another group run, while its group has the
+// maximum number of running items, or until an earlier run of its module has ended.
 func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1

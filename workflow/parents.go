@@ -7,9 +7,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// parents owns the links between a task and the task that waits for it. A fan-out task counts
-// exactly the pending tasks whose parent it is. The last task of a run counts its lagging tasks.
-// Each of the counted tasks stores the position of its parent.
+// parents updates the links between a task and its parent, which is the task that waits for it. A
+// fan-out task counts exactly the pending tasks whose parent it is. The last task of a run counts
+// its lagging tasks. Each of the counted tasks stores the position of its parent.
 type parents struct {
 	*txn
 	queues *queues
@@ -92,7 +92,7 @@ func (p *parents) itemDone(t *store.Task, facts []graph.Fact) {
 	p.queues.setTop(t)
 }
 
-// report returns known, the facts of earlier items, and those of facts that are new.
+// report adds to known, which has the facts of earlier items, each of the given facts that is new.
 func report(known []string, facts []graph.Fact) []string {
 	for _, f := range facts {
 		if !slices.Contains(known, string(f)) {

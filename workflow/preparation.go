@@ -17,8 +17,8 @@ type preparation struct {
 	Start bool `json:"start"`
 }
 
-// preparations owns the record of the preparation. When the record is deleted, no interrupted run
-// of a module is past its first node.
+// preparations does the work of a preparation, and writes its record. When the record is deleted,
+// no interrupted run of a module is past its first node.
 type preparations struct {
 	*txn
 	history  *history
@@ -30,9 +30,10 @@ type preparations struct {
 	rewinds  *rewinds
 }
 
-// prepare moves idle runs of modules that are past their first node back to it. For a start,
-// prepare also moves the runs of failing modules out of their retry queues, and abandoned tasks
-// with a journal to the front. Work that exceeds the budget is done in later transactions.
+// If a run of a module has no running task and is past its first node, prepare moves the run back
+// to its first node. For a start, prepare also moves the runs of failing modules out of their retry
+// queues, and abandoned tasks with a journal to the front. Work that exceeds the budget is done in
+// later transactions.
 func (ps *preparations) prepare(p preparation) error {
 	pending, err := loadPreparation(ps.tx)
 	if err != nil {
@@ -89,9 +90,9 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 	return (queue == Main || strings.HasPrefix(queue, parallelPrefix)) && tx.Get(store.PreparationKey()) != nil
 }
 
-// restartRuns moves idle runs of modules that are past their first node back to it. A moved run
-// joins an equal pending run, if there is one. restartRuns returns errEnough if the budget is
-// spent.
+// If a run of a module has no running task and is past its first node, restartRuns moves the run
+// back to its first node. A moved run joins an equal pending run, if there is one. restartRuns
+// returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		b, first := ps.runStart(t)

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// quarantines owns the records of items in quarantine. An item in quarantine is in no queue. While
-// an item is in quarantine, all other work of its module or global hook is held.
+// quarantines puts items into quarantine, and ends their quarantine. An item in quarantine is in no
+// queue. While an item is in quarantine, all other work of its module or global hook is held.
 type quarantines struct {
 	*txn
 	history   *history
@@ -23,9 +23,10 @@ type quarantines struct {
 	openings  *openings
 }
 
-// quarantine moves t into quarantine or, if t is a fan-out task, item, its current item. From then
-// on, all other work of its module or global hook is held when it reaches the head of its queue. A
-// fan-out of global hooks continues with its next item.
+// quarantine moves t into quarantine. If t is a fan-out task, quarantine moves only its current
+// item, which is the parameter item. From then on, all other work of its module or global hook is
+// held when it reaches the head of its queue. A fan-out of global hooks continues with its next
+// item.
 func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crashes int) error {
 	q := store.QuarantinedItem{
 		ID: z.newID(), Graph: t.Graph, Node: t.Node, Subject: t.Subject, Queue: homeQueue(t), Run: t.Run, At: z.now, Crashes: crashes,

@@ -341,7 +341,7 @@ func TestCutLetsOthersGoOnWhenItTakesASuspectAway(t *testing.T) {
 		w.start()
 		w.crash()
 		long := w.gate("module-schedule-event long/h")
-		w.start() // one of the two runs exclusively, the other waits
+		w.start() // one of the two tasks runs exclusively, and the other task waits
 		w.ran()
 		w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 		delete(w.do, "release-check m")

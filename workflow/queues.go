@@ -7,10 +7,10 @@ import (
 	"addon-operator/store"
 )
 
-// queues owns the headers of tasks. Each save writes the header of a task. Only for one task, the
-// first of its queue, can the write be delayed with setTop, so that several changes are written
-// once. A queue whose first task may have changed is touched: its next task is claimed before the
-// transition ends, or in a later one.
+// queues writes the headers of tasks. Each save writes the header of a task at once. With setTop,
+// the write is delayed, so that several changes are written once. This is possible for one task at
+// a time, which must be the first of its queue. A queue whose first task may have changed is
+// touched: its next task is claimed before the transition ends, or in a later one.
 type queues struct {
 	*txn
 

@@ -32,9 +32,9 @@ type Raiser interface {
 	Raise(tx *store.Tx, events ...Event) error
 }
 
-// Raise starts a run for each of events, in order, as part of tx. When tx is committed, the tasks
-// are in their queues, and idle queues have a worker. The fan-outs of the tasks are created in
-// later transactions, because their steps may fail.
+// Raise starts a run for each of the events, in order, as part of tx. When tx is committed, the
+// tasks are in their queues, and idle queues have a worker. The fan-outs of the tasks are created
+// in later transactions, because their steps may fail.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	m := e.transition(tx)
 	err := m.raise(events)

@@ -39,9 +39,9 @@ func (p RateLimit) span() time.Duration {
 	return p.Every * time.Duration(max(1, min(int64(p.Burst), int64(maxSpan/p.Every))))
 }
 
-// next returns when the next attempt is allowed, for a bucket that is full at the time full. If
-// full is more than one span in the future, full was computed with a wrong clock, and the attempt
-// is allowed now.
+// next returns the time from which the next attempt is allowed. The parameter full is the time at
+// which the bucket is full again. If this time is more than one span in the future, it was computed
+// with a wrong clock, and the attempt is allowed now.
 func (p RateLimit) next(full, now time.Time) time.Time {
 	if full.Sub(now) > p.span() {
 		return now
@@ -60,9 +60,9 @@ func (p RateLimit) reserve(full, now time.Time) time.Time {
 	return full
 }
 
-// limits owns the buckets of the rate limits. A hook runs at most as often as its limit allows,
-// except for tasks that a person expedites. The deferred tasks of a hook in one queue keep their
-// order.
+// limits applies the rate limits of hooks, and keeps their buckets. A hook runs at most as often as
+// its limit allows, except for tasks that a person expedites. The deferred tasks of a hook in one
+// queue keep their order.
 type limits struct {
 	*txn
 	queues   *queues
@@ -246,7 +246,8 @@ func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Def
 	return none, nil
 }
 
-// deferUntil takes t out of its queue until the due time of put, and counts t in put.
+// deferUntil takes t out of its queue until the due time of the deferral put, and counts t in this
+// deferral.
 func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	l.tx.Delete(t.Key())
 	l.queues.touch(t.Queue)
@@ -295,7 +296,8 @@ func (n *newerTasks) deferFor(t *store.Task) error {
 	return nil
 }
 
-// find returns the tasks that t, a deferred task, returns with; nil if t is the first of them.
+// find returns the group of deferred tasks to which the deferred task t belongs; nil if t is the
+// first of its group that returns.
 func (n *newerTasks) find(t *store.Task) *returning {
 	if t.Every == 0 {
 		return nil
@@ -341,8 +343,8 @@ func (n *newerTasks) save() error {
 	return nil
 }
 
-// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until first is due. deferNewer
-// returns errEnough if it has deferred any.
+// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until the due time of the task
+// first. deferNewer returns errEnough if it has deferred any.
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
@@ -382,9 +384,10 @@ func (l *limits) deferNewer(first *store.Task) error {
 	return errEnough
 }
 
-// newerFrom returns the slot from which on first's queue can have tasks of its hook that are newer
-// than first and have not begun. If the last task that returned in an earlier transition is still
-// at its position, all newer tasks are behind it, because the queue was never empty.
+// newerFrom returns a slot such that no earlier slot has a newer task that must be deferred: a task
+// of the same hook and queue as the task first that is newer and has not begun. If the last task
+// that returned in an earlier transition is still at its position, all newer tasks are behind it,
+// because the queue was never empty.
 func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, err error) {
 	if put.Returned.IsZero() || first.ID.Before(put.Returned) {
 		return 0, nil
@@ -400,8 +403,9 @@ func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, 
 	return 0, nil
 }
 
-// eachNewer calls fn for the tasks of first's hook in first's queue, from the slot from on, that
-// are newer than first, can be deferred and have not begun, until fn fails.
+// eachNewer calls fn for the tasks with the same hook and queue as the task first, until fn fails.
+// It calls fn only for tasks that are newer than first, can be deferred and have not begun, and
+// that are not in a slot before from.
 func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*store.Task) error) error {
 	begun, err := l.begunBefore(first, from)
 	if err != nil {
@@ -428,9 +432,9 @@ func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*st
 	return nil
 }
 
-// begunBefore returns the task that has begun among the tasks of first's hook in slots before from;
-// nil if there is none. Only the first task of a hook can have begun, but its attempt can cover
-// tasks in later slots.
+// begunBefore returns the begun task with the same hook and queue as the task first; nil if there
+// is none, or if from is 0. Only the first task of a hook in a queue can have begun, but its
+// attempt can cover tasks in later slots.
 func (l *limits) begunBefore(first *store.Task, from uint64) (*store.Task, error) {
 	if from == 0 {
 		return nil, nil

@@ -48,7 +48,8 @@ func newLimited(t testing.TB, limit workflow.RateLimit) (*fixture, map[string]wo
 	return w, limits
 }
 
-// hookEvent is an event for hook of module m, in queue q, with the payload what.
+// hookEvent returns an event in queue q for a hook of module m. The payload of the event is the
+// text what.
 func hookEvent(hook, what string) workflow.Event {
 	ev := in("q", on("event", "m", hook, "b"))
 	ev.Payload = json.RawMessage(fmt.Sprintf("%q", what))

@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// retries owns the failed tasks. A failed task, or its run from RetryFrom on, stays in its slot
-// until it succeeds. The task records the number of consecutive failures and the time of the next
-// attempt.
+// retries retries failed tasks after a delay. A failed task, or its run from RetryFrom on, stays in
+// its slot until it succeeds. The task records the number of consecutive failures and the time of
+// the next attempt.
 type retries struct {
 	*txn
 	history   *history
@@ -84,7 +84,7 @@ func (rt *retries) wakeFailed() error {
 func (x *txn) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
 	back := x.follow(b, graph.Edge{To: node}, t.Run, t.Subject)
 	if t.FanOut == nil || t.FanOut.Open == 0 {
-		back.ID = t.ID // unless items of t still run, because back would become their parent
+		back.ID = t.ID // if items of t still run, back needs a new ID, because otherwise it would become their parent
 	}
 	back.Pos, back.HomeQueue, back.Parent, back.Past, back.Loop = t.Pos, t.HomeQueue, t.Parent, t.Past, t.Loop
 	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due

@@ -120,8 +120,8 @@ func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 }
 
 // cancelStack removes the tasks of s, and the items of their fan-outs that wait in other queues.
-// The records name into as the replacement. cancelStack returns the top task if that task must end
-// by itself: an uninterruptible task, or one that runs or has begun its effects.
+// The history names the task or run into as the replacement. cancelStack returns the top task if
+// that task must end by itself: an uninterruptible task, or one that runs or has begun its effects.
 func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error) {
 	for i, old := range s {
 		if i == 0 {

@@ -19,8 +19,8 @@ import (
 
 // A smallOperator is a small model of the operator. A smallOperator runs the lifecycle graph, and
 // its steps read and change state in the store and outside of the store, as the real steps do. A
-// smallOperator can be killed at any commit, and then continues. A smallOperator records all
-// attempts of its steps.
+// smallOperator can be killed at any commit. After that, its next epoch continues the work. A
+// smallOperator records all attempts of its steps.
 type smallOperator struct {
 	t      testing.TB
 	mem    *store.Memory

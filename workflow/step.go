@@ -45,7 +45,7 @@ func (t Task) Remark(text string) {
 type Withdrawal struct {
 	Queue   string
 	Subject graph.Subject // the hook
-	// Why is the reason in the history of each removed event.
+	// The reason that the history shows for each removed event.
 	Why string
 	// Match reports whether an event is removed. Match can be called in later transactions as well.
 	Match func(*store.Task) bool

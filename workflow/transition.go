@@ -91,7 +91,7 @@ func (m *transition) publish() {
 	m.followUps = nil
 }
 
-// do does f, which an earlier transition has left to this one.
+// do does the work f, which an earlier transition has left to this one.
 func (m *transition) do(f followUp) error {
 	switch f.work {
 	case claimQueueHead:

@@ -8,11 +8,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Retry retries the pending task id at once. If a rate limit deferred the task, the task runs
-// regardless of the limit, together with the tasks that were deferred with it. If the task does not
-// wait for a due time, Retry has no effect on it. Retry stores an action with by and the reason,
-// unless by is empty, which means that the operator itself retries the task. The errors are
-// ErrNoTask, ErrRuns, ErrHeld and those of the store.
+// Retry retries the pending task with the given ID at once. If a rate limit deferred the task, the
+// task runs regardless of the limit, together with the tasks that were deferred with it. If the
+// task does not wait for a due time, Retry has no effect on it. Retry records the person, which is
+// the parameter by, and the reason as an action. If by is empty, the operator itself retries the
+// task, and Retry records no action. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the
+// store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
@@ -21,9 +22,10 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
-// Skip ends the pending task id as if it had succeeded without any fact. If the task is a fan-out
-// task, Skip skips only the current item. A task in quarantine is deleted. The history records the
-// reason and by. The errors are ErrNoTask, ErrRuns and those of the store.
+// Skip ends the pending task with the given ID as if it had succeeded without any fact. If the task
+// is a fan-out task, Skip skips only the current item. A task in quarantine is deleted. The history
+// records the reason and the person, which is the parameter by. The errors are ErrNoTask, ErrRuns
+// and those of the store.
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
@@ -106,9 +108,9 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
-// change records the action a for the pending task id. After change has recorded the action, it
-// calls fn if the task is in a queue, or the function later if the task is deferred or held. If the
-// task is running, change returns ErrRuns and calls neither fn nor later.
+// change records the action a for the pending task with the given ID. After that, it calls fn if
+// the task is in a queue, or the function later if the task is deferred or held. If the task is
+// running, change returns ErrRuns and calls neither fn nor later.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {
@@ -159,7 +161,8 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 // Release ends the quarantine of the item with this id. The run of the item starts over at the tail
 // of its queue. The work that was held because of the item follows in order. Work that is also held
 // because of another item in quarantine continues when that item is released or skipped. Release
-// stores an action with by and the reason. The errors are ErrNoTask and those of the store.
+// records the person, which is the parameter by, and the reason as an action. The errors are
+// ErrNoTask and those of the store.
 func (e *Engine) Release(id store.ID, by, reason string) error {
 	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })
 }

@@ -82,7 +82,8 @@ func TestStepsFollowEachOther(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	// A module that is enabled again first runs the hooks after its deletion, and then checks itself again.
+	// If a module is enabled again after its release was deleted, its afterDeleteHelm hooks run first.
+	// After them, its run starts over.
 	var next []graph.NodeID
 	for _, e := range Graph.Next(ModuleRun, []graph.Fact{HalfDeleted}) {
 		next = append(next, e.To)

@@ -31,7 +31,7 @@ var Hooks = []string{"hooks/run.sh", "hooks/watch.sh"}
 const (
 	batch        = 5000 // records written in one transaction
 	queues       = 8    // queues that bindings use
-	storm        = 4    // of this number of events, one is for always the same binding
+	storm        = 4    // of this number of events, one is for a binding that is always the same
 	inARow       = 100  // number of consecutive runs of one binding
 	failsOnce    = 20   // of this number of attempts, one failed
 	changesOnce  = 10   // of this number of attempts, one changed values
