@@ -33,8 +33,9 @@ type gate struct {
 }
 
 // blockedBy returns the reason why t, at the head of its queue, cannot start; nil if there is none.
-// The reasons are those of [BlockedBy], and the two kinds that need the code of t's step. blockedBy
-// writes nothing. b and n are nil if this version does not have the graph or the node of t.
+// The reasons are those of [BlockedBy], and two that only t's step knows: what must run before the
+// hook of t, and the rate limit of this hook. blockedBy writes nothing. b and n are nil if this
+// version does not have the graph or the node of t.
 func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	if reason, err := BlockedBy(g.tx, t); reason != nil || err != nil || n == nil {
 		return reason, err

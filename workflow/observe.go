@@ -13,8 +13,8 @@ import (
 type Observer struct {
 	// Began is called when a task's step begins.
 	Began func(t Task)
-	// Context returns the context of an attempt. The result is derived from ctx, and has the values
-	// that packages called by the step read from their context.
+	// Context returns the context of an attempt. The result is derived from ctx. It also has values
+	// for the packages that the step calls.
 	Context func(ctx context.Context, t Task) context.Context
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)
@@ -31,8 +31,8 @@ type Observer struct {
 	Paused func(q store.QuarantinedItem, by string, paused bool)
 	// Damaged is called when an unreadable record was moved to the table of damaged records.
 	Damaged func(d store.Damaged)
-	// Broken is called when the engine itself cannot process a queue; queue is empty for deferred
-	// tasks. Broken is not called if the disk is full: see [store.DB.Shortage].
+	// Broken is called when the engine itself cannot process a queue. The parameter queue is "" for
+	// deferred tasks. Broken is not called if the disk is full: see [store.DB.Shortage].
 	Broken func(queue string, err error)
 	// Acted is called after each action on a queue, with the duration of the action. Clock returns
 	// the current time, and must be set if Acted is set.

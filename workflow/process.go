@@ -70,8 +70,9 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 }
 
 // commitFailure ends the attempt c as failed. If the transition fails as well, a second transition
-// records both errors as a strict failure, without calling the step. If the effects were executed
-// and the end of the task failed, the journal is dropped: the step and its effects run again.
+// records both errors, without calling the step. This failure is strict: the allowFailure of the
+// binding does not apply. If the effects were executed and the end of the task failed, the journal
+// is dropped: the step and its effects run again.
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -374,8 +375,8 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// reach reports that the attempt of c has reached a moment. A crash test can kill the process at a
-// moment.
+// reach calls Checkpoint, if it is set, when the attempt of c has reached a [Moment]. A crash test
+// can kill the process there.
 func (w worker) reach(c *claim, at Moment) {
 	if w.e.Checkpoint != nil {
 		w.e.Checkpoint(c.task, at)

@@ -528,8 +528,8 @@ func TestAStopOnAFullDiskIsNoCrash(t *testing.T) {
 			}
 			w.mem.Before = nil
 			w.open()
-			// A process that ends before it starts tasks keeps the record of the end of the
-			// previous process.
+			// A process that ends before it starts tasks does not change the record of the end of
+			// the previous process.
 			if err := w.db.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// remover removes a task with all its data: its pieces and marks, and its share of the counts of
-// its run, lane and backlog.
+// remover removes a task with all its records, and subtracts it from the counts of its run, lane
+// and backlog.
 type remover struct {
 	*txn
 	history   *history

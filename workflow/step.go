@@ -105,8 +105,9 @@ type Effect struct {
 // store as effects.
 //
 // A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter],
-// [Gater] or [Skipper]. A panic in any method is an error. A method that gets a transaction may
-// only change the store: if the commit fails, the method is called again in another transaction.
+// [Gater] or [Skipper]. A panic in any method is an error. A method that gets a transaction must
+// change nothing but the store, because if the commit fails, the method is called again in another
+// transaction.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }

@@ -192,7 +192,8 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	switch {
 	case err != nil:
 		return nil, false, err
-	// With the next three reasons, the whole queue waits: no check may move or remove t.
+	// For each of the next three reasons, the whole queue waits. So the checks below, which can
+	// move or remove t, must not be reached.
 	case reason.Is(store.AwaitsQueue):
 		return nil, true, nil
 	case reason.Is(store.AwaitsExclusive):

@@ -25,8 +25,8 @@ type Follower struct {
 }
 
 // FollowTimeline returns the newest entries that req selects, and a follower for later entries. The
-// caller must pass the changes of all commits that tx does not see to [Follower.Entries]. To miss
-// no change, the caller must begin to collect changes before tx begins.
+// caller must pass to [Follower.Entries] the changes of all commits after the one that tx reads. To
+// miss no change, the caller must begin to collect changes before tx begins.
 func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, error) {
 	f := &Follower{reader: timelineReader{req: req}, sent: map[string]bool{}, runs: map[uint64]int{}}
 	t, err := ReadTimeline(tx, req)
