@@ -195,9 +195,9 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	return fs.waitFor(n, t, there)
 }
 
-// waitFor makes t wait for the task there, which does the same work as an item of t: t becomes the
-// parent of this task. If the task has another fan-out task as its parent already, that one remains
-// the parent, unless n has JoinsRunning. The caller saves t.
+// waitFor makes t the parent of another task, which does the same work as an item of t, so that t
+// waits for it. If another fan-out task is the parent already, it remains the parent, unless n has
+// JoinsRunning. The caller saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil
@@ -231,8 +231,8 @@ func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, err
 	return nil, false, nil
 }
 
-// runningOf lists the tasks of t's module in other queues that are running or have begun their
-// effects.
+// runningOf lists tasks of t's module that are in other queues than t, and are running or have
+// begun their effects.
 func runningOf(tx *store.Tx, t *store.Task) (items []graph.Item, err error) {
 	err = eachHead(tx, func(other *store.Task) error {
 		if (claimed(tx, other) || other.Journal) && other.Queue != t.Queue &&

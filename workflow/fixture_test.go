@@ -330,8 +330,8 @@ func (w *fixture) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// gate makes the step what, which is a node or "node subject", run until the returned function is
-// called. The arguments of this call are the result of the step.
+// gate makes the given step run until the returned function is called with the result of the step.
+// The name of the step is a node or "node subject".
 func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {
 		out workflow.Outcome
@@ -366,7 +366,7 @@ func (w *fixture) locked(fn func()) {
 	fn()
 }
 
-// reports makes each run of the step named by what succeed and report facts.
+// reports makes each run of the given step succeed and report facts.
 func (w *fixture) reports(what string, facts ...graph.Fact) {
 	w.set(what, returns(workflow.Outcome{Facts: facts}))
 }
@@ -376,7 +376,7 @@ func returns(out workflow.Outcome) func(context.Context, workflow.Task) (workflo
 	return func(context.Context, workflow.Task) (workflow.Outcome, error) { return out, nil }
 }
 
-// fails makes the step named by what fail n times. After that, the step succeeds and reports facts.
+// fails makes the given step fail n times. After that, the step succeeds and reports facts.
 func (w *fixture) fails(what string, n int, facts ...graph.Fact) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		if n--; n >= 0 {
@@ -436,7 +436,7 @@ func newGraph(nodes []graph.Node, edges ...graph.Edge) *graph.Graph {
 	return g
 }
 
-// on returns an event of trigger. The values in what are the module, the hook and the binding of
+// on returns an event of trigger. The other arguments are the module, the hook and the binding of
 // the event, in this order; the last ones can be omitted.
 func on(trigger graph.Trigger, what ...string) workflow.Event {
 	ev := workflow.Event{On: trigger}

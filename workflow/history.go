@@ -16,7 +16,7 @@ type history struct {
 
 	runs     map[uint64]int    // change in the number of tasks of each run
 	begun    []uint64          // runs that begin with the transition
-	joined   map[uint64]uint64 // by run that can end in this transition: the run that continues its work
+	joined   map[uint64]uint64 // runs that can end in this transition, each with the run that continues its work
 	warnings map[uint64]string // new warnings of runs
 }
 
@@ -58,8 +58,8 @@ func (h *history) count(run uint64, n int) {
 // forgetCounts discards the changes of counts in this transition.
 func (h *history) forgetCounts() { h.runs, h.reserved = nil, cost{} }
 
-// join says that the run with the number into continues the work of run. If run ends in this
-// transition, its record names the other run.
+// join records that the run with the number into continues the work of the other run. If the other
+// run ends in this transition, its record has this number.
 func (h *history) join(run, into uint64) {
 	if run == into {
 		return

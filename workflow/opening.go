@@ -61,7 +61,7 @@ func (o *openings) reopenOf(module string) error {
 }
 
 // reopen opens each of the given lanes if nothing blocks its tasks any more. If the budget is
-// spent, reopen leaves the other lanes to the follow-up in rest.
+// spent, reopen leaves the other lanes to a follow-up, which is the parameter rest.
 func (o *openings) reopen(lanes iter.Seq2[store.Lane, error], rest followUp) error {
 	for lane, err := range lanes {
 		if err != nil {

@@ -92,7 +92,7 @@ func (p *parents) itemDone(t *store.Task, facts []graph.Fact) {
 	p.queues.setTop(t)
 }
 
-// report adds to known, which has the facts of earlier items, each of the given facts that is new.
+// report adds each new fact to known, which has the facts of earlier items.
 func report(known []string, facts []graph.Fact) []string {
 	for _, f := range facts {
 		if !slices.Contains(known, string(f)) {

@@ -384,10 +384,10 @@ func (l *limits) deferNewer(first *store.Task) error {
 	return errEnough
 }
 
-// newerFrom returns a slot such that no earlier slot has a newer task that must be deferred: a task
-// of the same hook and queue as the task first that is newer and has not begun. If the last task
-// that returned in an earlier transition is still at its position, all newer tasks are behind it,
-// because the queue was never empty.
+// newerFrom returns the slot at which the search for newer tasks can begin. A newer task has the
+// same hook and queue as the task first, is newer than this task, and has not begun. If the last
+// task that returned in an earlier transition is still at its position, all newer tasks are behind
+// it, because the queue was never empty.
 func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, err error) {
 	if put.Returned.IsZero() || first.ID.Before(put.Returned) {
 		return 0, nil

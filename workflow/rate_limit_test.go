@@ -49,7 +49,7 @@ func newLimited(t testing.TB, limit workflow.RateLimit) (*fixture, map[string]wo
 }
 
 // hookEvent returns an event in queue q for a hook of module m. The payload of the event is the
-// text what.
+// given text.
 func hookEvent(hook, what string) workflow.Event {
 	ev := in("q", on("event", "m", hook, "b"))
 	ev.Payload = json.RawMessage(fmt.Sprintf("%q", what))

@@ -10,10 +10,9 @@ import (
 
 // Retry retries the pending task with the given ID at once. If a rate limit deferred the task, the
 // task runs regardless of the limit, together with the tasks that were deferred with it. If the
-// task does not wait for a due time, Retry has no effect on it. Retry records the person, which is
-// the parameter by, and the reason as an action. If by is empty, the operator itself retries the
-// task, and Retry records no action. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the
-// store.
+// task does not wait for a due time, Retry has no effect on it. Retry records an action with the
+// reason and the name of the person. If the name is empty, the operator itself retries the task,
+// and Retry records no action. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
@@ -24,8 +23,8 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 
 // Skip ends the pending task with the given ID as if it had succeeded without any fact. If the task
 // is a fan-out task, Skip skips only the current item. A task in quarantine is deleted. The history
-// records the reason and the person, which is the parameter by. The errors are ErrNoTask, ErrRuns
-// and those of the store.
+// has the reason and the name of the person. The errors are ErrNoTask, ErrRuns and those of the
+// store.
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
@@ -161,8 +160,8 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 // Release ends the quarantine of the item with this id. The run of the item starts over at the tail
 // of its queue. The work that was held because of the item follows in order. Work that is also held
 // because of another item in quarantine continues when that item is released or skipped. Release
-// records the person, which is the parameter by, and the reason as an action. The errors are
-// ErrNoTask and those of the store.
+// records an action with the reason and the name of the person. The errors are ErrNoTask and those
+// of the store.
 func (e *Engine) Release(id store.ID, by, reason string) error {
 	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })
 }

@@ -235,7 +235,7 @@ func (g *Graph) Node(id NodeID) (*Node, bool) {
 // Has reports whether the node receives in.
 func (n *Node) Has(in Input) bool { return slices.Contains(n.Inputs, in) }
 
-// Next returns the edges to take when the node with the ID from has reported facts and finished.
+// Next returns the edges to take when the given node has finished and its step has reported facts.
 // Instead of an edge to a junction, Next returns the edges from the junction.
 func (g *Graph) Next(from NodeID, facts []Fact) []Edge {
 	return g.selectEdges(func(e Edge) bool { return e.From == from && e.holds(facts) }, 0)

@@ -32,7 +32,7 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 }
 
 // mostPassed is the maximum number of runs with one or two steps that are skipped in search of a
-// run with more.
+// run with more steps.
 const mostPassed = 300
 
 // chooseEnded returns the newest run that did more than two steps, but no run older than the last

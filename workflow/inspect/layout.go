@@ -52,9 +52,9 @@ func (l Layout) reason(text string) string {
 	return l.clip(flat(first), 200)
 }
 
-// lines wraps text to width. If the text has more lines than most allows, its middle is omitted.
-// The beginning and the end stay, because in an error they say what failed and why. Nothing is
-// omitted if the layout cuts nothing.
+// lines wraps text to width. If the text has more lines than the parameter most allows, its middle
+// is omitted. The beginning and the end stay, because in an error they say what failed and why.
+// Nothing is omitted if the layout cuts nothing.
 func (l Layout) lines(text string, width, most int) []string {
 	lines := wrap(text, width)
 	if len(lines) <= most || l.whole() {

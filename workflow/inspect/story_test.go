@@ -15,8 +15,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// find returns the first step, in the order of the tree, for which the function is returns true;
-// nil if there is none.
+// find returns the first matching step in the order of the tree; nil if no step matches.
 func find(steps []inspect.Step, is func(*inspect.Step) bool) *inspect.Step {
 	for i := range steps {
 		if is(&steps[i]) {

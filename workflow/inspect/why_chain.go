@@ -100,8 +100,9 @@ func signsOf(name string) (signs [][]byte) {
 	return signs
 }
 
-// step returns a pending step for which the function wanted returns true: the one with the gravest state; nil if
-// there is none. If this step and a step below it have the same state, step returns the lower step.
+// step returns a pending step for which wanted returns true; nil if there is none. If there are several, step
+// returns the one with the gravest state. If this step and a step below it have the same state, step returns the
+// lower step.
 func (w *Run) step(wanted func(*Step) bool) (found *Step) {
 	var visit func([]Step)
 	visit = func(steps []Step) {

@@ -146,9 +146,9 @@ func (e *evidence) index() *historyIndex {
 	return e.history
 }
 
-// newest returns an attempt for which wanted returns true, and for whose subject about returns true; nil if there
-// is none. If there are several such attempts, newest returns the last one in the newest run that has such an
-// attempt.
+// newest returns a matching attempt; nil if there is none. An attempt matches if wanted returns true for it, and
+// about returns true for its subject. If several attempts match, newest returns the last one in the newest run
+// that has a matching attempt.
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
 	history := e.index()
 	mayBe := history.subjects.mayBe(about)
@@ -247,8 +247,8 @@ func attemptCause(a *store.Record) CauseStep {
 // mostChanges is the maximum number of changes before a failure that are shown.
 const mostChanges = 3
 
-// changesBefore returns the changes after the last success of a step and up to the time in since, newest
-// first. The last element of the result is always the last success, or says that the history has none.
+// changesBefore returns the changes between the last success of a step and the given time, newest first.
+// The last element of the result is always the last success, or says that the history has none.
 func (e *evidence) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
 	success, err := e.newest(func(s graph.Subject) bool { return s == subject },
 		func(a *store.Record) bool { return a.Node == node && a.State == store.Done })
@@ -269,8 +269,8 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	return append(changes, last), nil
 }
 
-// changesBetween returns the changes between two times, newest first. It includes changes at the
-// time until, but not at the time from.
+// changesBetween returns the changes between two times, newest first. A change at the later time is
+// included. A change at the earlier time is not.
 func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 	changes, err := e.changedRuns(from, until)
 	if err != nil {
@@ -332,8 +332,7 @@ func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	return nil, nil
 }
 
-// newVersions returns the starts between two times with a version of the operator other than
-// before.
+// newVersions returns the starts of new versions of the operator between two times.
 func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(e.scan.tx) {

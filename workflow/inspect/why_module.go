@@ -66,8 +66,8 @@ func (e *explainer) state(name string) error {
 	return err
 }
 
-// changedBeforeBroken adds the changes after the last run of a module and up to the time in since. At this time, the
-// module could no longer be loaded.
+// changedBeforeBroken adds the changes between the last run of a module and the time at which the module could no
+// longer be loaded.
 func (e *explainer) changedBeforeBroken(name string, since time.Time) error {
 	m, _, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
 	if err != nil || since.IsZero() {

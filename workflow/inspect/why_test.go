@@ -165,7 +165,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 	}
 }
 
-// reports makes the step named by what succeed with a result.
+// reports makes the given step succeed with a result.
 func (w *fixture) reports(what, result string) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		return workflow.Outcome{Detail: result}, nil
