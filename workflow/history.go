@@ -58,8 +58,8 @@ func (h *history) count(run uint64, n int) {
 // forgetCounts discards the changes of counts in this transition.
 func (h *history) forgetCounts() { h.runs, h.reserved = nil, cost{} }
 
-// join records that the run with the number into continues the work of the other run. If the other
-// run ends in this transition, its record has this number.
+// join records that the work of one run is continued by another run, which has the number into. If
+// the first run ends in this transition, its record names the other run.
 func (h *history) join(run, into uint64) {
 	if run == into {
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere uses a queue with
-// tasks in the slots 5 and 6.
+// tasks in the slots 5 and 6. In other cases, the search must begin at slot 0.
 func TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

@@ -42,7 +42,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	w.reach(c, AtClaimed)
 	out, failed := w.do(w.e.observer.context(c.ctx, c.task), c)
 	if failed != nil {
-		if damaged := repairable(failed.err); damaged != nil { // because the step has read the record outside of a transition
+		if damaged := repairable(failed.err); damaged != nil { // no transition has read the damaged record: the step has read it
 			failed.err = errors.Join(failed.err, w.e.repair(damaged))
 		}
 	}

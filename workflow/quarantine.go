@@ -55,8 +55,8 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	return store.Save(z.tx, store.QuarantineKey(q.ID), q)
 }
 
-// removeItem removes the item of q, which is t or its current item, from its queue. Events and
-// schedule ticks are held, like the other tasks of their hook.
+// removeItem removes the item of q from its queue. The item is t or, if t is a fan-out task, the
+// current item of t. Events and schedule ticks are held, like the other tasks of their hook.
 func (z *quarantines) removeItem(b *bound, t *store.Task, q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(t.Node)]
 	switch {

@@ -14,7 +14,7 @@ import (
 type queues struct {
 	*txn
 
-	top     *store.Task // a first task of a queue, not saved yet
+	top     *store.Task // the task whose write is delayed, the first of its queue; nil if there is none
 	touched []string    // queues whose first task may have changed
 }
 

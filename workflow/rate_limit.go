@@ -49,7 +49,7 @@ func (p RateLimit) next(full, now time.Time) time.Time {
 	return full.Add(p.Every - p.span())
 }
 
-// reserve returns the time at which the bucket will be full again if an attempt begins at now.
+// reserve returns the time at which the bucket will be full again if an attempt begins now.
 func (p RateLimit) reserve(full, now time.Time) time.Time {
 	if full.Before(now) || full.Sub(now) > p.span() {
 		full = now
@@ -279,11 +279,11 @@ type returning struct {
 	mixed bool        // whether a returned task was older than the task that had returned before it
 }
 
-// deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred
-// task, and have not begun. After deferFor has deferred a task, it returns errEnough: a later
-// transition calls deferFor again for the other tasks, and lets t return. A separate transition is
-// used because a transaction that has deleted many tasks finds the tail of the queue slowly. If no
-// rate limit has deferred t, deferFor does nothing.
+// deferFor defers newer tasks that have not begun, and have the same hook and queue as t. t is the
+// oldest deferred task of this hook and queue. After deferFor has deferred a task, it returns
+// errEnough: a later transition calls deferFor again for the other tasks, and lets t return. A
+// separate transition is used because a transaction that has deleted many tasks finds the tail of
+// the queue slowly. If no rate limit has deferred t, deferFor does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
 	if t.Every == 0 || n.find(t) != nil {
 		return nil
@@ -456,8 +456,8 @@ func sameLimit(t, other *store.Task) bool {
 	return other.Every > 0 && other.Queue == t.Queue && other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook
 }
 
-// due returns when t is due. A task is due now if the rate limit of its hook has changed since it
-// was deferred.
+// due returns the time at which t is due. A task is due now if the rate limit of its hook has
+// changed since it was deferred.
 func (l *limits) due(t *store.Task) time.Time {
 	if t.Every > 0 && l.intervalOf(t) != t.Every {
 		return l.now

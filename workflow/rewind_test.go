@@ -320,7 +320,7 @@ func TestListWithMembersElsewhereIsFoundAfterItWasLifted(t *testing.T) {
 
 func TestCutStackKeepsTheListThatWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// A fan-out in queue q waits for a run in the main queue, which is rewound.
+		// A fan-out in queue q waits for a run in the main queue. This run is rewound.
 		g := newGraph([]graph.Node{{ID: "find"}, {ID: "run"}, {ID: "ran"}, {ID: "last"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "find", Place: graph.BindingQueue}, graph.Edge{From: "find", To: "run", ForEach: "all"}, graph.Edge{From: "find", To: "last"},
 			graph.Edge{From: "run", To: "ran"},

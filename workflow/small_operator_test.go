@@ -233,7 +233,7 @@ func (p *smallOperator) begin(tx *store.Tx) ([]workflow.Event, error) {
 }
 
 // raise raises the moments of the script whose time has come, unless the store says that they were
-// raised before. raise sets raised for the moments that the store has.
+// raised before. For each moment that the store has, its element of raised is set.
 func (p *smallOperator) raise(e *workflow.Engine, now time.Duration, raised []bool) {
 	for i, m := range p.script {
 		if raised[i] || m.at > now {

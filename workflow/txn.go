@@ -8,7 +8,7 @@ import (
 )
 
 // A txn is the part of a transition that all components share. This part is the transaction of the
-// store with its constants and its budget, and the list of the work for later transitions.
+// store, with its epoch, time and budget, and the list of the work for later transitions.
 type txn struct {
 	tx       *store.Tx
 	epoch    uint64

@@ -107,8 +107,8 @@ func (e *Engine) claimHead(queue string) {
 	e.dispatch(time.Time{}, followUp{work: claimQueueHead, queue: queue})
 }
 
-// doFollowUp does f in a transition of its own. If the disk is full, doFollowUp retries after a
-// delay.
+// doFollowUp does the work of f in a transition of its own. If the disk is full, doFollowUp retries
+// after a delay.
 func (e *Engine) doFollowUp(f followUp) {
 	var now time.Time
 	err := e.update(func(m *transition) error {

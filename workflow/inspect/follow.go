@@ -126,9 +126,9 @@ func (f *Follower) about(w *store.Run) bool {
 	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)
 }
 
-// attempt appends the entry of an attempt, if the request selects it and it is not among the first
-// entries. If the start of the attempt's run was not shown yet, the entry of the start is put before
-// the entry of the attempt.
+// attempt appends the entry of an attempt, if the request selects the attempt and the entry is not
+// among the first entries. If the start of the attempt's run was not shown yet, the entry of the
+// start is put before the entry of the attempt.
 func (f *Follower) attempt(tx *store.Tx, a *store.Record, entries []Entry) ([]Entry, error) {
 	if !f.reader.requested(a) {
 		return entries, nil

@@ -61,8 +61,8 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 	return out, err
 }
 
-// modules returns the states of all modules. The running tasks and problems can change the state
-// that the record of a module has.
+// modules returns the states of all modules. A running task or a problem of a module can replace
+// the state that its record has.
 func (s *scan) modules(problems []Problem) (Modules, error) {
 	out := Modules{Modules: map[string]ModuleStatus{}}
 	for k := range s.tx.Range(store.At(store.Modules)) {

@@ -42,7 +42,8 @@ func TestALongErrorKeepsItsFirstAndItsLastLines(t *testing.T) {
 	}
 }
 
-// TestLinesThatAreLeftOutOfAnErrorAreCounted counts the shown and the omitted lines of errors with random numbers of lines.
+// TestLinesThatAreLeftOutOfAnErrorAreCounted cuts errors with random numbers of lines. The shown lines and the stated
+// number of omitted lines must add up to the lines of the error.
 func TestLinesThatAreLeftOutOfAnErrorAreCounted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -72,8 +72,8 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// explainReviews adds the last error of a hook that answers a webhook to the meaning of the steps
-// that fail because of the webhook. The errors that the API server returns to these steps do not
+// If steps fail because of a webhook that a hook answers, explainReviews adds the last error of the
+// hook to the meaning of these steps. The errors that the API server returns to these steps do not
 // contain the last error of the hook.
 func (r *Reader) explainReviews(problems []Problem) {
 	for i := range problems {

@@ -61,7 +61,7 @@ func (p *page) rows() {
 }
 
 // cells joins the columns of a row. The caller must have filled state to the width of its column, or
-// must write the state itself and pass an empty one.
+// must write the state itself and pass an empty state.
 func (p *page) cells(state, step, start, took, try string) string {
 	width := p.stepColumn()
 	if p.found = max(p.found, columns(step)); p.widest == Unlimited {

@@ -11,8 +11,9 @@ import (
 
 func id(run uint64) string { return strconv.FormatUint(run, 10) }
 
-// States returns the state of each node that w has reached, for a drawing of its graph. Errors are cut
-// to most columns. If several steps are at one node, the most important state is used.
+// States returns the state of each node that w has reached, for a drawing of its graph. The parameter
+// most is the maximum width of an error in columns. If several steps are at one node, the most
+// important state is used.
 func States(w *Run, most int) draw.States {
 	out := draw.States{}
 	var visit func([]Step)
@@ -32,7 +33,8 @@ func States(w *Run, most int) draw.States {
 	return out
 }
 
-// stateOf returns the state of a step for a drawing. An error is cut to most columns.
+// stateOf returns the state of a step for a drawing. The parameter most is the maximum width of the
+// error in columns.
 func stateOf(s *Step, most int) draw.State {
 	layout := badges[s.State]
 	out := draw.State{Tone: layout.tone, Icon: layout.icon, Word: layout.word}

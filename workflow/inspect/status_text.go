@@ -292,7 +292,7 @@ func (p *statusPage) title(group []*Problem, groups int) {
 }
 
 // explain writes the meaning of the error of a group, the subjects of its steps if there are several, and the work behind the
-// steps. The last lines are the state of the cluster, and the next command or the fix.
+// steps. The last lines show the state of the cluster, and the next command or the fix.
 func (p *statusPage) explain(group []*Problem) {
 	l, r := p.layout, group[0]
 	labelled := func(label, text string, most int) {

@@ -54,8 +54,9 @@ type subjectSearch struct {
 	mayBe []bool // whether a subject may be wanted, by its index in [scan.subjects]
 }
 
-// firstAbout yields the first task about a wanted subject of each queue. For tasks beyond the counted ones, tells reports from the
-// text of a task whether the task may be about a wanted subject.
+// firstAbout yields, for each queue, the first task about a wanted subject. For tasks beyond the counted ones,
+// firstAbout calls the function tells, which reports from the text of a task whether the task may be about a wanted
+// subject.
 func firstAbout(s *scan, wanted func(graph.Subject) bool, tells func(text []byte) bool) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		search := &subjectSearch{scan: s, wanted: wanted, tells: tells, mayBe: s.subjects.mayBe(wanted)}
