@@ -114,9 +114,10 @@ func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) 
 	return nil, fs.passOver(b, n, t, item, q)
 }
 
-// doneHere reports whether an item for queue is processed in the queue of t. If t is in a parallel
-// queue, items for other parallel queues, which a binding can name, are processed in the queue of
-// t, too. If such an item started in its own queue, two runs could wait for each other forever.
+// doneHere reports whether an item for the given queue is processed in the queue of t. If t is in a
+// parallel queue, items for other parallel queues, which a binding can name, are processed in the
+// queue of t, too. If such an item started in its own queue, two runs could wait for each other
+// forever.
 func doneHere(t *store.Task, queue string) bool {
 	return queue == "" || queue == t.Queue || queue == t.HomeQueue || t.HomeQueue != "" && strings.HasPrefix(queue, parallelPrefix)
 }

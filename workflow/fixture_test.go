@@ -288,8 +288,8 @@ func (w *fixture) took() []note {
 	return notes
 }
 
-// expect waits until all goroutines are blocked, and expects that exactly the steps want ran since
-// the last call of ran or took, in this order.
+// expect waits until all goroutines are blocked, and expects that exactly the steps in want ran
+// since the last call of ran or took, in this order.
 func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -371,7 +371,7 @@ func (w *fixture) reports(what string, facts ...graph.Fact) {
 	w.set(what, returns(workflow.Outcome{Facts: facts}))
 }
 
-// returns returns a function for a step that succeeds with the outcome out.
+// returns creates the function of a step that succeeds with the outcome out.
 func returns(out workflow.Outcome) func(context.Context, workflow.Task) (workflow.Outcome, error) {
 	return func(context.Context, workflow.Task) (workflow.Outcome, error) { return out, nil }
 }

@@ -60,7 +60,7 @@ func (o Observer) context(ctx context.Context, t Task) context.Context {
 }
 
 // time starts to measure the duration of an action. The returned function must be called at the end
-// of the action. It passes the duration and the queue to Acted.
+// of the action, and passes the duration and the queue to Acted.
 func (o Observer) time(action Action) func(queue string) {
 	if o.Acted == nil {
 		return func(string) {}

@@ -224,8 +224,8 @@ func (l *limits) joinDeferred(t *store.Task) error {
 	return nil
 }
 
-// deferralOf returns the deferral of t's hook and queue if t must wait for it: the next deferred
-// task is older than t, or is not due yet.
+// deferralOf returns the deferral of t's hook and queue if t must wait, because the next deferred
+// task is older than t or is not due yet.
 func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Deferral, err error) {
 	put, ok := bucket.Deferrals[t.Queue]
 	if !ok {
@@ -404,8 +404,8 @@ func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, 
 }
 
 // eachNewer calls fn for the tasks with the same hook and queue as the task first, until fn fails.
-// It calls fn only for tasks that are newer than first, can be deferred and have not begun, and
-// that are not in a slot before from.
+// It calls fn only for tasks that are newer than first, can be deferred and have not begun. The
+// search begins at the slot from.
 func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*store.Task) error) error {
 	begun, err := l.begunBefore(first, from)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // A smallOperator is a small model of the operator. A smallOperator runs the lifecycle graph, and
 // its steps read and change state in the store and outside of the store, as the real steps do. A
-// smallOperator can be killed at any commit. After that, its next epoch continues the work. A
+// smallOperator can be killed at any commit. If it is killed, the next epoch continues its work. A
 // smallOperator records all attempts of its steps.
 type smallOperator struct {
 	t      testing.TB

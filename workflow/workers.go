@@ -12,7 +12,7 @@ type workers struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	idle    sync.Cond // signalled when working becomes 0
+	idle    sync.Cond // signaled when working becomes 0
 	open    bool      // whether goroutines can begin; guarded by mu
 	working int       // number of goroutines; guarded by mu
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Requests describes the requests of the operator to the API server in the last minutes. Span is
-// the length of this period.
+// Requests describes the requests of the operator to the API server in a period before the
+// snapshot. The field Span is the length of the period.
 type Requests struct {
 	Span time.Duration `json:"span"`
 	// Answered is the number of completed requests. 95 % of these requests took at most the time in

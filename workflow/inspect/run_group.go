@@ -97,7 +97,7 @@ func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	return true
 }
 
-// cut records that no more runs are read, so that the open groups may be incomplete.
+// cut marks the open groups as possibly incomplete, because no older runs are read.
 func (g *runGroups) cut() {
 	for _, group := range g.open {
 		group.more = true

@@ -82,8 +82,8 @@ func TestStepsFollowEachOther(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	// If a module is enabled again after its release was deleted, its afterDeleteHelm hooks run first.
-	// After them, its run starts over.
+	// If a module is enabled again after its release was deleted, its afterDeleteHelm hooks run first,
+	// and then its run starts over.
 	var next []graph.NodeID
 	for _, e := range Graph.Next(ModuleRun, []graph.Fact{HalfDeleted}) {
 		next = append(next, e.To)
@@ -109,7 +109,9 @@ func TestAFailedRunOfAModuleStartsOverAtItsFirstStep(t *testing.T) {
 	}
 }
 
-// TestOnlyEventsWaitInQueuesOfBindings checks that events of one hook can be one batch, and that no other step can.
+// TestOnlyEventsWaitInQueuesOfBindings checks the edges to the nodes for events and schedule ticks. They must begin
+// at a trigger and have the Place BindingQueue, and their nodes must have Batch. No other edge or node can have
+// these.
 func TestOnlyEventsWaitInQueuesOfBindings(t *testing.T) {
 	t.Parallel()
 	for _, e := range Graph.Edges {
