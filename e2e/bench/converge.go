@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// hookTime is the approximate duration of each hook. A typical shell hook, which calls jq a few times, takes as
-	// long.
+	// hookTime is the approximate duration of each hook. It is the duration of a typical shell hook, which calls jq a
+	// few times.
 	hookTime = 25 * time.Millisecond
 
 	// moduleHookRuns is the number of runs of the hook module.sh in a converge: onStartup,
@@ -48,7 +48,7 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 	return figures, nil
 }
 
-// measureBusy measures rounds of converges with n modules. To use CPU time, each hook counts up to work.
+// measureBusy measures rounds of converges with n modules. To use CPU time, each hook counts up to the number work.
 func (w *environment) measureBusy(ctx context.Context, n, work, rounds int, progress *log.Logger) ([]figure, error) {
 	var alone, empty, restart []float64
 	for round := range rounds {
@@ -77,7 +77,7 @@ type busyTimes struct {
 	empty, restart float64
 }
 
-// countWithin returns the number up to which bash can count within this time on this machine.
+// countWithin returns the number up to which bash on this machine can count in the time within.
 func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	const count, runs = 50_000, 5
 	var took []float64
@@ -91,9 +91,9 @@ func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	return int(count * within.Seconds() / median(took)), nil
 }
 
-// busyRound measures, in a new namespace, the first converge of n modules, and the converge after a restart. To use
-// CPU time, each hook counts up to work. Before and after each converge, busyRound also runs the hooks without the
-// operator, because the speed of a machine changes from one second to the next.
+// busyRound measures, in a new namespace, the first converge of n modules, and the converge after a restart. To use CPU
+// time, each hook counts up to the number work. Before and after each converge, busyRound also runs the hooks without
+// the operator, because the speed of a machine changes from one second to the next.
 func (w *environment) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
 	env, err := w.newEnvironment(ctx, namespace, n, work)
 	if err != nil {

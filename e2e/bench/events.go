@@ -82,8 +82,9 @@ func (w *environment) events(ctx context.Context, p *operator.Process, namespace
 	}, nil
 }
 
-// row creates objects that the hook of one module watches. It creates them one after another, as fast as the API
-// server accepts them. It returns the delays in milliseconds, and a note about the number of objects.
+// row creates objects that the hook of one module watches. It creates them one after another, as fast as the API server
+// accepts them. It returns the delays from the creation of an object to the start of the hook, in milliseconds, and a
+// note about the number of objects.
 func (w *environment) row(ctx context.Context, p *operator.Process, namespace, record string) (note string, delays []float64, err error) {
 	made := map[string]time.Time{}
 	began := time.Now()
@@ -113,7 +114,7 @@ func (w *environment) makeFor(ctx context.Context, namespace, name, label string
 	return err
 }
 
-// delays waits until hooks have received all created objects. delays returns the delay of each object in milliseconds,
+// delays waits until hooks have received all created objects. It returns the delay of each object in milliseconds,
 // shortest first.
 func (w *environment) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -171,8 +172,8 @@ func synchronized(record string, n int, since time.Time) error {
 	return nil
 }
 
-// readTold returns, for the name of each delivered object, the start time of the first hook run that received the
-// object.
+// readTold returns a map from the name of each delivered object to the start time of the first hook run that received
+// the object.
 func readTold(record string) (map[string]time.Time, error) {
 	runs, err := readRecord(record)
 	delivered := map[string]time.Time{}
@@ -226,7 +227,7 @@ func median(values []float64) float64 {
 	return percentile(sorted, 50)
 }
 
-// percentile returns the p-th percentile of sorted.
+// percentile returns the p-th percentile of the sorted values.
 func percentile(sorted []float64, p int) float64 {
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }

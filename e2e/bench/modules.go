@@ -58,7 +58,7 @@ echo "$now $context" >>"$RECORD"
 `
 
 // generate writes n modules to dir/modules, for an operator in namespace. To use CPU time, each run of their hooks
-// counts up to work.
+// counts up to the number work.
 func generate(dir, namespace string, n, work int) error {
 	flags := []byte("global:\n  domain: example.com\n")
 	for i := range n {

@@ -134,7 +134,7 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 }
 
 // newEnvironment creates a namespace with a ConfigMap, and the files of n modules. To use CPU time, each run of their
-// hooks counts up to work.
+// hooks counts up to the number work.
 func (w *environment) newEnvironment(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
 	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
@@ -190,7 +190,7 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 		return nil, 0, err
 	}
 	took := ended.Sub(p.Started)
-	// If a hook received no Synchronization, the converge was too short to be comparable.
+	// If a hook received no Synchronization, the converge was incomplete, and its duration cannot be compared.
 	if err := synchronized(record, n, p.Started); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, env.EndOfLog())

@@ -39,7 +39,7 @@ const (
 const ifChanged = "ADDON_OPERATOR_STARTUP=if-changed"
 
 // resumeHook is a hook that watches ConfigMaps, records its start time, and runs for a while. While the file
-// RECORD.hold exists, it waits.
+// RECORD.hold exists, the hook waits.
 const resumeHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
@@ -106,7 +106,7 @@ func (w *environment) quiet(ctx context.Context) (_ []figure, err error) {
 	}}, nil
 }
 
-// ranNothing returns an error if a hook run has ended after since. path is the store of the stopped operator.
+// ranNothing returns an error if a hook run has ended after the time since. path is the store of the stopped operator.
 func ranNothing(path string, since time.Time) error {
 	db, err := store.OpenReadOnly(path, store.Options{Clock: time.Now})
 	if err != nil {
@@ -269,7 +269,8 @@ func waiting(ctx context.Context, p *operator.Process) (n int, err error) {
 	return n, lines.Err()
 }
 
-// startedSince waits until n hook runs have started after since. startedSince returns the start time of the earliest.
+// startedSince waits until n hook runs have started after the time since. It returns the start time of the earliest of
+// them.
 func startedSince(ctx context.Context, p *operator.Process, record string, since time.Time, n int) (first time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -28,14 +28,14 @@ const (
 	fewestSoakTasks = 100 * soakQueues * soakNodes
 	// soakInterval is the time by which each task advances the clock of the store.
 	soakInterval = 10 * time.Second
-	// soakHistory is the age at which history is removed, as by default in the operator. The soak removes it once in
-	// each soakTrim, by the clock of the store.
+	// soakHistory is the age at which history is removed. It is the default of the operator. The soak removes old
+	// history every soakTrim, by the clock of the store.
 	soakHistory = 7 * 24 * time.Hour
 	soakTrim    = time.Hour
 )
 
-// A soak is an engine that processes tasks on a store in a file. The clock of the store runs much faster
-// than real time. The soak removes old history as the operator does.
+// A soak is an engine that processes tasks, with its store in a file. The clock of the store runs much faster than real
+// time. The soak removes old history as the operator does.
 type soak struct {
 	db     *store.DB
 	path   string
@@ -47,7 +47,7 @@ type soak struct {
 	begun  time.Time
 }
 
-// measureSoak measures the file of the store and the memory of the process after many tasks.
+// measureSoak measures the size of the store file and the memory of the process after many tasks.
 func measureSoak(ctx context.Context, tasks int, progress *log.Logger) (_ []figure, err error) {
 	parent := sharedMemory // on a disk, the soak would spend most of its time in fsync
 	if _, err := os.Stat(parent); err != nil {
@@ -146,12 +146,13 @@ func (s *soak) run(ctx context.Context, progress *log.Logger) (memory []float64,
 	return memory, nil
 }
 
-// raise adds an event to queue. The event begins a run of soakNodes tasks.
+// raise adds an event to the given queue. The event begins a run of soakNodes tasks.
 func (s *soak) raise(queue string) error {
 	return s.db.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, workflow.Event{On: "go", Queue: queue}) })
 }
 
-// recorded counts an ended task. If the task is the last of its run, recorded sends the name of its queue to s.ended.
+// recorded is called with the history record r of each ended task, and counts the task. If the task is the last of its
+// run, the function sends the name of its queue to s.ended.
 func (s *soak) recorded(r store.Record) {
 	s.done.Add(1)
 	if r.Node == lastNode(soakNodes) {
@@ -195,7 +196,7 @@ func chain(n int) *graph.Graph {
 	return g
 }
 
-// lastNode returns the last node of a chain of n.
+// lastNode returns the ID of the last node in a chain of n nodes.
 func lastNode(n int) string { return fmt.Sprint("n", n-1) }
 
 // anonymousMemory collects garbage, and returns the resident memory of this process that is not mapped from a file,

@@ -224,8 +224,8 @@ func (w *environment) makeMany(ctx context.Context, namespace, prefix string, n 
 	return group.Wait()
 }
 
-// watches returns the number of open watches of ConfigMaps that are limited to one namespace or one object, from the
-// metrics of the API server.
+// watches returns the number of open watches of ConfigMaps, from the metrics of the API server. It counts only watches
+// of one namespace or one object.
 func (w *environment) watches(ctx context.Context) (float64, error) {
 	page, err := w.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -246,8 +246,8 @@ func (w *environment) watches(ctx context.Context) (float64, error) {
 	return open, nil
 }
 
-// readTimes returns the times in the file record, which has one time on each line, oldest first. Without the file, it
-// returns none.
+// readTimes returns the times in the file record, which has one time on each line, oldest first. If the file does not
+// exist, readTimes returns nil.
 func readTimes(record string) ([]time.Time, error) {
 	content, err := os.ReadFile(record)
 	if errors.Is(err, os.ErrNotExist) {
@@ -264,8 +264,8 @@ func readTimes(record string) ([]time.Time, error) {
 	return times, err
 }
 
-// readFlood returns the number of different objects that floodHook has recorded, and the number of its runs with
-// events.
+// readFlood returns the number of different objects that floodHook has recorded, and the number of runs in which the
+// hook received events.
 func readFlood(record string) (delivered, runs int, err error) {
 	content, err := os.ReadFile(record)
 	names := map[string]bool{}

@@ -20,7 +20,7 @@ type breakage struct {
 	// about says in one sentence what the breakage does.
 	about string
 	// file is the path of the changed file, relative to the root of the repository. The file contains the text old
-	// exactly once; the breakage replaces it by new.
+	// exactly once, and the breakage replaces it with the text new.
 	file     string
 	old, new string
 	// tests are the targets to run. In each target, a test must fail.
@@ -48,8 +48,8 @@ func load(dir string) ([]breakage, error) {
 }
 
 // read reads a breakage from a txtar file. The comment of the archive has a sentence about the breakage, a line "file
-// PATH", and lines "test PACKAGE PATTERN". The files of the archive are old, with the text to replace, and new, with
-// its replacement. The last newline of each is dropped.
+// PATH", and lines "test PACKAGE PATTERN". The archive has two files: the file old has the text to replace, and the
+// file new has the replacement. The last newline of each file is dropped.
 func read(path string) (breakage, error) {
 	archive, err := txtar.ParseFile(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // root is the root of the repository.
 var root = filepath.Join("..", "..")
 
-// sampled selects the breakages whose tests run here: one in each 20. The make target breakages runs all of them.
+// sampled selects the breakages whose tests run here: one in 20. The make target breakages runs all of them.
 const sampled = 20
 
 // byChance is part of the names of tests that check only some of the files that a power loss can leave. Which files

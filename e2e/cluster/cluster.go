@@ -130,8 +130,8 @@ func start(dir string, flags ...string) (*Cluster, error) {
 // Kubeconfig returns the path of a kubeconfig file of a cluster administrator.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Config returns a client config of a cluster administrator, without a rate limit. The caller may
-// change it.
+// Config returns a client config of a cluster administrator, without a rate limit. The config is a copy, which the
+// caller may change.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Namespace creates a namespace for t and returns its name, which begins with the name of t. The deletion of the
@@ -167,7 +167,7 @@ func namePrefix(name string) string {
 }
 
 // Stop stops the cluster and waits until its process has ended. Stop returns an error if the cluster has failed
-// before, or does not stop in time. If the cluster was already stopped, Stop does nothing. Do not stop the shared
+// already, or does not stop in time. If the cluster was already stopped, Stop does nothing. Do not stop the shared
 // cluster, because Run does that.
 func (c *Cluster) Stop() error { return c.process.stop() }
 

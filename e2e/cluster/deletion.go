@@ -33,7 +33,7 @@ const repeatAfter = 2 * time.Second
 type DeletionRepeater struct{ last time.Time }
 
 // Look changes an annotation of o if o is a CRD or a namespace whose deletion began more than repeatAfter ago. It
-// changes at most one object in each repeatAfter. at is the client for the resource of o.
+// changes at most one object per repeatAfter. The parameter at is the client for the resource of o.
 func (r *DeletionRepeater) Look(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	deleted := o.GetDeletionTimestamp()
 	if kind := o.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {

@@ -29,8 +29,9 @@ type Span struct {
 	// Parent is empty for the first span of a trace.
 	Parent string
 	Name   string
-	// Attributes are the attributes of the span. Process are the attributes of its resource, the process that sent it.
-	// If the value of an attribute is a list, the elements of the list are joined by commas.
+	// Attributes has the attributes of the span. Process has the attributes of the resource of the span, which is the
+	// process that sent the span. If the value of an attribute is a list, the elements of the list are joined by
+	// commas.
 	Attributes, Process map[string]string
 	// Failed is set if the status of the span is Error. The field Error has the text of that status.
 	Failed bool
@@ -40,7 +41,8 @@ type Span struct {
 	Nanoseconds int64
 }
 
-// A Link is a link from a span to the span ID in Trace.
+// A Link is a link from a span to another span. Trace and ID are the IDs of the trace and of the span to which the link
+// leads.
 type Link struct{ Trace, ID, Why string }
 
 // A Collector receives spans.
@@ -49,7 +51,7 @@ type Collector struct {
 	GRPC, HTTP string
 
 	collectorpb.UnimplementedTraceServiceServer
-	hangs chan struct{} // nil for a collector that answers; otherwise closed at the end of the test, and no request is answered before
+	hangs chan struct{} // if not nil, requests are answered only when it is closed, at the end of the test
 
 	mu     sync.Mutex
 	spans  []Span   // guarded by mu

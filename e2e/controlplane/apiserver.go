@@ -61,8 +61,8 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 	return completed, errors.Join(completed.Validate()...)
 }
 
-// parseFlags parses args and sets the options of sets. The servers are configured by flags, because flags are
-// documented and stable across versions. The fields of their options are not.
+// parseFlags parses args with the flags of sets, which set the options of a server. The servers are configured by
+// flags, because flags are documented and stable across versions. The fields of the option structs are neither.
 func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {

@@ -77,8 +77,8 @@ func (d *directory) take() error {
 	return err
 }
 
-// close releases the lock of the directory. If the directory is ephemeral and well is true, close also removes the
-// directory. The caller passes false for well after an error of the control plane, so that the log can be read.
+// close releases the lock of the directory. If the directory is ephemeral, close also removes the directory, but only
+// if well is true. After an error of the control plane, well is false, and the log can still be read.
 func (d *directory) close(well bool) error {
 	var err error
 	if d.ephemeral && well {
@@ -167,9 +167,10 @@ func (d *directory) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// listenAnywhere opens a free port outside of the range from which the kernel assigns ports to connections. Such a
-// port is likely to be free for the next process, too. And the kernel cannot assign it to a client that tries to
-// connect while no process listens: with the same port on both sides, the client would connect to itself.
+// listenAnywhere opens a free port outside of the range from which the kernel assigns ports to connections. Such a port
+// is likely to be free for the next process, too. The kernel also never assigns it to a client. If a client connected
+// to the port while no process listens on it, and the kernel assigned the same port to the client, the client would be
+// connected to itself.
 func listenAnywhere() (net.Listener, error) {
 	const least = 10_000
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

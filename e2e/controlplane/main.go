@@ -8,8 +8,8 @@
 //	kubeconfig  the kubeconfig of a cluster administrator, under RBAC
 //	ready       exists while /readyz is green; written last, removed first
 //	log         the log of all parts; log.1 is that of the previous process
-//	lock        held by the process that runs here, with its id
-//	port, sa.key, tokens.csv, certs/, etcd/  what a restart needs to look the same to clients
+//	lock        locked by the running process; contains its process ID
+//	port, sa.key, tokens.csv, certs/, etcd/  kept for the next process, so that it looks the same to clients
 //
 // After another start on the same directory, the control plane serves the same objects with the same administrator and
 // the same certificate. It also uses the same port if that is free, so that an earlier kubeconfig stays valid. SIGTERM

@@ -38,9 +38,9 @@ func run(ctx context.Context, a arguments) (err error) {
 		err = errors.Join(err, d.close(err == nil))
 	}()
 
-	// The start does not end with ctx: if the API server is stopped before it is ready, it ends the whole process by
-	// force. So a stop during the start waits until the start has ended, about two seconds. A second signal ends the
-	// process at once.
+	// The start ignores the end of ctx, because an API server that is stopped before it is ready terminates the whole
+	// process. So a stop during the start waits until the start is complete, which takes about two seconds. A second
+	// signal ends the process at once.
 	if err := start(context.WithoutCancel(ctx), d, running); err != nil {
 		return err
 	}

@@ -170,7 +170,7 @@ func installAddonsCRDs(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// addonsEnvironment creates a namespace in c, and directories for an operator without modules and hooks.
+// addonsEnvironment creates a namespace in the cluster c, and directories for an operator without modules and hooks.
 func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // the path of t.TempDir is too long for the socket
@@ -200,7 +200,7 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 // A living is an operator that is started again whenever its process ends.
 type living struct {
 	stopped chan struct{}
-	killed  chan bool // receives, after the end of the process, whether it was killed
+	killed  chan bool // receives, after the end of the last process, whether a process was killed
 }
 
 func (w *environment) keepAlive(t *testing.T, env string) *living {

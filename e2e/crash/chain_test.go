@@ -20,9 +20,9 @@ import (
 	"addon-operator/internal/lease"
 )
 
-// effectFailpoints are the failpoints of the operator's effects. At each, the operator is killed when it reaches the
-// failpoint for the n-th time, where n is random between first and last. first is so high that each process makes
-// progress before the kill: three crashes during the same work would put the work in quarantine.
+// effectFailpoints are the failpoints of the operator's effects. The operator is killed when it reaches the chosen
+// failpoint for the n-th time, where n is random between first and last. The value of first is high enough that each
+// process makes progress before the kill: three crashes during the same work would put the work in quarantine.
 var effectFailpoints = []struct {
 	name        string
 	first, last int
@@ -95,7 +95,7 @@ const chainsAtOnce = 5
 // killsOfAChain is the maximum number of kills in one converge.
 const killsOfAChain = 10
 
-// killedInChains kills the operator several times within one converge, each time at another effect. It repeats this
+// killedInChains kills the operator several times within one converge, each time at a random failpoint. It repeats this
 // with further converges until there are killsInChains kills. If the environment variable CHAINS is set, its value is
 // the number of converges instead.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {

@@ -129,7 +129,7 @@ func (w *environment) lay(t *testing.T, files map[string]string) {
 	}
 }
 
-// script returns a hook with this config. Each run of the hook adds a line to the record, runs the shell code work,
+// script returns a hook with this config. Each run of the hook adds a line to the record, runs the shell code in work,
 // and adds another line.
 func script(name string, config map[string]any, work string) string {
 	config["configVersion"] = "v1"
@@ -155,8 +155,8 @@ func watch(label, queue string) map[string]any {
 	return map[string]any{"kubernetes": []any{binding}}
 }
 
-// quiet waits until the operator has converged and hooks have received want deliveries, and then stops the operator.
-// If want is 0, quiet waits until hooks have received no delivery for two seconds.
+// quiet waits until the operator has converged and hooks have received at least as many deliveries as want says. Then
+// it stops the operator. If want is 0, quiet waits until hooks have received no delivery for two seconds.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	if err := w.rest(t, p, want); err != nil {
@@ -164,8 +164,8 @@ func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	}
 }
 
-// rest does the same as quiet, but returns an error if the operator is killed meanwhile, or if hooks receive fewer
-// than want deliveries in time.
+// rest does the same as quiet, but returns an error if the operator is killed meanwhile, or if hooks do not receive the
+// wanted number of deliveries in time.
 func (w *environment) rest(t *testing.T, p *operator.Process, want int) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -45,8 +45,8 @@ func watching(t *testing.T, synchronization bool) (*environment, *operator.Proce
 	return w, p
 }
 
-// put writes the ConfigMap name with version in its data. If version is "1", put creates the ConfigMap, otherwise it
-// updates it.
+// put writes the ConfigMap called name, with the given version in its data. If version is "1", put creates the
+// ConfigMap. Otherwise put updates the ConfigMap.
 func (w *environment) put(t *testing.T, name, version string) {
 	t.Helper()
 	c := &corev1.ConfigMap{
@@ -89,7 +89,7 @@ func (w *environment) events(t *testing.T) []string {
 	return events
 }
 
-// until waits until holds returns true. until fails the test if p ends before, or after 90 seconds.
+// until waits until the function holds returns true. It fails the test after 90 seconds, or if p ends first.
 func (w *environment) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -100,8 +100,8 @@ func (w *environment) until(t *testing.T, p *operator.Process, what string, hold
 }
 
 // attached waits until the operator delivers changes of objects to the hook, and returns the events delivered so far.
-// To find out, it changes an object again and again until the hook receives an event. It cannot wait for a
-// Synchronization: the hook may not request one.
+// To find out, it changes an object again and again until the hook receives an event. The operator delivers no
+// Synchronization for which attached could wait: the hook of its test has executeHookOnSynchronization: false.
 func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	t.Helper()
 	for version := 1; len(w.events(t)) == 0; version++ {
@@ -155,7 +155,8 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	}
 }
 
-// TestChangesWhileDownReachTheHook changes objects while no operator runs.
+// TestChangesWhileDownReachTheHook creates, changes and deletes objects while no operator runs. The next process must
+// deliver each difference once.
 func TestChangesWhileDownReachTheHook(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*operator.Process) error{

@@ -42,7 +42,7 @@ type everyStepReport struct {
 	} `json:"findings"`
 }
 
-// numbered returns a hook that runs the shell code work at beforeHelm, in the order n among the hooks of its module.
+// numbered returns a hook that runs the shell code in work at beforeHelm. The number n orders the hooks of a module.
 func numbered(n int, work string) string {
 	return fmt.Sprintf("#!/bin/bash\nset -eu\nif [[ ${1:-} == --config ]]; then echo '{configVersion: v1, beforeHelm: %d}'; exit; fi\n%s\n", n, work)
 }
@@ -129,9 +129,9 @@ func (r everyStepReport) lines() map[string][]string {
 	return found
 }
 
-// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command "test --crash-every-step" on three hooks. If a hook
-// is killed and runs again, one has the same effect, one counts twice, and one fails. The report must name the latter
-// two.
+// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command "test --crash-every-step" on three hooks. If a killed
+// hook runs again, the first hook has the same effect, the second counts twice, and the third fails. The report must
+// name the second and the third.
 func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	t.Parallel()
 	code, report, stderr := everyStep(t, badModules, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--parallel", "2")

@@ -30,12 +30,13 @@ type end struct {
 	Modules    map[string]store.Module
 }
 
-// A killing is the moment at which the operator is killed in a converge: either a failpoint, or the time after as a
-// fraction of the duration of the converge without kills.
+// A killing says when the operator is killed in a converge: either at the given failpoint, or after a time. The field
+// after has this time, as a fraction of the duration of the converge without kills.
 type killing struct {
 	failpoint string
 	after     float64
-	// again is the age at which the next process is killed as well, as the same fraction; 0 means never.
+	// again is the age at which the next process is also killed, as a fraction of the same duration; if it is 0, the
+	// next process is not killed.
 	again float64
 }
 
@@ -55,8 +56,8 @@ var writtenAt = regexp.MustCompile(`,"at":"[^"]*"`)
 
 // TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, in each round at another moment: at an
 // attempt of one of the steps 1 to 8, or at a random time. In some rounds it also kills the process that resumes the
-// converge. The environment variable KILLS sets the number of rounds. KILLS_SEED repeats the rounds of the test that
-// has logged this seed.
+// converge. At the end, the deliveries, releases and objects must be the same as without kills. The environment
+// variable KILLS sets the number of rounds. KILLS_SEED repeats the rounds of the test that has logged this seed.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, false, 12)
@@ -123,7 +124,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 type attempts struct{ all, done int }
 
 // killings returns 50 moments. For each node of steps 1 to 8, one moment is the claim of a random attempt, and one is
-// the end of a random successful attempt. The other moments are times distributed over the converge. of has the
+// the end of a random successful attempt. The other moments are times distributed over the converge. The map of has the
 // attempts of a converge without kills.
 func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	var all []killing
@@ -159,16 +160,16 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 	return out
 }
 
-// prepare runs the converge that precedes the one with kills, until hooks have received want deliveries. If want is 0,
-// prepare waits until hooks receive no more deliveries.
+// prepare runs the converge that precedes the one with kills, until hooks have received at least as many deliveries as
+// want says. If want is 0, prepare waits until hooks receive no more deliveries.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())
 	w.quiet(t, w.start(t), want)
 }
 
-// round kills the operator at k, waits until the next process has converged, and compares its end with want. round
-// returns false if the converge had ended before the kill.
+// round kills the operator at k, waits until the next process has converged, and compares the end state with want.
+// round returns false if the converge had ended before the kill.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
 	w := newEnvironment(t)
@@ -191,15 +192,15 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 	return true
 }
 
-// endsAs waits until p has converged, and compares the end with want, the end of a converge without kills. kills is
-// the number of kills before p.
+// endsAs waits until p has converged, and compares the end state with want, the end state of a converge without kills.
+// kills is the number of kills before p.
 func (w *environment) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
 	t.Helper()
 	w.quiet(t, p, total(want.Told))
 	w.isAs(t, want, kills)
 }
 
-// isAs compares the end after the operator has stopped with want, the end of a converge without kills. kills is the
+// isAs compares the end state of a stopped operator with want, the end state of a converge without kills. kills is the
 // number of kills.
 func (w *environment) isAs(t *testing.T, want end, kills int) {
 	t.Helper()

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// modules is the number of the modules m01 to m10. A test runs two converges, and kills the operator in the second
-// one. The first converge installs an older chart of m01, and the modules old and gone. The second converge has the
-// modules m01 to m10; old is disabled, and the directory of gone does not exist.
+// modules is the number of the modules m01 to m10. A test runs two converges, and kills the operator in the second one.
+// The first converge installs an older chart of m01, and two modules with the names old and gone. The second converge
+// has the modules m01 to m10. The module old is disabled then, and the directory of the module gone does not exist.
 const modules = 10
 
-// failing is one more module, if continues is set in the environment. Its hook fails at the first attempt at
-// beforeHelm, and at the first attempt at afterHelm. It runs before the other modules.
+// failing is the name of a further module, which exists if continues is set in the environment. Its hook fails at the
+// first attempt at beforeHelm, and at the first attempt at afterHelm. It runs before the other modules.
 const failing = "failing"
 
 // before returns the files of the first converge, which precedes the converge in which the operator is killed.
@@ -76,8 +76,8 @@ func queueOf(name string) string {
 	return "main"
 }
 
-// addModule adds the files of a module to files: a chart whose objects contain edition, a hook for all steps of a
-// module, and a hook that watches the ConfigMap of the chart.
+// addModule adds the files of a module to files: a chart whose objects contain the text edition, a hook for all steps
+// of a module, and a hook that watches the ConfigMap of the chart.
 func addModule(files map[string]string, name, edition string) {
 	dir := "modules/" + name + "/"
 	files[dir+"Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n"
@@ -111,7 +111,7 @@ metadata:
 		files[dir+"crds/petals.yaml"] = petals
 	case "m05": // the hook changes values in afterHelm, so that the run of the module is repeated
 		work += `[[ $context == *afterHelm* ]] && echo '[{"op":"add","path":"/m05/after","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"`
-	case failing: // the hook fails once for each binding; then a file exists
+	case failing: // the hook fails once for each binding: the failed run creates a file
 		for _, binding := range []string{"beforeHelm", "afterHelm"} {
 			work += fmt.Sprintf(`if [[ $context == *%[1]s* && ! -e $RECORD.%[1]s ]]; then >"$RECORD.%[1]s"; exit 1; fi
 `, binding)

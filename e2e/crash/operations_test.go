@@ -64,8 +64,9 @@ func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 	}
 }
 
-// TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce kills the operator after the creation of an
-// object. The operation before the creation deletes the object, which does not exist at that time.
+// TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce kills the operator after the creation of an object.
+// The operation before the creation deletes the object, which does not exist at that time. The next process must not
+// create the object again.
 func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testing.T) {
 	t.Parallel()
 	made := doneOnce(t, allDone, []string{"append", "delete", "replace", "unnamed", "count", "merge", "clear", "create"})
@@ -74,8 +75,8 @@ func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testin
 	}
 }
 
-// allDone is a failpoint that the operator reaches after all operations of the hook are executed. It is the second
-// time at this node; the first time is before the hook runs.
+// allDone is a failpoint that the operator reaches after all operations of the hook are executed. The operator reaches
+// "done" of this node twice: the first time is before the hook runs.
 const allDone = "global-onstartup:done:2"
 
 // doneOnce runs a hook that returns the operations named in turn, and kills the operator at failpoint. Then it starts

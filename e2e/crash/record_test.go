@@ -118,7 +118,7 @@ func same(a, b run) bool {
 
 // repeated describes the runs that must not have been repeated, if the operator was killed the given number of times.
 // After each kill, the hook that was running in a queue may run again, with the previous result "interrupted" in its
-// environment. No other run may be repeated. queue returns the queue of a hook.
+// environment. No other run may be repeated. The function queue returns the queue of a hook.
 func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string
 	again := map[string]int{}
@@ -143,8 +143,9 @@ func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	return wrong
 }
 
-// repeated calls the function [repeated] for the runs of w. Failed runs of the module failing are repeated by design.
-// For this module, repeated only checks that its runs were not interrupted more often than the operator was killed.
+// repeated calls the function [repeated] for the runs of w. The module with the name "failing" repeats its failed runs
+// by design. For this module, repeated only checks that its runs were not interrupted more often than the operator was
+// killed.
 func (w *environment) repeated(runs []run, kills int) []string {
 	var wrong []string
 	rest := slices.Clone(runs)

@@ -87,8 +87,8 @@ func (l *load) run(ctx context.Context) error {
 // early reports whether the load made c before the end of the first converge.
 func (l *load) early(c change) bool { return c.At.Before(l.counts) }
 
-// silentSince returns true for each object that has not changed since the end of the first converge, if the hook of
-// the set does not run on Synchronization. The hook may not have received such an object.
+// silentSince returns true for each object that has not changed since the end of the first converge, if the hook of the
+// set does not run on Synchronization. The hook need not have received such an object.
 func (l *load) silentSince() map[string]bool {
 	silent := map[string]bool{}
 	for _, c := range l.changes {
@@ -155,7 +155,7 @@ func (l *load) remove(ctx context.Context, i int) error {
 	return nil
 }
 
-// object returns the ConfigMap name with the next number in its data.
+// object returns the ConfigMap called name, with the next number in its data.
 func (l *load) object(name string) *corev1.ConfigMap {
 	l.seq[name]++
 	return &corev1.ConfigMap{
@@ -188,8 +188,8 @@ func (e *editor) run(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// edit makes one random edit: it sets a new level in a section, removes a section, disables or enables the module
-// toggled, or writes invalid content.
+// edit makes one random edit: it sets a new level in a section, removes a section, disables or enables the module named
+// by toggled, or writes invalid content.
 func (e *editor) edit(ctx context.Context) error {
 	e.level++
 	modules := stormModules()

@@ -1,5 +1,5 @@
-// Package kubelet simulates the kubelets of a cluster without nodes. It reports every pod as running, and pods that
-// must end as succeeded. It starts no containers.
+// Package kubelet simulates the kubelets of a cluster without nodes. It reports a pod as running if its restart policy
+// is Always, and as succeeded otherwise. It starts no containers.
 //
 // The controllers of Deployments, StatefulSets and Jobs need only the status of the pods. So do clients that wait for
 // these objects. There is no scheduler, so pods have no node. The API server deletes pods without a node at once.

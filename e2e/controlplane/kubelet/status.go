@@ -6,7 +6,7 @@ import (
 )
 
 // waits reports whether the status of pod must not be written: the pod is not Pending, is being deleted, or has
-// scheduling gates. With scheduling gates, tests keep a pod Pending.
+// scheduling gates. Tests use scheduling gates to keep a pod Pending.
 func waits(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0
 }
