@@ -219,7 +219,7 @@ func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {
 		if strings.HasSuffix(run.hook, allHooks) || strings.HasPrefix(run.hook, toggled+"/") {
-			continue // when the module toggled is disabled, its hooks are canceled, and later run again as a first attempt
+			continue // disabling the module cancels its hooks, which later run again as a first attempt
 		}
 		key := [2]string{run.task, run.hook}
 		if run.word == "begin" && begun[key] && run.previous != "interrupted" {

@@ -257,7 +257,7 @@ func (s *storm) kill(ctx context.Context) error {
 	return nil
 }
 
-// wait calls holds every 50 ms until holds returns no error. wait returns an error after the time most, or if the
+// wait calls the function holds every 50 ms until it returns nil. wait returns an error after the time most, or if the
 // supervisor has given up restarting the operator.
 func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
@@ -293,7 +293,7 @@ func (s *storm) problems(ctx context.Context) ([]problem, error) {
 	return page.Problems, s.get(ctx, "/workflow/inspect.json", &page)
 }
 
-// get requests path from the operator's debug socket, and decodes the response into into.
+// get requests path from the operator's debug socket, and decodes the response into the value into.
 func (s *storm) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path, http.NoBody)
 	if err != nil {
@@ -367,8 +367,7 @@ func (s *storm) rest(t *testing.T, p plan) {
 	}
 }
 
-// resting returns nil if the operator has no more work to do. Otherwise it returns an error that names the remaining
-// work.
+// resting returns nil if the operator has no work left. Otherwise it returns an error that names the remaining work.
 func (s *storm) resting(ctx context.Context) error {
 	if err := s.record.update(); err != nil {
 		return err

@@ -100,8 +100,8 @@ func (k *supervisor) deaths() int {
 	return k.byHook
 }
 
-// killUnless kills the operator and returns true, unless the hook crashHook has killed deaths processes or more. It
-// also returns true if the process had already ended.
+// killUnless kills the operator and returns true. It also returns true if the process had already ended. But if the
+// hook crashHook has killed at least as many processes as deaths says, killUnless only returns false.
 func (k *supervisor) killUnless(deaths int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -45,8 +45,8 @@ func newSamples(t *testing.T, random *rand.Rand) *environment {
 	w.edits = []func(string) string{
 		w.setTitle, w.setTitle, w.setWebReplicas, w.setQuota, w.toggleSample, w.toggleSample, w.addTemplate, w.loseObject,
 	}
-	// The office hours are the whole day, so that the hook that reads the clock changes nothing. The setting instances
-	// is an old name of replicas, which the hook rename-settings.sh replaces in the ConfigMap.
+	// The office hours are the whole day, so that the hook that reads the clock changes nothing. The setting
+	// "instances" is the old name of "replicas". The hook rename-settings.sh renames it in the ConfigMap.
 	w.settings["global"] = map[string]any{"officeHours": map[string]any{"from": 0, "to": 24}}
 	w.settings["web"] = map[string]any{"title": "Hello", "instances": 2}
 	w.putConfig()

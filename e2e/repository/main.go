@@ -45,7 +45,7 @@ func serve(listen, urlFile, dir string) error {
 	return server.Serve(listener)
 }
 
-// writeURL writes url to the file path atomically, so that no process reads only a part of the URL.
+// writeURL writes url to the file at path atomically, so that no process reads only a part of the URL.
 func writeURL(path, url string) error {
 	next, err := os.CreateTemp(filepath.Dir(path), ".url-*")
 	if err != nil {

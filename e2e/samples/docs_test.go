@@ -72,7 +72,7 @@ func blocks(t *testing.T) []block {
 	return out
 }
 
-// blockOf returns the first code block of the page whose text begins with begins.
+// blockOf returns the first code block of the page that begins with the text begins.
 func blockOf(t *testing.T, page, begins string) block {
 	t.Helper()
 	for _, b := range blocks(t) {
@@ -119,8 +119,8 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 }
 
 // shownIn returns an error if output lacks a line of the block, or has the lines in another order. In the block, "…"
-// matches any text, and a space matches one or more spaces. A line of output may have more text before and after the
-// line of the block.
+// matches any text, and a space matches one or more spaces. A line of output may have further text before and after the
+// text of the block's line.
 func (b block) shownIn(output string) error {
 	rest := output
 	for line := range strings.Lines(b.text) {
@@ -146,7 +146,7 @@ type home struct {
 	exports block
 }
 
-// run runs the text of a code block in bash, after that of h.exports, and returns its output.
+// run runs the code block h.exports and then the code block b in one bash, and returns their output.
 func (h home) run(b block) (string, error) {
 	ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
 	defer cancel()
@@ -201,7 +201,7 @@ kubectl apply -f .run/configurations.yaml
 	return url
 }
 
-// launchHome makes a home with a cluster of its own. path is that of the operator's program.
+// launchHome makes a home with a cluster of its own. path is the path of the operator's program.
 func launchHome(t *testing.T) (h home, c *cluster.Cluster, path string) {
 	t.Helper()
 	h = home{t: t, dir: shortDir(t), exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
@@ -320,7 +320,9 @@ func metricsServed(t *testing.T, p *operator.Process) {
 			}
 		}
 	}
-	missing := maps.Clone(named) // shrinks with each scrape, because one scrape may lack metrics, such as those of waiting tasks if no task waits
+	// One scrape can lack metrics, such as those of waiting tasks if no task waits. So missing has the metrics that no
+	// scrape has shown yet.
+	missing := maps.Clone(named)
 	eventually(t, "all metrics that are named are served", func() error {
 		page, err := get(t, p, "/metrics")
 		if err != nil {

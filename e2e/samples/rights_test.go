@@ -27,8 +27,8 @@ const forSamples = `
 `
 
 // TestOperatorNeedsNoMoreThanTheRightsOfThePage runs the operator with the samples. Its service account has the rights
-// that docs/reference/rights.md shows, and forSamples. The operator must converge, and the API server must not reject
-// a request as forbidden.
+// that docs/reference/rights.md shows, and the rights in forSamples. The operator must converge, and the API server
+// must not reject a request as forbidden.
 func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	s, c := prepareSample(t)
 	s.env.Kubeconfig = s.limited(c)
@@ -49,8 +49,8 @@ func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	}
 }
 
-// limited creates a service account with the rights that docs/reference/rights.md shows, and with forSamples. limited
-// returns the path of a kubeconfig for this account.
+// limited creates a service account with the rights that docs/reference/rights.md shows, and with the rights in
+// forSamples. limited returns the path of a kubeconfig for this account.
 func (s *sample) limited(c *cluster.Cluster) string {
 	s.t.Helper()
 	ctx, name := s.t.Context(), s.namespace

@@ -80,8 +80,8 @@ func (c checkout) shell(command string, stop func(line string) bool) (output str
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
 	// A shell starts background programs with SIGINT ignored. If this test runs in the background, the script would
-	// inherit the ignored signal, and a shell cannot change that. But a signal that this process catches has its
-	// default action in the script.
+	// inherit the ignored signal, and a shell cannot change that. So this process catches SIGINT: a signal that a
+	// process catches has its default action in the programs that the process starts.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
@@ -152,8 +152,8 @@ sleep 2
 			t.Errorf("the first run did not say %q", text)
 		}
 	}
-	// There are six modules: five sample modules and slow. If the addon of e2e/sample is registered before the modules
-	// are discovered, there are seven.
+	// There are six modules: five sample modules and the module called slow. If the addon of e2e/sample is registered
+	// before the modules are discovered, there are seven.
 	if !regexp.MustCompile(` 1/[67] `).MatchString(output) {
 		t.Error("the first run did not say which of how many modules runs")
 	}

@@ -122,7 +122,7 @@ func (s *sample) configure(data map[string]any) {
 	}
 }
 
-// section returns the parsed section key of the operator's ConfigMap.
+// section returns the parsed section with this key in the operator's ConfigMap.
 func (s *sample) section(key string) (map[string]any, error) {
 	object, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(s.t.Context(), "addon-operator", metav1.GetOptions{})
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *sample) text(name, key string) (string, error) {
 	return object.Data[key], nil
 }
 
-// shows returns an error if the page index.html in the ConfigMap with this name lacks one of texts.
+// shows returns an error if the page index.html in the ConfigMap with this name lacks one of the given texts.
 func (s *sample) shows(name string, texts ...string) error {
 	page, err := s.text(name, "index.html")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // An arrow leads from a file to another file of the same package whose declarations the first file uses.
 type arrow struct{ from, to string }
 
-// arrows returns the arrows between the files of p. The value of an arrow is the first, in alphabetical order, of the
-// names that the one file uses of the other.
+// arrows returns the arrows between the files of p. The value of an arrow is a name that the one file uses and the
+// other file declares: the first such name in alphabetical order.
 func (t *tree) arrows(p *packages.Package) map[arrow]string {
 	all := map[arrow]string{}
 	for ident, object := range p.TypesInfo.Uses {
@@ -63,9 +63,10 @@ func (t *tree) backwardArrows(dirs ...string) row {
 	return r
 }
 
-// backward returns the arrows that run backwards in the best order of files that it finds. To find the optimum is
-// NP-hard: it is the smallest set of arrows whose removal breaks all cycles. So the search begins with the greedy
-// order of Eades, Lin and Smyth. Then it moves single files as long as a move improves the order.
+// backward returns the arrows that run backwards in the best order of files that it finds. To find the best order of
+// all is NP-hard, because its backward arrows are the smallest set of arrows whose removal breaks all cycles. So the
+// search begins with the greedy order of Eades, Lin and Smyth. Then it moves single files as long as a move improves
+// the order.
 func backward(arrows []arrow) []arrow {
 	slices.SortFunc(arrows, func(a, b arrow) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	order := greedy(arrows)
@@ -89,10 +90,11 @@ func positions(order []string) map[string]int {
 	return at
 }
 
-// greedy orders files so that most files are above the files that they use. It places one file at a time. A file that
-// uses no remaining file is placed above the files at the bottom. If each remaining file uses another one, a file
-// without remaining users is placed below the files at the top. If there is no such file either, greedy places a file
-// there for which the number of used files minus the number of users is greatest.
+// greedy orders files so that most files are above the files that they use. It fills the order from the top and from
+// the bottom, one file at a time. A file that uses none of the remaining files goes to the bottom part, above the files
+// that are already there. If there is no such file, a file that none of the remaining files uses goes to the top part,
+// below the files that are already there. If there is no such file either, the file that most exceeds its number of
+// users with its number of used files goes to the top part.
 func greedy(arrows []arrow) []string {
 	uses, users := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, a := range arrows {
@@ -129,8 +131,8 @@ func greedy(arrows []arrow) []string {
 	return append(top, bottom...)
 }
 
-// rank returns the priority of a file that uses uses files and is used by users files. greedy places the file with the
-// lowest rank next.
+// rank returns the rank of a file. The file uses as many remaining files as uses says, and as many remaining files as
+// users says use it. greedy places the file with the lowest rank next.
 func rank(uses, users int) int {
 	switch {
 	case uses == 0:

@@ -24,8 +24,8 @@ func (t *tree) methods() row {
 	return row{Name: "methods on the largest type", AtMost: 25}.most(of)
 }
 
-// most returns r with the greatest of counts as its value and its name as the place. The details of the row are the
-// shown greatest counts with their names.
+// most returns r with the greatest count as its value, and the name of this count as the place. The details of the row
+// are the greatest counts with their names. Their maximum number is the constant shown.
 func (r row) most(counts map[string]int) row {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

@@ -8,9 +8,9 @@
 //
 //   - An arrow leads from a file to another file of the same package, if the first
 //     one uses a function, method, type, variable or constant of the second one.
-//   - Each file should use only files below it, in some order of the files of a package. An arrow runs backwards if it
-//     leads to a file above. shape searches the order with the fewest backward arrows, and counts those. The number is
-//     zero exactly if the arrows have no cycle.
+//   - The files of a package should have an order in which each file uses only files below it. An arrow runs backwards
+//     if it leads to a file above. shape searches for the order with the fewest backward arrows, and counts these
+//     arrows. The number is zero exactly if the arrows have no cycle.
 //   - The path from one function to another is the set of all functions that the first one reaches, and that reach the
 //     other one, in the call graph of the program. The call graph is computed from the source, so it also has calls
 //     that never happen when the program runs. A function that is used as a value is treated as called at the place

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/tools/go/ssa/ssautil"
 )
 
-// path measures the number of files that a reader must open to follow the path from one function to another. These
-// are the files that declare a function on the path, or a function that is called from the path. A function is on the
-// path if from reaches it, and it reaches to. Of the methods that a call of an interface method may reach, the reader
-// opens those on the path. The names are those of Go without the path of the module, such as
-// (*internal/kube.watch).applyFrames.
+// path measures the number of files that a reader must open to follow the path from one function to another. These are
+// the files that declare a function on the path, or a function that is called from the path. A function is on the path
+// if calls lead from the first function to it, and from it to the last function. Of the methods that a call of an
+// interface method may reach, the reader opens those on the path. from and to are names as Go prints them, but without
+// the path of the module, such as (*internal/kube.watch).applyFrames.
 func (t *tree) path(from, to string) (row, error) {
 	g := t.calls()
 	for _, name := range []string{from, to} {
@@ -110,7 +110,7 @@ func written(f *ssa.Function) *ssa.Function {
 	return f
 }
 
-// reach returns from and all functions that next leads to from there, in any number of steps.
+// reach returns the function from and all functions that can be reached from it, in any number of steps of next.
 func reach(from *ssa.Function, next map[*ssa.Function][]*ssa.Function) map[*ssa.Function]bool {
 	reached := map[*ssa.Function]bool{from: true}
 	for ahead := []*ssa.Function{from}; len(ahead) > 0; {

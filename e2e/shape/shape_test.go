@@ -55,8 +55,9 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// The literal that Ring passes belongs to Ring, and the method value that call passes to call. The files of methods that
-// lead nowhere, and of functions after the end of the path, are not opened.
+// TestPathNamesTheFilesAReaderOpens checks the files of a path. The path leads through a function literal, which is a
+// part of the function Ring, and through a method value, which is treated as called by the function call. The files of
+// methods that lead nowhere, and of functions after the end of the path, are not opened.
 func TestPathNamesTheFilesAReaderOpens(t *testing.T) {
 	t.Parallel()
 	r, err := house(t).path(bell, door)

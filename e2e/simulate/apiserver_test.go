@@ -98,8 +98,8 @@ func refuse(code int, reason metav1.StatusReason, format string, args ...any) *s
 	return &status{code: code, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// commit stores content as the object at the address at, with a new resource version. It logs the change and returns
-// the new state of the object. If content is nil, commit deletes the object.
+// commit stores content as the object with this address, and gives it a new resource version. It logs the change and
+// returns the new state of the object. If content is nil, commit deletes the object.
 func (s *apiServer) commit(at address, content map[string]any) *object {
 	before := s.objects[at]
 	s.version++
@@ -478,8 +478,8 @@ func (s *apiServer) remove(c *call) (*object, error) {
 	return s.commit(c.at, nil), nil
 }
 
-// next returns the watch event of the first logged change that is newer than the version after, and that the watch c
-// selects. next returns nil if there is none. version is the version from which the watch must continue.
+// next returns the watch event of the first logged change that is newer than the version in after, and that the watch c
+// selects. next returns nil if there is none. The result version is the version from which the watch must continue.
 func (s *apiServer) next(c *call, after int) (frame []byte, version int, err error) {
 	if after < s.compacted {
 		return nil, 0, refuse(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: %d (%d)", after, s.compacted)
@@ -526,8 +526,8 @@ func asStatus(err error) *status {
 	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
 }
 
-// discovery returns the response to a discovery request, which asks for the version or the served kinds. ok is false
-// if path is of another request.
+// discovery returns the response to a discovery request, which asks for the version or the served kinds. The second
+// result is false if path belongs to another request.
 func discovery(path string) (any, bool) {
 	switch path {
 	case "/version":

@@ -38,7 +38,7 @@ func newChecks(w *simulation) *checks {
 }
 
 // watching has the hooks with a kubernetes binding, which run on Synchronization. The value is the label "for" of the
-// objects that the hook watches, and the argument of the method existing.
+// objects that the hook watches.
 var watching = map[hookName]string{
 	{"alpha", "hooks/watch"}: "alpha", {"beta", "hooks/watch"}: "beta", {"gamma", "hooks/watch"}: "gamma", {"", "fleet"}: "fleet",
 }
@@ -188,7 +188,7 @@ func because(r store.Record) string {
 		return ""
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // two timeouts are equal, and either can end first, so the text would differ between equal simulations
+	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // two timeouts have the same length, and either can end first, so the text would differ between equal simulations
 	return ": " + text
 }
 
@@ -221,16 +221,16 @@ func (c *checks) read(fn func(*store.Tx) error) error {
 	return errors.Join(db.View(fn), db.Check(), db.Close())
 }
 
-// stored checks the store after a process of the operator has ended, and before the next one starts. when is the first
-// part of the message about a violation.
+// stored checks the store after a process of the operator has ended, and before the next one starts. The text when
+// begins the message about a violation.
 func (c *checks) stored(when string) {
 	if err := c.read(func(tx *store.Tx) error { return c.learn(tx, false) }); err != nil {
 		c.simulation.violated("%s, the store is not consistent: %v", when, err)
 	}
 }
 
-// calm checks the simulation at the end of a time in which nothing fails. Then all work must be done, and hooks and
-// releases must agree with the cluster.
+// calm checks the simulation at the end of a time in which nothing fails. At this point, all work must be done, and
+// hooks and releases must agree with the cluster.
 func (c *checks) calm() {
 	w := c.simulation
 	if err := c.read(c.rest); err != nil {

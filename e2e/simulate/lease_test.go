@@ -21,7 +21,8 @@ type term struct{ duration, renew time.Duration }
 
 var (
 	shortTerm = term{105 * time.Second, 30 * time.Second}
-	// longTerm is for quiet days. With shortTerm, renewals would take most of the time of their simulation.
+	// longTerm is for quiet days. With shortTerm, a simulation of these days would spend most of its CPU time on
+	// renewals.
 	longTerm = term{35 * time.Hour, 6 * time.Hour}
 )
 
@@ -63,9 +64,9 @@ func (p *process) seekLease() (err error) {
 
 func (p *process) identity() string { return ownIdentity + p.db.ID() }
 
-// lead waits until the process holds the Lease, and renews the Lease until release is called. It also compares the
-// store with the previous holder. If another store was used meanwhile, lead drops the pending work, and dropped is the
-// reason.
+// lead waits until the process holds the Lease, and renews the Lease until release is called. It also finds out from
+// the previous holder whether an operator with another store has worked since the last epoch of this store. If so, lead
+// drops the pending work, and the result dropped is the reason.
 func (p *process) lead(ctx context.Context) (dropped string, release func(), err error) {
 	previous, err := p.lease.Acquire(ctx)
 	if err != nil {
@@ -103,8 +104,8 @@ func (p *process) lost() bool {
 	return p.lease != nil && errors.Is(p.lease.Check(), lease.ErrLost) && errors.Is(p.db.Err(), store.ErrFenced)
 }
 
-// judge is called when p changes its store or the cluster; what names the change. judge reports a violation if p has
-// led and the rival works at this time.
+// judge is called when p changes its store or the cluster. The text what names the change. judge reports a violation if
+// p has led and the rival works at this time.
 func (p *process) judge(what string) {
 	if r := p.rival; p.leads.Load() && !r.from.IsZero() && !time.Now().Before(r.from) {
 		p.violated("fence: %s of an operator that has lost its Lease is carried out", what)
@@ -117,11 +118,11 @@ type rival struct {
 	terms int
 }
 
-// loseLease makes the rival take the Lease and hold it for the duration held. how says why the operator loses the
-// Lease. "stolen lease": the rival takes the Lease before it expires, and the operator notices this at its next
-// renewal. "paused operator": the operator does nothing until the Lease has expired, as if its machine was suspended,
-// and continues when the rival works. "expired lease": the operator cannot reach the API server until the Lease has
-// expired.
+// loseLease makes the rival take the Lease and hold it for the duration held. The argument how says why the operator
+// loses the Lease. "stolen lease": the rival takes the Lease before it expires, and the operator notices this at its
+// next renewal. "paused operator": the operator does nothing until the Lease has expired, as if its machine was
+// suspended, and continues when the rival works. "expired lease": the operator cannot reach the API server until the
+// Lease has expired.
 func (w *simulation) loseLease(how string, held time.Duration) {
 	server := w.network.server
 	w.fenced = true

@@ -11,11 +11,11 @@ import (
 	"addon-operator/triggers"
 )
 
-// An action is something that happens to the operator or its cluster. what is its kind; the meaning of n and more
-// depends on the kind.
+// An action is something that happens to the operator or its cluster. The field what is the kind of the action. The
+// meaning of the fields n and more depends on the kind.
 type action struct {
 	number int
-	at     time.Duration // time since the previous action of the round, or since the begin of the round
+	at     time.Duration // time since the previous action of the round, or since the beginning of the round
 	what   string
 	n      int
 	more   int
@@ -51,7 +51,7 @@ func newPlan(seed uint64, rounds, actions, quiet int) plan {
 	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // the plan of a seed must be reproducible
 	p := plan{seed: seed, parallel: 1 + chance.IntN(2), continues: chance.IntN(2) == 0}
 	if p.startup = triggers.Always; chance.IntN(2) == 0 {
-		p.startup = triggers.IfChanged // in this mode fewer starts converge; a converge can hide an error
+		p.startup = triggers.IfChanged // in this mode fewer starts converge, and a converge can hide an error
 	}
 	number := 0
 	for range rounds {
@@ -67,7 +67,7 @@ func newPlan(seed uint64, rounds, actions, quiet int) plan {
 	return p
 }
 
-// happen makes the action a happen in the simulation.
+// happen carries out the action a in the simulation.
 func (w *simulation) happen(a action) {
 	server, module := w.network.server, moduleNames[a.n%len(moduleNames)]
 	switch a.what {
@@ -129,8 +129,8 @@ func (w *simulation) changeSetting(module string, n int) {
 	w.writeConfig()
 }
 
-// changeObjects makes n changes to objects that hooks watch: it creates, changes or deletes an object. which selects
-// the objects.
+// changeObjects makes n changes to objects that hooks watch: it creates, changes or deletes an object. The number which
+// selects the objects.
 func (w *simulation) changeObjects(n, which int) {
 	server := w.network.server
 	for i := range n {

@@ -9,7 +9,8 @@ import (
 	"addon-operator/store"
 )
 
-// A snapshot is a copy of the disk with the store. epoch is the last epoch in it, and at the time of the copy.
+// A snapshot is a copy of the disk with the store. epoch is the last epoch in the store. The field at is the time of
+// the copy.
 type snapshot struct {
 	disk  *store.Memory
 	epoch uint64
@@ -69,8 +70,8 @@ func (w *simulation) loseStore() {
 	w.replaceStore(new(store.Memory), time.Time{})
 }
 
-// replaceStore replaces the store by disk, which was written at the time written, and starts the operator. The last
-// process must have been killed.
+// replaceStore replaces the store with the given disk, which was written at the time written, and starts the operator.
+// The last process must have been killed.
 func (w *simulation) replaceStore(disk *store.Memory, written time.Time) {
 	synctest.Wait()
 	w.checks.stored("after the end of a process")

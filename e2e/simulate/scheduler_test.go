@@ -34,7 +34,7 @@ type scheduler struct {
 type gate struct {
 	process *process
 	name    string
-	trail   string // name of the last gate that identified the work of the goroutine, see tells
+	trail   string // name of the last gate that identified the work of the goroutine; see the function tells
 	turn    int    // the turn in which the goroutine arrived
 	sent    bool   // whether the goroutine arrived before the end of a pause of its process
 	open    chan struct{}
@@ -152,7 +152,7 @@ func (s *scheduler) next() string {
 	return g.name
 }
 
-// idle advances the simulated time until a goroutine arrives at a gate, but at most to the time until.
+// idle advances the simulated time until a goroutine arrives at a gate, but at most to the given time.
 func (s *scheduler) idle(until time.Time) {
 	s.mu.Lock()
 	s.turn++

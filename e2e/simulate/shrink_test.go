@@ -12,7 +12,8 @@ import (
 // shrinkTries is the maximum number of simulations in shrink.
 const shrinkTries = 300
 
-// with returns the result of only for numbers in a text, separated by commas. "none" means no numbers.
+// with returns a copy of p as the method only does. The argument is a text with the numbers, separated by commas.
+// "none" means no numbers.
 func (p plan) with(numbers string) plan {
 	var kept []int
 	for text := range strings.SplitSeq(numbers, ",") {
@@ -23,8 +24,9 @@ func (p plan) with(numbers string) plan {
 	return p.only(kept)
 }
 
-// only returns a copy of p that has only the actions with these numbers, and at most two quiet days after each round.
-// Rounds without actions are removed. If no round is left, the copy has one round without actions.
+// only selects actions. It returns a copy of p that has the actions with these numbers, no other actions, and at most
+// two quiet days after each round. Rounds without actions are removed. If no round is left, the copy has one round
+// without actions.
 func (p plan) only(numbers []int) plan {
 	out := p
 	out.rounds = nil
@@ -60,9 +62,9 @@ func (p plan) numbers() (out []int) {
 	return out
 }
 
-// shrink returns the numbers of the fewest actions of p that it finds with which the simulation still has a violation.
-// It tries to omit half of the actions, then quarters, and at last single actions, until it can omit no more. fails is
-// false if the simulation of all actions has no violation.
+// shrink searches for the fewest actions of p with which the simulation still has a violation, and returns their
+// numbers. It tries to omit half of the actions, then quarters, and at last single actions, until it can omit no
+// further action. The result fails is false if the simulation of all actions has no violation.
 func shrink(t *testing.T, p plan) (kept []int, fails bool) {
 	t.Helper()
 	kept = p.numbers()

@@ -51,7 +51,8 @@ func (w *simulation) releaseQuarantined() {
 	}
 }
 
-// play simulates p. play returns the story, of which it keeps what keep says, and the number of simulated days.
+// play simulates the plan p. It returns the story and the number of simulated days. The argument keep says what the
+// story records.
 func play(t *testing.T, p plan, keep detail) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -199,7 +200,7 @@ func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
 	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // the number is positive
 		p := newPlan(seed+1, roundsOfHistory, actionsOfRound, 3)
 		first, _ := play(t, p, gates)
-		sums, other := map[string]bool{first.sum(): true}, first // other is the first history that differs from first, if any
+		sums, other := map[string]bool{first.sum(): true}, first // other becomes the first history that differs from the history first
 		for equal := false; !equal; {
 			if len(sums) == mostPlays {
 				t.Errorf("seed %d has %d histories. The first two differ%s", p.seed, mostPlays, firstDifference(first.lines, other.lines))

@@ -93,7 +93,7 @@ func newSimulation(seed uint64, dir string, keep detail) *simulation {
 	return w
 }
 
-// note adds a line to the story: actor does what format and args say.
+// note adds a line to the story. The line names actor, and format and args say what actor does.
 func (w *simulation) note(actor, format string, args ...any) {
 	s := w.story
 	s.mu.Lock()
@@ -243,7 +243,8 @@ func (w *simulation) writeConfig() {
 	w.network.server.put(address{"configmaps", namespace, configName}, nil, data)
 }
 
-// existing returns the data of all ConfigMaps whose label "for" is module, by name. Hooks watch these objects.
+// existing returns the data of all ConfigMaps whose label "for" has the value module, by name. Hooks watch these
+// objects.
 func (w *simulation) existing(module string) map[string]string {
 	out := map[string]string{}
 	for at, o := range w.network.server.objects {

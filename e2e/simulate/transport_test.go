@@ -20,7 +20,8 @@ var (
 	errBroken      = errors.New("connection reset by peer")
 )
 
-// A fault makes the next requests fail: left of them, or left of those that change objects.
+// A fault makes the next requests fail, or only the next requests that change objects. The field left is the number of
+// requests that will fail.
 type fault struct {
 	code   int  // HTTP status of the response; 0 breaks the connection
 	after  bool // whether the request is executed before it fails
@@ -326,7 +327,7 @@ func (s *stream) fill() {
 	}
 }
 
-// until waits for d. until returns an error at once when ctx ends or the process is killed.
+// until waits for the duration d. If ctx ends or the process is killed meanwhile, it returns an error at once.
 func (p *process) until(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

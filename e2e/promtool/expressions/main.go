@@ -32,7 +32,8 @@ type metric struct {
 
 // An expression is one PromQL expression to check.
 type expression struct {
-	// Where says for messages where the expression is used, such as the name of an alert.
+	// Where says where the expression is used, such as the name of an alert. Each message about the expression has this
+	// text.
 	Where string `json:"where"`
 	Expr  string `json:"expr"`
 	// Labels are the labels that the result must have, because a legend or an annotation of the expression uses them.
@@ -71,8 +72,8 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// need reports each label of names that is not in have. where names, for messages, the part of the expression that has
-// the labels have.
+// need reports each label in names that is not in have. The text where names the part of the expression that has the
+// labels in have.
 func (c *checker) need(have, names []string, where string) {
 	for _, name := range names {
 		if !slices.Contains(have, name) {
@@ -81,7 +82,7 @@ func (c *checker) need(have, names []string, where string) {
 	}
 }
 
-// labels returns the labels that the result of the part node of an expression can have.
+// labels returns the labels that the result of node, a part of an expression, can have.
 func (c *checker) labels(node parser.Node) []string {
 	switch n := node.(type) {
 	case *parser.VectorSelector:
@@ -155,8 +156,8 @@ func (c *checker) called(n *parser.Call) []string {
 	return all
 }
 
-// combined returns the labels of the result of a binary operator. combined reports matching labels that a side does
-// not have.
+// combined returns the labels of the result of a binary operator. combined reports labels of on(...), group_left(...)
+// and group_right(...) that a side does not have.
 func (c *checker) combined(n *parser.BinaryExpr) []string {
 	left, right := c.labels(n.LHS), c.labels(n.RHS)
 	m := n.VectorMatching
