@@ -28,7 +28,7 @@ const (
 	// resumeHooks is the number of hooks in each module. They watch the same objects, and their events wait in one
 	// queue. Because events of different hooks are not batched, the queue stays long.
 	resumeHooks = 2
-	// fillWithin is the maximum time until resumeTasks tasks wait in queues.
+	// fillWithin is the maximum time for filling the queues.
 	fillWithin = 10 * time.Minute
 	// quietStarts is the number of measured starts of an operator that has nothing to do.
 	quietStarts = 11

@@ -138,8 +138,8 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 // simulation is the package whose tests play simulated histories. These tests need minutes.
 const simulation = "./e2e/simulate"
 
-// simulated are the environment variables for the tests of simulation. The number of simulated days is enough to find
-// each breakage. The failing history is not shortened, because nobody reads it.
+// simulated are the environment variables for the tests of the package e2e/simulate. The number of simulated days is
+// enough to find each breakage. The failing history is not shortened, because nobody reads it.
 var simulated = []string{"SIMULATE_SEED=", "SIMULATE_ACTIONS=", "SIMULATE_DAYS=1000", "SIMULATE_SHORTEST=no"}
 
 // run runs the tests of t with the overlay, and returns the first failed test. run returns an error if no test fails.

@@ -209,7 +209,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
 	p := w.start(t, append(settings, env)...)
 	go func() {
-		dead := false // start has registered the first process, so its kill is counted at the end of the test
+		dead := false // a kill of the first process is counted at the end of the test, by the cleanup of start
 		for {
 			select {
 			case <-p.Ended():

@@ -47,7 +47,7 @@ func New(t testing.TB, size string) *Disk {
 	return &Disk{Dir: fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, at)}
 }
 
-// Fill keeps the disk full until ctx is done, also if other files are deleted meanwhile. Then it frees the space that
+// Fill keeps the disk full until ctx is done, even if other files are deleted meanwhile. Then it frees the space that
 // it has filled.
 func (d *Disk) Fill(ctx context.Context) error {
 	path := filepath.Join(d.Dir, "filler")

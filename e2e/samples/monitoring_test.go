@@ -191,7 +191,7 @@ func alertExpressions(t *testing.T) (all []monitoringExpression) {
 	return all
 }
 
-// named returns the text of the first group in each match of form in text.
+// named returns the text of the first group in each match of the pattern form in text.
 func named(form *regexp.Regexp, text string) (names []string) {
 	for _, match := range form.FindAllStringSubmatch(text, -1) {
 		names = append(names, match[1])

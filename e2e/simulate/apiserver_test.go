@@ -68,8 +68,8 @@ type change struct {
 	version       int
 }
 
-// An apiServer is a model of an API server and its database. It has the objects with their resource versions, and a
-// log of their changes, which watches read. The log can be compacted.
+// An apiServer is a model of an API server and its database. It has the objects with their resource versions, and a log
+// of their changes. Watches read the log, and the log can be compacted.
 type apiServer struct {
 	objects   map[address]*object
 	log       []change

@@ -33,8 +33,8 @@ const (
 
 var errKilled = errors.New("the process is killed")
 
-// A process is one simulated process of the operator. It uses the real packages, and connects them as the program
-// does, but has no HTTP servers, webhooks, addons and surveys of directories.
+// A process is one simulated process of the operator. It uses the real packages, and connects them as the program does,
+// but has no HTTP servers, webhooks, addons or surveys of directories.
 type process struct {
 	*simulation
 	dead   atomic.Bool
@@ -123,7 +123,7 @@ func (p *process) run(ctx context.Context) (err error) {
 	now := triggers.Circumstances{Code: code, Version: "1", NewContainer: p.newContainer, Dropped: dropped}
 	p.engine.NewContainer = p.newContainer
 	ended := make(chan struct{})
-	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // needed here, because Start can wait for free disk space
+	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // Stop also ends a Start that waits for free disk space
 	err = p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, p.startup, now) })
 	if !undo() {
 		<-ended

@@ -200,7 +200,7 @@ func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
 	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // the number is positive
 		p := newPlan(seed+1, roundsOfHistory, actionsOfRound, 3)
 		first, _ := play(t, p, gates)
-		sums, other := map[string]bool{first.sum(): true}, first // other becomes the first history that differs from the history first
+		sums, other := map[string]bool{first.sum(): true}, first // other is the first one that differs from first, if any
 		for equal := false; !equal; {
 			if len(sums) == mostPlays {
 				t.Errorf("seed %d has %d histories. The first two differ%s", p.seed, mostPlays, firstDifference(first.lines, other.lines))

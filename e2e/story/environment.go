@@ -218,11 +218,11 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait calls look repeatedly until look returns nil or a [final] error, but at most for patience. wait returns the
-// last error of look.
+// wait calls the function look repeatedly until it returns nil or a [final] error, or until the time patience is over.
+// wait returns the last error of look.
 func wait(look func() error) error { return waitAtMost(patience, look) }
 
-// waitAtMost does the same as wait, but calls look at most for limit.
+// waitAtMost does the same as wait, but with the given limit instead of patience.
 func waitAtMost(limit time.Duration, look func() error) error {
 	for began := time.Now(); ; time.Sleep(glance) {
 		err := look()
@@ -249,7 +249,7 @@ func finally(err error) error {
 // say prints text on the script's standard output.
 func say(ts *testscript.TestScript, text string) { _, _ = io.WriteString(ts.Stdout(), text) } // never fails, because the output is kept in memory
 
-// usage returns the error of a command that has wrong arguments. form shows the right ones.
+// usage returns the error of a command that has wrong arguments. form shows the right arguments.
 func usage(form string) error { return fmt.Errorf("usage: %s", form) }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -61,7 +61,7 @@ type faultyServer struct {
 	fault  atomic.Pointer[string]
 }
 
-// Faults that the proxy can have. Any other word means none.
+// Faults that the proxy can have. Any other word means no fault.
 const (
 	slowServer     = "slow"     // each request is forwarded after 6 s
 	limitingServer = "limiting" // requests are answered with status 429
@@ -70,12 +70,13 @@ const (
 	otherServer    = "other"    // the namespace kube-system has another UID, as if the cluster was another one
 )
 
-// otherCluster is the UID of the namespace kube-system, which identifies a cluster, if the fault is otherServer.
+// otherCluster is the UID of the namespace kube-system if the fault is otherServer. The UID of this namespace
+// identifies a cluster.
 const otherCluster = "00000000-0000-4000-8000-000000000000"
 
 // proxyServer implements the commands of a proxy between the operator and the API server. "proxy start FILE" starts
-// the proxy and writes a kubeconfig for it to FILE. "proxy slow|limiting|failing|ahead|other|well" selects the fault
-// of the proxy. The proxy delays or answers no requests for watches and Leases.
+// the proxy and writes a kubeconfig for it to FILE. "proxy slow|limiting|failing|ahead|other|well" selects the fault of
+// the proxy. The proxy forwards all requests for watches and Leases without a delay.
 func proxyServer(w *environment, _ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "start" && w.proxy == nil:
@@ -199,7 +200,8 @@ func fillDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.disk == nil || w.filling != nil {
 		return errors.New("there is no small disk with room")
 	}
-	// Otherwise the operator would delete this file, and might use the space before Fill does.
+	// Remove this file first. Otherwise the operator would remove it when the disk is full, and could use the space
+	// before Fill does.
 	if err := os.Remove(w.store() + ".ballast"); err != nil {
 		return err
 	}

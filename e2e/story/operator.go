@@ -194,7 +194,7 @@ func (w *environment) start(flags []string) error {
 }
 
 // end sends signal to the operator, if signal is not nil, and waits until the operator has ended. end returns an error
-// if the exit code is not code.
+// if the operator exits with another code than the given one.
 func (w *environment) end(signal os.Signal, code int) error {
 	o := w.operator
 	if err := o.end(signal); err != nil {

@@ -46,7 +46,8 @@ func TestOnlyTheTextTrueMarksAConfigurationForModules(t *testing.T) {
 	}
 }
 
-// Clients read the lists of a status without checking whether they are there.
+// Clients read the list of addons without checking that it exists, so the JSON must have the list
+// even if it is empty.
 func TestTheStatusOfARepositoryAlwaysHasItsAddons(t *testing.T) {
 	t.Parallel()
 	for want, status := range map[string]api.RepositoryStatus{

@@ -71,7 +71,7 @@ func ImageConflictMessage(module, path string) string {
 		ImageConfiguration, path, module)
 }
 
-// ImageConfiguration stands for the name of a configuration in the message that an addon conflicts with a module in
+// ImageConfiguration replaces the name of a configuration in the message about an addon that conflicts with a module in
 // the operator's image.
 const ImageConfiguration = "modules-dir"
 

@@ -18,7 +18,7 @@ type memory struct {
 	root  node
 }
 
-// A node is a file or a directory of memory.
+// A node is a file or a directory in a [memory].
 type node struct {
 	name    string
 	data    []byte

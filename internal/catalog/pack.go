@@ -34,8 +34,8 @@ func Digest(fsys fs.FS) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// eachFile calls do for each regular file in fsys, in lexical order. eachFile returns an error if the files exceed
-// [DefaultLimits].
+// eachFile calls the function do for each regular file in fsys, in lexical order. eachFile returns an error if the
+// files exceed [DefaultLimits].
 func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	r := newReader(fsys, DefaultLimits)
 	all := func(string, fs.FileInfo) bool { return false }
@@ -51,8 +51,8 @@ func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 // zippers are gzip writers for reuse. A new one would allocate 800 KiB.
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// packFiles returns a gzipped tar archive that has files below the directory dir. The archive depends only on dir and
-// on the names and contents of files.
+// packFiles returns a gzipped tar archive that has the given files below the directory dir. The archive depends only on
+// dir and on the names and contents of the files.
 func packFiles(dir string, files []file) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, isZipper := zippers.Get().(*gzip.Writer)

@@ -94,7 +94,7 @@ func (r *reader) list(dir string) ([]fs.FileInfo, error) {
 func linked(fsys fs.FS, name string, link fs.FileInfo) (fs.FileInfo, error) {
 	target, err := fs.Stat(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return link, nil // whoever reads the broken link gets the error
+		return link, nil // reading the broken link returns the error
 	}
 	if err != nil {
 		return nil, err
@@ -111,9 +111,9 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// visit calls file for each regular file below dir, in lexical order. The argument name is the path of the file, and
-// below is the path relative to dir. visit omits files and directories for which skip returns true. It returns an
-// error if it finds anything that is neither a regular file nor a directory.
+// visit calls the function file for each regular file below dir, in lexical order. The argument name is the path of the
+// file, and below is the path relative to dir. visit omits files and directories for which skip returns true. It
+// returns an error if it finds anything that is neither a regular file nor a directory.
 func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
 	return r.visitBelow(dir, "", 0, skip, file)
 }

@@ -22,8 +22,8 @@ type finding struct {
 	fatal bool
 }
 
-// helmLint renders the chart of a with the values of each plan, and returns the findings of helm lint. If a finding
-// concerns only some plans, its text names them.
+// helmLint renders the chart of the addon a with the values of each plan, and returns the findings of helm lint. If a
+// finding concerns only some plans, its text names them.
 func (r *Repository) helmLint(a *addon) (all []finding) {
 	dir := filepath.Join(r.dir, a.path)
 	charts, err := fs.Glob(os.DirFS(dir), "chart/*/Chart.yaml")

@@ -49,7 +49,7 @@ func TestARepositoryOfArchivesCanBeIndexedButNotPackedAgain(t *testing.T) {
 	if err != nil || len(entries) != 2 { // no temporary file is left
 		t.Errorf("files %v, %v", entries, err)
 	}
-	if info, err := os.Stat(filepath.Join(public, "index.yaml")); err != nil || info.Mode().Perm() != 0o644 { // a web server reads it
+	if info, err := os.Stat(filepath.Join(public, "index.yaml")); err != nil || info.Mode().Perm() != 0o644 { // so that a web server can read it
 		t.Errorf("%v, %v", info, err)
 	}
 }

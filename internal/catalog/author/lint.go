@@ -16,7 +16,7 @@ import (
 type Report struct {
 	// Addons has a report for each addon, sorted by path.
 	Addons []AddonReport `json:"addons"`
-	// IndexProblems are the problems of index.yaml. It is empty if the file does not exist.
+	// IndexProblems are the problems of index.yaml. If the file does not exist, there are none.
 	IndexProblems []string `json:"indexProblems,omitempty"`
 }
 
@@ -70,8 +70,8 @@ func (r *Repository) Lint() (*Report, error) {
 	return report, err
 }
 
-// outdated compares a, if it is an archive, with the directory that has the same name and version. outdated returns a
-// problem if their files differ.
+// outdated returns a problem if the addon a is an archive, and the files of the directory with the same name and
+// version differ from the files in the archive.
 func (r *Repository) outdated(a *addon) []string {
 	for _, dir := range r.addons {
 		if !a.packed || dir.packed || dir.loaded == nil || dir.address()+archiveType != a.address() {
@@ -89,7 +89,8 @@ func (r *Repository) outdated(a *addon) []string {
 	return nil
 }
 
-// check adds to about the errors and the advice for a, which have no effect on the status of addons configurations.
+// check adds the errors and the advice for the addon a to its report, about. They have no effect on the status of
+// addons configurations.
 func (r *Repository) check(a *addon, about *AddonReport) {
 	if a.path != a.address() {
 		about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
@@ -108,7 +109,7 @@ func (r *Repository) check(a *addon, about *AddonReport) {
 }
 
 // checkPlans checks the values of each plan against create-instance-schema.json, the schema for values that users can
-// set. It adds its findings to about.
+// set. It adds its findings to the report about.
 func checkPlans(plans []catalog.Plan, about *AddonReport) {
 	for i := range plans {
 		plan := module.AddonPlan{Name: plans[i].Name, Schema: plans[i].CreateSchema}

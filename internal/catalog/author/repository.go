@@ -130,8 +130,9 @@ func (r *Repository) valid() error {
 	return nil
 }
 
-// conflicts returns the reasons why a cannot be in the repository: its name is invalid, or it has the ID, or the name
-// and version, of an addon before it. A directory and an archive with the same name and version do not conflict.
+// conflicts returns the reasons why the addon a cannot be in the repository: its name is invalid, or it has the ID, or
+// the name and version, of an addon before it. A directory and an archive with the same name and version do not
+// conflict.
 func (r *Repository) conflicts(a *addon) (wrong []string) {
 	mine := &a.loaded.Addon
 	if err := catalog.CheckName(mine.Name); err != nil {
@@ -156,7 +157,7 @@ func (r *Repository) conflicts(a *addon) (wrong []string) {
 	return wrong
 }
 
-// write replaces the content of the file called name in dir by data, atomically. It creates dir if necessary.
+// write atomically replaces the content of the file called name in dir with data. It creates dir if necessary.
 func write(dir, name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

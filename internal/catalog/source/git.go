@@ -27,7 +27,7 @@ type gitRepository struct {
 
 	mu       sync.Mutex
 	fetched  *pack
-	commit   plumbing.Hash // the commit in fetched; without fetched, the commit of the server that equals a known one
+	commit   plumbing.Hash // the fetched commit, or the known commit if it is still the wanted one
 	rootTree plumbing.Hash
 }
 
@@ -153,7 +153,7 @@ func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	return g.receive(ctx, stream, w, refs.capabilities)
 }
 
-// receive reads the server's answer to the request for w, and stores the commit and its packfile in g.
+// receive reads the server's answer to the request w, and stores the commit and its packfile in g.
 func (g *gitRepository) receive(ctx context.Context, stream io.Reader, w want, capabilities []string) error {
 	content := g.fetcher.disk.newSpool("the repository", g.fetcher.limits.Repository)
 	err := readAnswer(stream, w, capabilities, content)
@@ -219,12 +219,12 @@ func (p *pack) commit(w want) (commit, tree plumbing.Hash, err error) {
 	return commit, plumbing.NewHash(hash), nil
 }
 
-// references has what a server has said about its references, as far as the wanted reference ref can mean it. ref is a
-// branch, a tag, a full reference name, or the beginning of a commit hash.
+// references has those references of a server that the wanted reference ref can mean. ref is a branch, a tag, a full
+// reference name, or the beginning of a commit hash.
 type references struct {
 	ref          string
 	capabilities []string
-	byName       map[string]plumbing.Hash // HEAD, and the full names that ref can stand for; the commit of an annotated tag is under the name of the tag followed by ^{}
+	byName       map[string]plumbing.Hash // HEAD, and the full names that ref can mean; the commit of an annotated tag is under the name of the tag followed by ^{}
 	tips         []plumbing.Hash          // all commits that are the tip of a branch or the target of a tag
 	matching     plumbing.Hash            // the tip whose hash begins with ref, if any
 }
@@ -357,7 +357,7 @@ func (r *references) want() (want, error) {
 	return want{objects: r.tips, prefix: r.ref, history: true}, nil
 }
 
-// encode returns the text of the request. server has the capabilities of the server.
+// encode returns the text of the request. The argument server lists the capabilities of the server.
 func (w want) encode(server []string) []byte {
 	capabilities := []string{"agent=addon-operator"}
 	for _, name := range []string{"ofs-delta", "no-progress", w.sideband(server)} {
@@ -401,8 +401,8 @@ func (w want) sideband(server []string) string {
 	return ""
 }
 
-// readAnswer reads the server's answer to the request w, and writes the packfile in it to to. server has the
-// capabilities of the server.
+// readAnswer reads the server's answer to the request w, and writes the packfile in the answer to the spool to. The
+// argument server lists the capabilities of the server.
 func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	lines := pktline.NewScanner(stream)
 	if w.shallow(server) {

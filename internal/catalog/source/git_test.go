@@ -223,7 +223,7 @@ func TestFailuresOfGitHaveTheirReasonAndNoSecret(t *testing.T) {
 }
 
 // TestKeysThatSSHKeyscanPrintsAreKnown writes the file of known hosts with ssh-keyscan, as
-// docs/addons-configurations.md recommends.
+// docs/addons-configurations.md recommends. A Fetcher with this file must accept the key of the server.
 func TestKeysThatSSHKeyscanPrintsAreKnown(t *testing.T) {
 	t.Parallel()
 	keyscan, err := exec.LookPath("ssh-keyscan")

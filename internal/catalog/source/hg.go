@@ -230,8 +230,8 @@ func (r *relay) fail(w http.ResponseWriter, err error) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// A budget is a reader that returns an error when all readers with the same counter left have read more bytes than
-// allowed.
+// A budget is a reader with a limit, which several readers can share: left is the number of bytes that all of them
+// together can still read. If they read more, they return an error.
 type budget struct {
 	reader io.Reader
 	left   *atomic.Int64

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A client sends HTTP requests. limits limits each request, and slots limits the number of concurrent requests to a
-// host. The client follows a redirect only to https, and sends credentials only to the first host.
+// A client sends HTTP requests. The field limits has the limits of each request. The field slots limits the number of
+// concurrent requests, in all and to one host. The client follows a redirect only to https, and sends credentials only
+// to the first host.
 type client struct {
 	develop   bool
 	limits    Limits
@@ -119,8 +120,8 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 	}}, nil
 }
 
-// redirect returns the target if from is a redirect that must be followed. Otherwise it returns nil. It returns an
-// error if the redirect is not allowed.
+// redirect returns the target if the response from is a redirect that must be followed. Otherwise it returns nil. It
+// returns an error if the redirect is not allowed.
 func (c *client) redirect(from *response, r request) (*url.URL, error) {
 	switch from.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -81,7 +81,8 @@ func TestValidatorsAreSentOnlyWithTheContentTheyBelongTo(t *testing.T) {
 	}
 }
 
-// Without validators in the request, the operator has no content that could be unmodified.
+// TestAnUnaskedNotModifiedIsAFailure sends requests without ETag and Last-Modified. A server must
+// not answer them with "not modified", because they name no earlier content.
 func TestAnUnaskedNotModifiedIsAFailure(t *testing.T) {
 	t.Parallel()
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })

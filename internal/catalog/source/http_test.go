@@ -638,7 +638,8 @@ func TestConnectionsAreReused(t *testing.T) {
 		_, err := r.Addon(t.Context(), "missing", fmt.Sprint(i), Validators{})
 		checkFailure(t, err, api.FetchingError, "404")
 	}
-	// On a busy machine, the client closes a connection if it does not know in 50 ms that the request is written.
+	// A few connections more than one are allowed: on a busy machine, the HTTP client closes a connection if it does
+	// not learn within 50 ms that it has written the request.
 	if n := connections.Load(); n > 5 {
 		t.Errorf("100 requests made %d connections", n)
 	}

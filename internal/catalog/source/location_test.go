@@ -71,7 +71,8 @@ func TestContentIsKnownByItsAddressWithoutCredentials(t *testing.T) {
 	if sourceOf(strings.Replace(rawURL, "i.yaml", "j.yaml", 1), secretOf(values...)) == first {
 		t.Error("another index has the same source")
 	}
-	// A credential in the URL of the spec is a change of the spec.
+	// A credential that is written in the URL of the spec is a part of the spec, so another
+	// credential is another source.
 	if sourceOf("https://a@host/i.yaml", nil) == sourceOf("https://b@host/i.yaml", nil) {
 		t.Error("another URL of the spec has the same source")
 	}

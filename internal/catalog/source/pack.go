@@ -24,7 +24,8 @@ const (
 	inflation = 8
 )
 
-// A pack is an index of a git packfile, which is in content. It does not have objects that are too large for an addon.
+// A pack is an index of a git packfile, which is in the field content. It does not have objects that are too large for
+// an addon.
 type pack struct {
 	content *spool
 	objects []packObject

@@ -38,8 +38,8 @@ func treeOf(entries ...any) packEntry {
 	return packEntry{kind: plumbing.TreeObject, data: data.Bytes()}
 }
 
-// deltaOn returns a delta to an object of size bytes, which is found by its hash. Its result is text, without any byte
-// of the base.
+// deltaOn returns a delta whose base has the given hash and size. The delta makes an object with the given text, and
+// uses no byte of its base.
 func deltaOn(base plumbing.Hash, size int, text string) packEntry {
 	data := binary.AppendUvarint(nil, uint64(size))
 	data = binary.AppendUvarint(data, uint64(len(text)))
@@ -187,7 +187,8 @@ func TestAPackfileMayHaveAsManyObjectsAsTheLimit(t *testing.T) {
 	}
 }
 
-// The objects, the deltas, and the results of the deltas count, up to 8 times the limit of the repository.
+// TestTheBytesOfAllObjectsOfAPackfileAreLimited checks the limit of a packfile, which is 8 times the limit of the
+// repository. The objects, the deltas, and the results of the deltas count toward the limit.
 func TestTheBytesOfAllObjectsOfAPackfileAreLimited(t *testing.T) {
 	t.Parallel()
 	base := blob(strings.Repeat("x", 40))
@@ -221,7 +222,7 @@ func TestTheCommitOfARequestIsFoundInThePackfile(t *testing.T) {
 	commit := func(text string) packEntry { return packEntry{kind: plumbing.CommitObject, data: []byte(text)} }
 	tree := treeOf()
 	good := commit("tree " + tree.hash().String() + "\nauthor x\n\nfirst\n")
-	// The first digits of these commits are equal: they were searched for.
+	// The loop searches for two commits whose hashes begin with the same digits.
 	var twins []packEntry
 	prefix := ""
 	seen := map[string]packEntry{}
@@ -313,7 +314,7 @@ func TestADamagedTreeIsRefused(t *testing.T) {
 	}
 }
 
-// archiveNames returns the files that an archive of the tree has.
+// archiveNames returns the names of the files in an archive of the tree.
 func archiveNames(t *testing.T, p *pack, tree plumbing.Hash) ([]string, error) {
 	t.Helper()
 	f := newFetcher(t, Options{})

@@ -134,7 +134,7 @@ func WithoutCredentials(text string) string {
 	return queries.ReplaceAllString(userinfo.ReplaceAllString(text, "$1"), "$1")
 }
 
-// printable replaces each character that cannot be printed by a blank, and trims blanks at the beginning and end.
+// printable replaces each unprintable character with a blank, and trims blanks at the beginning and end.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -74,10 +74,10 @@ type Repository struct {
 // Repository remove.
 type backend interface {
 	// index returns the index and its current validators, except Source and Digest, which the caller sets. If the
-	// index is not modified since the content with the validators known, it may return nil instead of the index.
+	// validators known are those of the current index, it may return nil instead of the index.
 	index(ctx context.Context, known Validators) (*spool, Validators, error)
 	// addon returns the addon as a gzipped tar archive, and its current validators, except Source and Digest. If the
-	// addon is not modified since the content with the validators known, it may return nil instead of the archive.
+	// validators known are those of the current addon, it may return nil instead of the archive.
 	addon(ctx context.Context, name, version string, known Validators) (*spool, Validators, error)
 	close() error
 }
@@ -138,8 +138,8 @@ func (r *Repository) ours(known Validators) Validators {
 	return known
 }
 
-// Index fetches the index of the repository. known has the validators of the content that the caller already has. The
-// reason of its errors is [api.FetchingIndexError].
+// Index fetches the index of the repository. The argument known has the validators of the content that the caller
+// already has. The reason of its errors is [api.FetchingIndexError].
 func (r *Repository) Index(ctx context.Context, known Validators) (Document, error) {
 	known = r.ours(known)
 	document, err := r.index(ctx, known)
@@ -177,9 +177,9 @@ func (r *Repository) settled(validators, known Validators) Validators {
 	return validators
 }
 
-// Addon fetches the addon with this name and version, as in the index. known has the validators of the content that
-// the caller already has. The reason of its errors is [api.FetchingError], or [api.LoadingError] if the repository has
-// no such addon or its content is invalid. The caller must close the content.
+// Addon fetches the addon with this name and version, as in the index. The argument known has the validators of the
+// content that the caller already has. The reason of its errors is [api.FetchingError], or [api.LoadingError] if the
+// repository has no such addon or its content is invalid. The caller must close the content.
 func (r *Repository) Addon(ctx context.Context, name, version string, known Validators) (*Content, error) {
 	known = r.ours(known)
 	during := fmt.Sprintf("while loading addon %s: while reading addon archive for name [%s] and version [%s]", name, name, version)
