@@ -31,7 +31,7 @@ var readingCommands = []string{
 	"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "timeline", "values explain", "why", "workflow",
 }
 
-// A reader stands for a user on call who runs commands of the operator, and who knows only the text on the screen.
+// A reader represents a user on call who runs commands of the operator, and who knows only the text on the screen.
 type reader struct {
 	store string         // value of the flag --store, if the operator does not run; otherwise empty
 	typed int            // number of commands since the command "screen", including its own

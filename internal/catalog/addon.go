@@ -22,7 +22,7 @@ type Addon struct {
 	ImageURL            string            `json:"imageURL,omitempty"`
 	ProvisionOnlyOnce   bool              `json:"provisionOnlyOnce,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
-	// Docs is the content of docs/meta.yaml as JSON. It is nil if the file does not exist.
+	// Docs is the content of docs/meta.yaml as JSON. It is nil if the file does not exist or is empty.
 	Docs json.RawMessage `json:"docs,omitempty"`
 
 	// Plans are the plans of the addon, sorted by the names of their directories.
@@ -41,7 +41,8 @@ type Plan struct {
 	Bindable    *bool  `json:"bindable,omitempty"`
 	Free        *bool  `json:"free,omitempty"`
 
-	// Values is the content of the plan's values.yaml as a JSON object. It is nil if the file does not exist.
+	// Values is the content of the plan's values.yaml as a JSON object. It is nil if the file does not exist or is
+	// empty.
 	Values json.RawMessage `json:"values,omitempty"`
 	// CreateSchema, UpdateSchema and BindSchema are the contents of the plan's schema files, which are JSON objects. A
 	// schema is nil if its file does not exist.

@@ -13,7 +13,7 @@ const maxRecord = 2 << 20
 
 // Load reads an addon from its files. Its errors have the same texts as those of helm-broker, because clients parse
 // them. Load first loads the chart, then reads the other files, and then validates the fields. If one of these stages
-// fails, the error has all problems of this stage, and Load does not continue.
+// fails, Load does not continue. An error of the validation has all problems that the validation finds.
 func Load(fsys fs.FS) (*Loaded, error) {
 	r := newReader(fsys, DefaultLimits)
 	loaded, err := loadChart(r)
@@ -40,7 +40,7 @@ type form struct {
 	addon Addon
 	// empty is set if meta.yaml has no content.
 	empty bool
-	// badDocs is set if docs/meta.yaml does not have exactly one entry.
+	// badDocs is set if the list "docs" in docs/meta.yaml does not have exactly one entry.
 	badDocs bool
 	plans   []planForm
 }

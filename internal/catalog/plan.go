@@ -12,7 +12,8 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxSchema is the size limit of a schema file in bytes. A file of this size is rejected.
+// maxSchema is the size limit of a schema file and of .helmignore in bytes. A schema file of exactly this size is
+// rejected.
 const maxSchema = 64 << 10
 
 // A planForm has the fields of a plan as they were read from its files. They are not validated yet, and required

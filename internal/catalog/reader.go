@@ -49,7 +49,7 @@ func (r *reader) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// size returns the size of a file in bytes. If the file does not exist, it returns 0.
+// size returns the size of a file in bytes. If the file does not exist or its size cannot be read, size returns 0.
 func (r *reader) size(name string) int64 {
 	info, err := fs.Stat(r.fsys, name)
 	if err != nil {

@@ -22,8 +22,8 @@
 // Addresses and the responses of servers are treated as hostile. [Limits] limit the sizes, the counts and the times.
 // The number of requests is limited for each host, so that a host that does not respond does not delay other hosts.
 // Errors never contain values of a Secret, or users and queries of URLs. No credentials of the operator are used:
-// neither those of its environment or cloud, nor ssh agents or files of git. Redirects must stay on https. Credentials
-// are sent only to the first host.
+// neither those of its environment or cloud, nor ssh agents or files of git. Redirects must stay on https, or on http
+// in develop mode. Credentials are sent only to the first host.
 //
 // The key of an ssh server must be in the file [Options.KnownHosts]. The keys of github.com, gitlab.com and
 // bitbucket.org are also in this package. A server with an unknown key is rejected.

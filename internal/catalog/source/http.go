@@ -11,8 +11,8 @@ import (
 )
 
 // A client sends HTTP requests. The field limits has the limits of each request. The field slots limits the number of
-// concurrent requests, in all and to one host. The client follows a redirect only to https, and sends credentials only
-// to the first host.
+// concurrent requests, in all and to one host. The client follows a redirect only to https, or to http in develop mode,
+// and sends credentials only to the first host.
 type client struct {
 	develop   bool
 	limits    Limits
