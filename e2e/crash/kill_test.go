@@ -161,7 +161,7 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 }
 
 // prepare runs the converge that precedes the one with kills, until hooks have received at least as many deliveries as
-// want says. If want is 0, prepare waits until hooks receive no more deliveries.
+// want says. If want is 0, prepare waits until hooks have received no delivery for two seconds.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())
@@ -318,8 +318,8 @@ func (w *environment) end(t *testing.T) end {
 			if err != nil {
 				return err
 			}
-			// The numbers of runs are reduced to 0 or 1, and the times of runs are dropped, because a restart may
-			// begin one more run.
+			// The numbers of runs are reduced to 0 or 1, and the times of runs are dropped, because a restart can begin
+			// a further run.
 			m.RanInStart, m.DefinedIn, m.RanIn, m.RanAt = min(m.RanInStart, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
 			m.DecidedIn, m.DecidedAt = min(m.DecidedIn, 1), time.Time{}
 			m.Why = strings.ReplaceAll(m.Why, w.operator.Dir, "")

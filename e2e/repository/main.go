@@ -1,5 +1,5 @@
-// Command repository serves a directory with addon repositories over HTTP. make run and the commands in the docs use
-// it.
+// Command repository serves a directory with addon repositories over HTTP. The command "make run" and the commands in
+// the docs use it.
 package main
 
 import (

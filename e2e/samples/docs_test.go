@@ -85,7 +85,8 @@ func blockOf(t *testing.T, page, begins string) block {
 }
 
 // TestCommandsInDocumentsRun runs the code blocks marked "sh test" in the order of the documents, and compares what
-// they print with the block "output" after them. The operator runs with the same objects and files as after make run.
+// they print with the block "output" after them. The operator runs with the same objects and files as after the command
+// "make run".
 func TestCommandsInDocumentsRun(t *testing.T) {
 	home, environment := newHome(t)
 	repositories := home.serveRepository()
@@ -137,8 +138,8 @@ func (b block) shownIn(output string) error {
 	return nil
 }
 
-// A home is a directory in which the commands of the docs can run. It has the files that the repository has while make
-// run runs.
+// A home is a directory in which the commands of the docs can run. It has the files that the repository has while the
+// command "make run" is active.
 type home struct {
 	t   *testing.T
 	dir string
@@ -157,7 +158,7 @@ func (h home) run(b block) (string, error) {
 	return string(output), err
 }
 
-// serveRepository serves .run/repository with the sample addons, as make run does, and creates the addons
+// serveRepository serves .run/repository with the sample addons, as the command "make run" does, and creates the addons
 // configurations of the sample. serveRepository returns the URL of the server.
 func (h home) serveRepository() string {
 	h.t.Helper()

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSamplesBearAKillAtEveryStep runs the command test --crash-every-step as shown in writing-hooks.md, but kills the
-// operator only at 4 steps, which are spread over the run. make every-step kills it at each step.
+// operator only at 4 steps, which are spread over the run. The command "make every-step" kills it at each step.
 func TestSamplesBearAKillAtEveryStep(t *testing.T) {
 	dir := shortDir(t)
 	linkPrograms(t, dir)

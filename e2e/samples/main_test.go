@@ -1,5 +1,5 @@
 // Package samples_test runs everything that users try and copy: the sample modules and global hooks, the commands in
-// the documents, make run, and the objects in deploy.
+// the documents, the command "make run", and the objects in deploy.
 package samples_test
 
 import (
@@ -22,8 +22,8 @@ const root = "../.."
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// program builds the operator, and the programs that make run needs besides, from the current source. It returns the
-// path of the operator; the other programs are in the same directory.
+// program builds the operator, and the other programs that the command "make run" needs, from the current source. It
+// returns the path of the operator; the other programs are in the same directory.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs(filepath.Join(root, "bin", "samples"))
 	if err != nil {
@@ -53,8 +53,8 @@ func buildHook(path string) error {
 	return nil
 }
 
-// linkPrograms creates the directory dir/bin with links to the programs that make run and the documents use.
-// linkPrograms returns the path of the operator.
+// linkPrograms creates the directory dir/bin with links to the programs that the command "make run" and the documents
+// use. linkPrograms returns the path of the operator.
 func linkPrograms(t *testing.T, dir string) string {
 	t.Helper()
 	path, err := program()

@@ -184,8 +184,8 @@ sleep 2
 	}
 }
 
-// TestRunLeavesReleasesOfOthersAlone checks that make run rejects a namespace with releases that it has not created.
-// It must accept a namespace with only its own releases.
+// TestRunLeavesReleasesOfOthersAlone checks that the command "make run" rejects a namespace with releases that it has
+// not created. It must accept a namespace with only its own releases.
 func TestRunLeavesReleasesOfOthersAlone(t *testing.T) {
 	shared := cluster.Start(t)
 	client, err := kubernetes.NewForConfig(shared.Config())
@@ -297,7 +297,7 @@ kind: ConfigMap
 metadata: {name: guarded, labels: {guarded: "yes"}}
 `
 
-// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started.md. It runs make run piped into
+// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started.md. It runs "make run" piped into
 // tee, and checks that a webhook works without further settings, that Ctrl-C can interrupt a running hook of the
 // samples, that Ctrl-C leaves no program running, and that the next run resumes.
 func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {

@@ -267,7 +267,7 @@ func summary(elements []element) string {
 	return strings.Join(parts, ", ")
 }
 
-// duration returns how long the run of h that begins takes in simulated time.
+// duration returns the duration of a run of h that begins now, in simulated time.
 func (r *runner) duration(h hookName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -114,7 +114,7 @@ func (p *process) judge(what string) {
 
 // A rival is another operator in the same namespace, with another store.
 type rival struct {
-	from  time.Time // time since which the rival works, and the operator must not; zero while the rival does not work
+	from  time.Time // start of the time in which the rival works and the operator must not; zero while the rival does not work
 	terms int
 }
 

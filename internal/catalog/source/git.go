@@ -225,7 +225,7 @@ type references struct {
 	ref          string
 	capabilities []string
 	byName       map[string]plumbing.Hash // HEAD, and the full names that ref can mean; the commit of an annotated tag is under the name of the tag followed by ^{}
-	tips         []plumbing.Hash          // all commits that are the tip of a branch or the target of a tag
+	tips         []plumbing.Hash          // object of each branch and tag: a commit, or the tag object of an annotated tag
 	matching     plumbing.Hash            // the tip whose hash begins with ref, if any
 }
 
@@ -302,7 +302,7 @@ func (r *references) addWanted(hash, name string) {
 	}
 }
 
-// meanings returns the full reference names that r.ref can stand for, in the order in which git tries them.
+// meanings returns the full reference names that r.ref can mean, in the order in which git tries them.
 func (r *references) meanings() []string {
 	return []string{r.ref, "refs/" + r.ref, "refs/tags/" + r.ref, "refs/heads/" + r.ref}
 }
