@@ -188,7 +188,8 @@ func (r *reader) belowFound() string {
 var isRetried = regexp.MustCompile(`the task is running; wait|no pending task has this id`)
 
 // typeAdvice implements the command "type REGEXP". It runs the first command of the operator on the last screen that
-// matches REGEXP. The placeholder TEXT in the command is replaced by a word. The command must succeed.
+// matches REGEXP. The placeholder TEXT in the command is replaced by a word. The command must succeed, unless it
+// retries a task that the operator has retried by itself meanwhile.
 func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.reader == nil {
 		return usage("type REGEXP, after a screen")

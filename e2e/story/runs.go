@@ -275,7 +275,7 @@ func told(what string) command {
 	}
 }
 
-// lookAtTold implements the command "told HOOK FILTER". It joins the binding contexts of all runs of the hook to one
+// lookAtTold implements the command "told HOOK FILTER". It joins the binding contexts of all runs of the hook into one
 // list, and prints the results of the jq filter FILTER for it.
 func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
@@ -302,8 +302,8 @@ func expectTold(w *environment, ts *testscript.TestScript, args []string) error 
 	})
 }
 
-// told joins the binding contexts of all runs of a hook to one list, and returns the results of the jq filter for this
-// list as JSON, one result per line.
+// told joins the binding contexts of all runs of a hook into one list, and returns the results of the jq filter for
+// this list as JSON, one result per line.
 func (w *environment) told(hook, filter string) (lines string, err error) {
 	runs, err := w.runs()
 	if err != nil {
