@@ -293,7 +293,7 @@ func (s *storm) problems(ctx context.Context) ([]problem, error) {
 	return page.Problems, s.get(ctx, "/workflow/inspect.json", &page)
 }
 
-// get requests path from the operator's debug socket, and decodes the response into the value into.
+// get requests path from the operator's debug socket, and decodes the response into the given value.
 func (s *storm) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path, http.NoBody)
 	if err != nil {

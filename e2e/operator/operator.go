@@ -190,7 +190,7 @@ func (p *Process) Ready(ctx context.Context) error {
 }
 
 // Until calls the function holds repeatedly until it returns true. Until returns an error if the process or ctx ends
-// before that. The text of the error begins with "wait for" and what.
+// before that. The error says "wait for", followed by the text what.
 func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
 	every := cmp.Or(p.Every, 5*time.Millisecond)
 	for !holds() {

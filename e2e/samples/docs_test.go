@@ -72,7 +72,7 @@ func blocks(t *testing.T) []block {
 	return out
 }
 
-// blockOf returns the first code block of the page that begins with the text begins.
+// blockOf returns the first code block of the page whose text begins with the given words.
 func blockOf(t *testing.T, page, begins string) block {
 	t.Helper()
 	for _, b := range blocks(t) {

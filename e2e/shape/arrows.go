@@ -93,8 +93,8 @@ func positions(order []string) map[string]int {
 // greedy orders files so that most files are above the files that they use. It fills the order from the top and from
 // the bottom, one file at a time. A file that uses none of the remaining files goes to the bottom part, above the files
 // that are already there. If there is no such file, a file that none of the remaining files uses goes to the top part,
-// below the files that are already there. If there is no such file either, the file that most exceeds its number of
-// users with its number of used files goes to the top part.
+// below the files that are already there. If there is no such file either, the file for which the number of used files
+// minus the number of users is greatest goes to the top part.
 func greedy(arrows []arrow) []string {
 	uses, users := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, a := range arrows {
@@ -131,8 +131,8 @@ func greedy(arrows []arrow) []string {
 	return append(top, bottom...)
 }
 
-// rank returns the rank of a file. The file uses as many remaining files as uses says, and as many remaining files as
-// users says use it. greedy places the file with the lowest rank next.
+// rank returns the rank of a file. uses is the number of remaining files that the file uses, and users is the number of
+// remaining files that use it. greedy places the file with the lowest rank next.
 func rank(uses, users int) int {
 	switch {
 	case uses == 0:

@@ -110,7 +110,8 @@ func written(f *ssa.Function) *ssa.Function {
 	return f
 }
 
-// reach returns the function from and all functions that can be reached from it, in any number of steps of next.
+// reach returns the function from, and all functions that can be reached from it. The map next has the functions that
+// one step reaches.
 func reach(from *ssa.Function, next map[*ssa.Function][]*ssa.Function) map[*ssa.Function]bool {
 	reached := map[*ssa.Function]bool{from: true}
 	for ahead := []*ssa.Function{from}; len(ahead) > 0; {

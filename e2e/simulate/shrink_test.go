@@ -12,8 +12,8 @@ import (
 // shrinkTries is the maximum number of simulations in shrink.
 const shrinkTries = 300
 
-// with returns a copy of p as the method only does. The argument is a text with the numbers, separated by commas.
-// "none" means no numbers.
+// with does the same as [plan.only]. Its argument is a text with the numbers, separated by commas. "none" means no
+// numbers.
 func (p plan) with(numbers string) plan {
 	var kept []int
 	for text := range strings.SplitSeq(numbers, ",") {

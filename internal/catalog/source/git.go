@@ -401,7 +401,7 @@ func (w want) sideband(server []string) string {
 	return ""
 }
 
-// readAnswer reads the server's answer to the request w, and writes the packfile in the answer to the spool to. The
+// readAnswer reads the server's answer to the request w, and writes the packfile in the answer to the given spool. The
 // argument server lists the capabilities of the server.
 func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	lines := pktline.NewScanner(stream)

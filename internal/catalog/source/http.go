@@ -146,7 +146,7 @@ func (c *client) redirect(from *response, r request) (*url.URL, error) {
 	return next, nil
 }
 
-// read copies the body of the response to the spool to.
+// read copies the body of the response to the given spool.
 func (r *response) read(to *spool) error {
 	if r.ContentLength > to.limit {
 		return to.tooLarge()
