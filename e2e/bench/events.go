@@ -151,8 +151,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// synchronized returns an error unless each of the n modules has received exactly one Synchronization since the given
-// time.
+// synchronized returns an error unless the hooks of the n modules have received n Synchronizations since the given
+// time: one for each module.
 func synchronized(record string, n int, since time.Time) error {
 	delivered, err := readRecord(record)
 	if err != nil {

@@ -118,9 +118,9 @@ func (h history) coalesced() (n int) {
 	return n
 }
 
-// events checks the run of each event, and returns what is wrong. Each event must have ended as done, except those of
-// the module that the test disables and enables. For an event that is done, a completed run of the hook must have
-// received the event.
+// events checks the run of each event, and returns what is wrong. Each event must have ended as done, except events of
+// the module that the test disables and enables, and events of objects that a Synchronization has delivered. For an
+// event that is done, a completed run of the hook must have received the event.
 func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	type made struct {
 		change
@@ -173,9 +173,10 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	return wrong
 }
 
-// tasks checks the history records of each task, and returns what is wrong. The last record of a task must say that
-// the task has ended. For each task of a hook that is done, the hook must have completed a run. Only tasks of the hook
-// that kills the operator may have been quarantined.
+// tasks checks the history records of each task, and returns what is wrong. The last record of a task must not say that
+// the task failed or is in quarantine. Only tasks of the module that the test disables, and events of objects that a
+// Synchronization has delivered, may have been dropped. For each task of a hook that is done, the hook must have
+// completed a run. Only tasks of the hook that kills the operator may have been quarantined.
 func (h history) tasks(record *stormRecord) (wrong []string) {
 	type key struct {
 		run  uint64

@@ -28,7 +28,7 @@ func New(t testing.TB, size string) *Disk {
 	at := t.TempDir()
 	holder := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
 		`mount -t tmpfs -o "size=$1" none "$2" && echo mounted && exec cat`, "sh", size, at)
-	stdin, err1 := holder.StdinPipe() // cat, which holds the namespace, ends when this pipe is closed, also by the end of this process
+	stdin, err1 := holder.StdinPipe() // cat holds the namespace until this pipe is closed or this process ends
 	stdout, err2 := holder.StdoutPipe()
 	holder.Stderr = os.Stderr
 	if err := errors.Join(err1, err2); err != nil {
