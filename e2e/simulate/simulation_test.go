@@ -189,8 +189,8 @@ func (w *simulation) revive() {
 	w.restart()
 }
 
-// restart starts a new process of the operator. The first process, and about one of four later
-// ones, runs in a new container.
+// restart starts a new process of the operator. The first process runs in a new container, and so does about one in
+// four later processes.
 func (w *simulation) restart() {
 	w.boots++
 	fresh := w.boots == 1 || w.scheduler.below(4) == 0

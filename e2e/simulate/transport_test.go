@@ -91,7 +91,7 @@ func (n *network) setSilent(silent bool) {
 	}
 }
 
-// heal ends all faults of the network.
+// heal ends all faults, silences and outages of the network.
 func (n *network) heal() {
 	n.setSilent(false)
 	n.mu.Lock()
