@@ -198,7 +198,7 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 	return p, took, nil
 }
 
-// convergedAfter returns the time at which the first converge after start ended, according to the log of the operator.
+// convergedAfter returns the end of the first converge after the time start, according to the log of the operator.
 // convergedAfter returns the zero time if no converge has ended.
 func convergedAfter(start time.Time, log string) time.Time {
 	for line := range strings.Lines(log) {

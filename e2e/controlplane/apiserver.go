@@ -62,7 +62,8 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 }
 
 // parseFlags parses args with the flags of sets, which set the options of a server. The servers are configured by
-// flags, because flags are documented and stable across versions. The fields of the option structs are neither.
+// flags, because flags are documented and stable across versions. The fields of the option structs are not documented,
+// and change between versions.
 func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {

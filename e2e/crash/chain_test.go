@@ -96,8 +96,8 @@ const chainsAtOnce = 5
 const killsOfAChain = 10
 
 // killedInChains kills the operator several times within one converge, each time at a random failpoint. It repeats this
-// with further converges until there are killsInChains kills. If the environment variable CHAINS is set, its value is
-// the number of converges instead.
+// with further converges until the number of kills is killsInChains. If the environment variable CHAINS is set, its
+// value is the number of converges instead.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {
 	t.Helper()
 	most := math.MaxInt
@@ -138,9 +138,9 @@ func (c *failpointCount) kill(t *testing.T, seed uint64, continues bool, prepare
 	}
 }
 
-// chain kills the operator up to most times within a converge, and compares the state at the end of the converge with
-// want. within is false if the last kill came after the end of the converge, for example while a later event was
-// processed. In this case the next process would begin another converge, so chain compares nothing.
+// chain kills the operator within a converge, at most as often as most says, and compares the state at the end of the
+// converge with want. The result within is false if the last kill came after the end of the converge, for example while
+// a later event was processed. In this case the next process would begin another converge, so chain compares nothing.
 func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {
 	t.Helper()
 	w := newEnvironment(t)

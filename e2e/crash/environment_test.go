@@ -140,7 +140,7 @@ func script(name string, config map[string]any, work string) string {
 	return fmt.Sprintf(recorder, text, name, work)
 }
 
-// watch is the config of a hook that watches the ConfigMaps with a label in the namespace of the
+// watch returns the config of a hook that watches the ConfigMaps with the given label in the namespace of the
 // environment.
 func watch(label, queue string) map[string]any {
 	binding := map[string]any{

@@ -124,8 +124,8 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 type attempts struct{ all, done int }
 
 // killings returns 50 moments. For each node of steps 1 to 8, one moment is the claim of a random attempt, and one is
-// the end of a random successful attempt. The other moments are times distributed over the converge. The map of has the
-// attempts of a converge without kills.
+// the end of a random successful attempt. The other moments are times distributed over the converge. The parameter
+// named of has the attempts of a converge without kills.
 func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {
@@ -143,8 +143,8 @@ func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	return all
 }
 
-// chosen returns n elements of all, evenly distributed. If the environment variable KILLS is set, its value replaces
-// n. If all has fewer than n elements, they are repeated.
+// chosen returns n elements of the list all, evenly distributed. If the environment variable KILLS is set, its value
+// replaces n. If the list has fewer than n elements, they are repeated.
 func chosen(t *testing.T, all []killing, n int) []killing {
 	t.Helper()
 	if text := os.Getenv("KILLS"); text != "" {
@@ -168,7 +168,7 @@ func (w *environment) prepare(t *testing.T, want int) {
 	w.quiet(t, w.start(t), want)
 }
 
-// round kills the operator at k, waits until the next process has converged, and compares the end state with want.
+// round kills the operator as k says, waits until the next process has converged, and compares the end state with want.
 // round returns false if the converge had ended before the kill.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()

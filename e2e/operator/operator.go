@@ -23,7 +23,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Environment has the files, the namespace and the settings of one operator. Its processes use them one after another.
+// Environment has the files, the namespace and the settings of one operator. The processes of the operator use them one
+// after another.
 type Environment struct {
 	// Program is the path of the program, as [Build] returns it.
 	Program string

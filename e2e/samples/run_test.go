@@ -65,7 +65,7 @@ func unusedPort(t *testing.T) int {
 	}
 }
 
-// run runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when a line of the output matches the regular expression
+// run runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when a line of the output matches the regular expression in
 // until. run returns the output and the exit code.
 func (c checkout) run(until string) (output string, code int) {
 	c.t.Helper()
@@ -73,8 +73,8 @@ func (c checkout) run(until string) (output string, code int) {
 	return c.shell("exec bash e2e/run.sh", func(line string) bool { return pattern.MatchString(line) })
 }
 
-// shell runs a shell command that runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when stop returns true for a line
-// of the output. shell returns the output and the exit code.
+// shell runs a shell command that runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when the function stop returns
+// true for a line of the output. shell returns the output and the exit code.
 func (c checkout) shell(command string, stop func(line string) bool) (output string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)

@@ -258,8 +258,8 @@ func (c *checks) calm() {
 	}
 }
 
-// stalled returns, by queue, the first task of each queue if the task could start but is not claimed. before is the
-// result of the previous call. If a task is in both results, stalled reports a violation.
+// stalled returns, by queue, the first task of each queue if the task could start but is not claimed. The argument
+// before is the result of the previous call. If a task is in both results, stalled reports a violation.
 func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
 	now, first := map[string]store.ID{}, map[string]bool{}
 	if err := c.read(func(tx *store.Tx) error {

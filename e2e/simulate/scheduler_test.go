@@ -49,8 +49,8 @@ func newScheduler(seed uint64) *scheduler {
 }
 
 // pass returns when the scheduler lets the caller, a goroutine of p, continue. pass returns at once if p was killed.
-// paused is true if p was paused while the caller waited. In this case the caller may carry out an action for which it
-// checked the Lease before the pause.
+// The result paused is true if p was paused while the caller waited. In this case the caller may carry out an action
+// for which it checked the Lease before the pause.
 func (s *scheduler) pass(p *process, name string) (paused bool) {
 	g := &gate{process: p, name: name, open: make(chan struct{})}
 	s.mu.Lock()

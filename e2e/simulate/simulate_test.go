@@ -125,7 +125,7 @@ var crontabs = map[hookName]string{
 	{"alpha", "hooks/watch"}: "7 * * * *", {"beta", "hooks/turn"}: "0 */6 * * *", {"", "fleet"}: "30 3 * * *",
 }
 
-// due returns the number of ticks of crontab that are later than from and not later than to.
+// due returns the number of ticks of crontab that are later than the time from, and not later than the time to.
 func due(crontab string, from, to time.Time) (n int) {
 	schedule, err := cron.ParseStandard(crontab)
 	if err != nil {

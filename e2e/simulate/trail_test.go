@@ -21,7 +21,7 @@ func newTrails() trails {
 // current returns the trail of the calling goroutine.
 func (t trails) current() string { return t.names[labelOfGoroutine()] }
 
-// follow makes name the trail of the calling goroutine.
+// follow sets the trail of the calling goroutine to name.
 func (t trails) follow(name string) {
 	label := t.labels[name]
 	if label == nil {

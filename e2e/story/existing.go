@@ -25,8 +25,8 @@ var existingCommands = map[string]command{"existing-release": existingRelease}
 // existingRelease implements the command "existing-release NAME DIR VALUES label|value|none". It installs a Helm
 // release as flant/addon-operator does, with the Helm library and without packages of this project. DIR is the
 // directory of the module, and VALUES is a file with the values of the release. flant/addon-operator stores a checksum
-// of the rendered manifest in the release. The last argument says where it is stored here: in a label, as recent
-// versions do, in the values, as older versions do, or nowhere.
+// of the rendered manifest in the release. The last argument says where the installed release has the checksum: in a
+// label, as recent versions do, in the values, as older versions do, or nowhere.
 func existingRelease(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 4 || !slices.Contains([]string{"label", "value", "none"}, args[3]) {
 		return usage("existing-release NAME DIR VALUES label|value|none")

@@ -55,7 +55,7 @@ func restrictUser(w *environment, _ *testscript.TestScript, args []string) error
 	return clientcmd.WriteToFile(*config, w.path(args[1]))
 }
 
-// A faultyServer is a proxy between the operator and the API server. The story selects its fault.
+// A faultyServer is a proxy between the operator and the API server. The story selects the fault of the proxy.
 type faultyServer struct {
 	server *httptest.Server
 	fault  atomic.Pointer[string]

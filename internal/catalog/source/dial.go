@@ -49,8 +49,8 @@ func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) err
 	return nil
 }
 
-// trusting returns a context with the trust of a request to target. first is the URL of the first request, before any
-// redirects.
+// trusting returns a context with the trust of a request to target. The argument first is the URL of the first request,
+// before any redirects.
 func (c *client) trusting(ctx context.Context, request *http.Request, first, target *url.URL) context.Context {
 	if c.transport.Proxy != nil {
 		if proxy, err := c.transport.Proxy(request); err == nil && proxy != nil {

@@ -45,7 +45,8 @@ func invalid(format string, args ...any) error {
 	return &plainError{text: fmt.Sprintf(format, args...), loading: true}
 }
 
-// wrap returns a plainError with the prefix during and the description of err. If err is nil, it returns nil.
+// wrap returns a plainError whose text is the given prefix, a colon, and the description of err. If err is nil, it
+// returns nil.
 func wrap(during string, err error) error {
 	if err == nil {
 		return nil

@@ -116,8 +116,8 @@ func (g *gitRepository) close() error {
 	return err
 }
 
-// fetch asks the server for the hash of the wanted commit. If the hash differs from known, it fetches the commit. If g
-// has fetched the commit before, it does nothing.
+// fetch asks the server for the hash of the wanted commit. If it is not the known hash, it fetches the commit. If g has
+// fetched the commit before, it does nothing.
 func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	if g.fetched != nil || known != "" && known == g.commit.String() {
 		return nil

@@ -23,8 +23,8 @@ import (
 	"addon-operator/internal/catalog/sourcetest"
 )
 
-// addonFiles returns the files of a repository with one addon. text is part of their contents. Many files are similar,
-// so that git packs them as deltas.
+// addonFiles returns the files of a repository with one addon. The given text is part of their contents. Many files are
+// similar, so that git packs them as deltas.
 func addonFiles(text string) map[string]string {
 	out := map[string]string{
 		"addons/index.yaml":                               "entries: {redis: [{version: 0.0.1}]} # " + text,
@@ -39,7 +39,7 @@ func addonFiles(text string) map[string]string {
 	return out
 }
 
-// checkRepository reads the index and the addon from r, and checks that they equal those of [addonFiles] with text.
+// checkRepository reads the index and the addon from r, and checks that they equal those of [addonFiles] for this text.
 func checkRepository(t *testing.T, r *Repository, text string) {
 	t.Helper()
 	document, err := r.Index(t.Context(), Validators{})

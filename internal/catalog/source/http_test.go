@@ -396,8 +396,8 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	}
 }
 
-// checkFailure checks that err has this reason and that its text contains want. It also checks that no text of err
-// contains a secret: all secrets in these tests contain "s3cr3t".
+// checkFailure checks that err has this reason and that its text contains the text want. It also checks that no text of
+// err contains a secret: all secrets in these tests contain "s3cr3t".
 func checkFailure(t *testing.T, err error, reason api.Reason, want string) {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)

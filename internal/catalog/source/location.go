@@ -242,7 +242,8 @@ func (l *location) readQuery() error {
 	return nil
 }
 
-// readKey returns a private key in PEM format. text is the key in PEM format, or base64 of it.
+// readKey returns a private key in PEM format. The argument text is the key in PEM format, or the base64 encoding of
+// it.
 func readKey(text string) ([]byte, error) {
 	if text == "" || strings.HasPrefix(text, "-----BEGIN ") {
 		return []byte(text), nil

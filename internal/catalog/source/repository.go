@@ -165,13 +165,15 @@ func (r *Repository) index(ctx context.Context, known Validators) (Document, err
 	return Document{Data: data, Validators: validators}, nil
 }
 
-// settle sets the source and the digest of content in validators, and reports whether the digest equals that of known.
+// settle sets the source and the digest of content in validators, and reports whether the digest equals that of the
+// validators known.
 func (r *Repository) settle(content *spool, validators *Validators, known Validators) bool {
 	validators.Source, validators.Digest = r.source, content.digest()
 	return validators.Digest == known.Digest
 }
 
-// settled returns validators with the source of r and the digest of known, for content that is not modified.
+// settled returns validators with the source of r and the digest of the validators known, for content that is not
+// modified.
 func (r *Repository) settled(validators, known Validators) Validators {
 	validators.Source, validators.Digest = r.source, known.Digest
 	return validators
