@@ -38,8 +38,8 @@ const (
 // pending work without a converge.
 const ifChanged = "ADDON_OPERATOR_STARTUP=if-changed"
 
-// resumeHook is a hook that watches ConfigMaps, records its start time, and runs for a while. While the file
-// RECORD.hold exists, the hook waits.
+// resumeHook is a hook that watches ConfigMaps, records its start time, and runs for 0.3 s. While the file RECORD.hold
+// exists, the hook waits.
 const resumeHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
@@ -67,7 +67,7 @@ func measureResume(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 	return append(quiet, resumed...), err
 }
 
-// quiet measures the starts of an operator with many modules that has nothing to do.
+// quiet measures the starts of an operator that has many modules and nothing to do.
 func (w *environment) quiet(ctx context.Context) (_ []figure, err error) {
 	w.progress.Printf("%d starts of %d modules with nothing to do", quietStarts, manyModules)
 	env, err := w.newEnvironment(ctx, "quiet", manyModules, 0)

@@ -84,7 +84,7 @@ func (ps *parts) stop() error {
 	for _, p := range slices.Backward(ps.running) {
 		select {
 		case <-p.done:
-			continue // wait or await has returned its error
+			continue // the method wait or await has returned its error
 		default:
 			p.cancel()
 		}

@@ -150,7 +150,7 @@ func settle(order []string, file string, arrows []arrow) bool {
 	was := slices.Index(order, file)
 	others := slices.Delete(slices.Clone(order), was, was+1)
 	at := positions(others)
-	// change[i] is the number by which backward arrows increase if file moves from directly above others[i] to
+	// change[i] is the increase in the number of backward arrows if file moves from directly above others[i] to
 	// directly below it.
 	change := make([]int, len(others))
 	for _, a := range arrows {

@@ -77,7 +77,7 @@ func (c *checks) forget() {
 	hs.reported, hs.effected = "", ""
 }
 
-// replaced is called after the store was replaced by an older copy.
+// replaced is called after the store was replaced by an older copy or by an empty store.
 func (c *checks) replaced() {
 	c.forget()
 	c.simulation.hooks.lose("", true)

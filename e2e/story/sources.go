@@ -70,7 +70,7 @@ func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	return trust(w, s3.Server)
 }
 
-// trust makes operators that the story starts later trust the certificate of server.
+// trust makes operators that the story starts later trust the certificate of the given server.
 func trust(w *environment, server *httptest.Server) error {
 	w.certificates = w.path("certificates.pem")
 	return os.WriteFile(w.certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
