@@ -12,10 +12,10 @@ import (
 // running cluster, use [Start] or [New].
 func Program() (string, error) { return program() }
 
-// program builds bin/controlplane and other programs in bin, in the same way as make controlplane, and returns the
-// path of controlplane. The first build on a machine takes minutes, and a build without changes takes seconds. If
-// several processes call program at the same time, as when go test runs packages in parallel, a lock lets only one of
-// them build at a time.
+// program builds bin/controlplane and other programs in bin, in the same way as the command "make controlplane", and
+// returns the path of controlplane. The first build on a machine takes minutes, and a build without changes takes
+// seconds. If several processes call program at the same time, as when go test runs packages in parallel, a lock lets
+// only one of them build at a time.
 func program() (string, error) {
 	root, err := repository()
 	if err != nil {

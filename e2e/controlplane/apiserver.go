@@ -19,7 +19,7 @@ import (
 )
 
 // configureAPIServer returns the options of an API server that listens on listener. The server stores its objects in
-// the etcd with the URL etcd, and reads its keys and tokens from d. configureAPIServer also creates the serving
+// the etcd at the given URL, and reads its keys and tokens from d. configureAPIServer also creates the serving
 // certificate in d if it is missing. Call it at most once in a process, because feature gates and logging are global.
 //
 // ServiceAccount admission is disabled. No containers run in the pods, so pods need no tokens, and need not wait for

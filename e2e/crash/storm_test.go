@@ -194,7 +194,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 			if !after(p.trigger) {
 				return nil
 			}
-			<-converged // before the first converge ends, changes may cause no event, because the hook does not run on Synchronization
+			<-converged // until the first converge ends, a change can be without an event, because the hook does not run on Synchronization
 			least, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
 			return errors.Join(l.run(least), l.run(ctx))

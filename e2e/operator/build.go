@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Build builds the operator into dir in the same way as make build, and the tools for hooks into dir/hooktools. Build
-// returns the path of the operator. tags are build tags. The working directory must be inside the repository.
+// Build builds the operator into dir in the same way as the command "make build", and the tools for hooks into
+// dir/hooktools. Build returns the path of the operator. tags are build tags. The working directory must be inside the
+// repository.
 func Build(dir string, tags ...string) (string, error) {
 	root, err := repository()
 	if err != nil {

@@ -147,7 +147,7 @@ type home struct {
 	exports block
 }
 
-// run runs the code block h.exports and then the code block b in one bash, and returns their output.
+// run runs the code block h.exports and then the code block b in one bash process, and returns their output.
 func (h home) run(b block) (string, error) {
 	ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
 	defer cancel()
@@ -238,8 +238,8 @@ var (
 	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
 )
 
-// TestCommandsInDocumentsExist checks that each target of make and each command of the operator that a document shows
-// exists.
+// TestCommandsInDocumentsExist checks the targets of make and the commands of the operator in the documents: each of
+// them must exist.
 func TestCommandsInDocumentsExist(t *testing.T) {
 	path, err := program()
 	if err != nil {

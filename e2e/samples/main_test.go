@@ -43,7 +43,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return operator.Build(dir)
 })
 
-// buildHook builds the sample hook written in Go, in the same way as make build, and writes it to path.
+// buildHook builds the sample hook written in Go, in the same way as the command "make build", and writes it to path.
 func buildHook(path string) error {
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./modules/050-images/src/collect")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
@@ -80,7 +80,7 @@ func linkPrograms(t *testing.T, dir string) string {
 // kubernetesPrograms builds the control plane, kubectl and kustomize, and returns the path of their directory.
 func kubernetesPrograms(t *testing.T) string {
 	t.Helper()
-	cluster.Start(t) // builds the programs before it starts a cluster
+	cluster.Start(t) // Start builds the programs before it starts a cluster
 	dir, err := filepath.Abs(filepath.Join(root, "bin"))
 	if err != nil {
 		t.Fatal(err)

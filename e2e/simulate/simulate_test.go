@@ -176,7 +176,8 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		}
 		s, days := play(t, p, digest)
 		if passed += days; s.violation != "" {
-			// Print the violation before tell searches for a shorter history, because a user may interrupt the search.
+			// Print the violation before the function tell searches for a shorter history, because a user may interrupt
+			// the search.
 			fmt.Fprintf(os.Stderr, "SIMULATE_SEED=%d violates: %s\n", seed, s.violation)
 			if os.Getenv("SIMULATE_SHORTEST") == "no" {
 				t.Errorf("seed %d: %s", seed, s.violation)

@@ -32,7 +32,7 @@ var objectCommands = map[string]command{
 	"configmap": configMap,
 }
 
-// configMapName is the name of the operator's ConfigMap, which is the operator's default.
+// configMapName is the name of the operator's ConfigMap. It is the default of the operator.
 const configMapName = "addon-operator"
 
 func ctx() context.Context { return context.Background() }
@@ -172,7 +172,7 @@ func getObject(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, strings.ReplaceAll(append(args[1:], ".")[0], "$REPO", ts.Getenv("REPO")))
 }
 
-// read returns an object, which is named as in stories, as JSON.
+// read returns the JSON of an object. The argument names the object as stories do.
 func (w *environment) read(object string) ([]byte, error) {
 	at, name, err := w.named(object)
 	if err != nil {

@@ -135,7 +135,7 @@ func (w *environment) lines(hooks []string) ([]string, error) {
 
 // lookAtRuns implements the command "runs [HOOK...]". It prints a line for each run of the hooks so far.
 func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error {
-	say(ts, "") // replaces the earlier output, even if there is no run
+	say(ts, "") // replaces the output of the previous command, even if there is no run
 	lines, err := w.lines(args)
 	for _, line := range lines {
 		say(ts, line+"\n")
@@ -167,7 +167,7 @@ func expectRuns(w *environment, ts *testscript.TestScript, args []string) error 
 	})
 }
 
-// find returns the run of a hook that has this number. The first run is 1, and the last run is -1.
+// find returns the run with this number of a hook. The first run has the number 1, and the last run has the number -1.
 func (w *environment) find(hook, number string) (run, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n == 0 {

@@ -13,9 +13,10 @@
 //	hg::https://host/repository//path/index.yaml?rev=v1
 //	s3::https://host/bucket/prefix//path/index.yaml?aws_access_key_id={id}&aws_access_key_secret={key}
 //
-// In an HTTP repository, addons are archives beside the index. In all other repositories, addons are directories
-// beside the index, which this package packs into archives. Develop mode also allows the schemes http and file, with
-// or without git:: and hg::, and the scheme http with s3::.
+// In an HTTP repository, addons are archives beside the index. In a local directory, addons are archives or directories
+// beside the index. In all other repositories, addons are directories beside the index. This package packs each
+// directory into an archive. Develop mode also allows the schemes http and file, with or without git:: and hg::, and
+// the scheme http with s3::.
 //
 // # Protection
 //

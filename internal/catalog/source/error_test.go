@@ -97,7 +97,8 @@ func TestOnlyAFailedFetchOfInvalidContentGetsTheReasonLoadingError(t *testing.T)
 	}
 }
 
-// The text of the error is that of the caller, even if the error of the fetch is another one.
+// If the context has ended, fail must return the cause of the context, even if the fetch failed
+// with another error.
 func TestAfterTheEndOfTheContextTheErrorIsItsCause(t *testing.T) {
 	t.Parallel()
 	stopped := errors.New("the operator stops")
