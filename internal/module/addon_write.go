@@ -50,12 +50,12 @@ type addonWriter struct {
 }
 
 // The names of temporary entries of root begin with these prefixes. A temporary entry is neither a module nor the
-// directory of a version. It never has the same name as the directory of a version, which has the form
-// ".MODULE.CHECKSUM", because the name of a module contains no dot.
+// directory of a version. The name of a version's directory has the form ".MODULE.CHECKSUM". It begins with none of the
+// prefixes, because the name of a module contains no dot.
 const (
-	writingPrefix  = ".writing-"
-	linkingPrefix  = ".linking-"
-	removingPrefix = ".removing-"
+	writingPrefix  = "..writing-"
+	linkingPrefix  = "..linking-"
+	removingPrefix = "..removing-"
 )
 
 func (w *addonWriter) run(modules []AddonModule, inUse []string) error {

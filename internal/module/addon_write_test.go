@@ -59,6 +59,14 @@ func foundVersions(t *testing.T, root string, templates int) string {
 
 func TestKillInTheMiddleOfWritingLeavesTheOldModuleOrTheNewOne(t *testing.T) {
 	t.Parallel()
+	for _, name := range []string{"redis", "removing-redis"} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); killInTheMiddleOfWriting(t, name) })
+	}
+}
+
+// killInTheMiddleOfWriting simulates a kill at each change while a module with this name is written or removed.
+func killInTheMiddleOfWriting(t *testing.T, name string) {
+	t.Helper()
 	killed := errors.New("killed")
 	for _, c := range []struct {
 		about    string
@@ -66,17 +74,20 @@ func TestKillInTheMiddleOfWritingLeavesTheOldModuleOrTheNewOne(t *testing.T) {
 		allowed  []string // the results that are allowed after the kill
 		expected string   // the result of the next call without a kill
 	}{
-		{"upgraded", []AddonModule{versionOf("redis", "2.0.0", 3)}, []string{"redis 1.0.0", "redis 2.0.0"}, "redis 2.0.0"},
-		{"unregistered", nil, []string{"redis 1.0.0", ""}, ""},
-		{"joined", []AddonModule{versionOf("acc", "1.0.0", 3), versionOf("redis", "1.0.0", 3)}, []string{"redis 1.0.0", "acc 1.0.0, redis 1.0.0"}, "acc 1.0.0, redis 1.0.0"},
+		{"upgraded", []AddonModule{versionOf(name, "2.0.0", 3)}, []string{name + " 1.0.0", name + " 2.0.0"}, name + " 2.0.0"},
+		{"unregistered", nil, []string{name + " 1.0.0", ""}, ""},
+		{"joined", []AddonModule{versionOf("acc", "1.0.0", 3), versionOf(name, "1.0.0", 3)}, []string{name + " 1.0.0", "acc 1.0.0, " + name + " 1.0.0"}, "acc 1.0.0, " + name + " 1.0.0"},
 	} {
 		for at := 1; ; at++ {
 			root := t.TempDir()
-			if err := WriteAddonModules(root, []AddonModule{versionOf("redis", "1.0.0", 3)}); err != nil {
+			if err := WriteAddonModules(root, []AddonModule{versionOf(name, "1.0.0", 3)}); err != nil {
 				t.Fatal(err)
 			}
 			n := 0
 			w := addonWriter{root: root, step: func(change, path string) error {
+				if info, err := os.Lstat(path); change == "remove" && err == nil && info.IsDir() && strings.HasPrefix(filepath.Base(path), "."+name+".") {
+					t.Errorf("%s: the files of %s are removed before it is renamed", c.about, path)
+				}
 				if n++; n < at {
 					return nil
 				}
