@@ -45,7 +45,7 @@ var mayImport = []struct {
 	{"steps/stale", []string{"workflow/graph", "store", "internal/hook", "steps/bindings", "steps/desired", "steps/oncelog"}},
 	{"steps/safety", []string{"store", "internal/helm", "internal/kube", "internal/module", "steps/oncelog", "steps/sections"}},
 	{"steps/crds", []string{"workflow", "store", "internal", "steps/desired", "steps/oncelog"}},
-	{"steps/decide", []string{"workflow", "store", "internal", "steps/addons/modules", "steps/desired", "steps/sections"}},
+	{"steps/decide", []string{"workflow", "store", "internal", "steps/addons/modules", "steps/bindings", "steps/desired", "steps/sections"}},
 	{"steps/survey", []string{"workflow/graph", "store", "internal", "steps/addons/modules", "steps/desired", "steps/oncelog", "steps/sections"}},
 	{"steps/discover", []string{"workflow", "store", "steps/crds", "steps/decide", "steps/safety", "steps/scan", "steps/stale", "steps/survey"}},
 	{"steps/converge", []string{"workflow", "store", "internal/hook", "steps/desired", "steps/hooks", "steps/scan", "steps/sections"}},

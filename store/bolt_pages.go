@@ -91,7 +91,7 @@ func (b *boltPages) page(s span, level int) (p []byte, err error) {
 // mapped returns the bytes of the page with the number id, and of its overflow pages, in the mapped file.
 func (b *boltPages) mapped(id uint64) ([]byte, error) {
 	if id < 2 || id >= b.meta.high {
-		return nil, corrupt("page %d of %d", id, b.meta.high)
+		return nil, corrupt("page %d does not exist: the file has %d pages", id, b.meta.high)
 	}
 	size := uint64(b.meta.pageSize)
 	more, err := b.meta.overflow(id, b.data[id*size:(id+1)*size])

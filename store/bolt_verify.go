@@ -190,7 +190,7 @@ type levelPart struct {
 // page reads the page with the number id and its overflow pages, and marks all these pages as visited.
 func (v *levelPart) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.meta.high {
-		return nil, corrupt("page %d of %d", id, v.meta.high)
+		return nil, corrupt("page %d does not exist: the file has %d pages", id, v.meta.high)
 	}
 	p, err := v.read(id, 1)
 	if err != nil {
@@ -220,7 +220,7 @@ func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
 	}
 	more := uint64(n.Uint32(head[12:]))
 	if more >= m.high-id || more*uint64(m.pageSize) > largestNode {
-		return 0, corrupt("page %d goes on for %d more", id, more)
+		return 0, corrupt("page %d claims %d overflow pages", id, more)
 	}
 	return more, nil
 }
@@ -295,7 +295,7 @@ func bucketRoot(value []byte) (root uint64, inline []byte, err error) {
 	}
 	p := value[bucketHeader:]
 	if len(p) < pageHeader || binary.NativeEndian.Uint16(p[8:]) != leafPage {
-		return 0, nil, corrupt("the bucket's inline page is none")
+		return 0, nil, corrupt("the inline page of the bucket is not a leaf page")
 	}
 	return 0, p, nil
 }
@@ -386,7 +386,7 @@ func (v *verifier) inOrder(level []span) ([]span, error) {
 	slots := make([]*span, v.meta.high)
 	for i, s := range level {
 		if s.page >= v.meta.high {
-			return nil, corrupt("page %d of %d", s.page, v.meta.high)
+			return nil, corrupt("page %d does not exist: the file has %d pages", s.page, v.meta.high)
 		}
 		if slots[s.page] != nil {
 			return nil, corrupt("page %d is used twice", s.page)
@@ -541,7 +541,7 @@ func (v *verifier) freelist() error {
 		ids, count = ids[8:], n.Uint64(ids)
 	}
 	if count > uint64(len(ids)/8) {
-		return corrupt("the list of free pages has %d in %d bytes", count, len(ids))
+		return corrupt("the list of free pages claims %d pages, but has %d bytes", count, len(ids))
 	}
 	for i := range count {
 		id := n.Uint64(ids[i*8:])

@@ -33,7 +33,7 @@ func (d Damaged) problem() Problem {
 	return Problem{
 		Kind: DamagedRecord, Object: d.ID.String(),
 		Error: fmt.Sprintf("%s cannot be read and was moved to the table of damaged records: %s", d, d.Error),
-		Fix: "run again what it may have been. For a converge: addon-operator reload; for a module: addon-operator module run NAME; addon-operator store dump " +
+		Fix: "repeat the work of the lost record. For a converge: addon-operator reload; for a module: addon-operator module run NAME; addon-operator store dump " +
 			DamagedRecords.String() + " shows its bytes",
 		Command: []string{"task", "skip", d.ID.String(), "--reason", "seen"},
 	}

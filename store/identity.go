@@ -81,5 +81,5 @@ func checkEpoch(stored []byte, epoch uint64) error {
 	if stored == nil && epoch == 0 || string(stored) == strconv.FormatUint(epoch, 10) {
 		return nil
 	}
-	return fmt.Errorf("%w: epoch %s is stored, this is %d", ErrStale, stored, epoch)
+	return fmt.Errorf("%w: the store has epoch %s, and this process has epoch %d", ErrStale, stored, epoch)
 }

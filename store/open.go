@@ -161,11 +161,11 @@ func withAdvice(err error) error {
 	case errors.Is(err, ErrLocked):
 		advice = "; stop the operator that uses it, or ask that operator over its debug socket"
 	case errors.Is(err, ErrCorrupt):
-		advice = "; restore a snapshot with addon-operator store restore, or set the file aside and start without one"
+		advice = "; restore a snapshot with addon-operator store restore, or rename the file and start with a new store"
 	case errors.Is(err, ErrNewer):
 		advice = "; use that version of the operator or a later one, or restore a snapshot from before the upgrade"
 	case errors.Is(err, ErrNotStore):
-		advice = "; give the path of a store, or of no file to begin a new one"
+		advice = "; give the path of a store, or a path without a file for a new store"
 	case errors.Is(err, ErrFull):
 		advice = "; free space on its file system"
 	}

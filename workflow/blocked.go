@@ -60,7 +60,7 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	case t.Every > 0:
 		return limitReason(t.Every, due)
 	default:
-		return &store.Reason{Kind: store.AwaitsDelay, Detail: "its run changes values each time", Until: due}
+		return &store.Reason{Kind: store.AwaitsDelay, Detail: "its run changes values repeatedly", Until: due}
 	}
 }
 

@@ -128,7 +128,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 				return nil, nil
 			}
 			w.start(on(lifecycle.OnResourcesAbsent, "m"))
-			w.expectBlocked("module-run m: [delay] deferred: its run changes values each time, until 5")
+			w.expectBlocked("module-run m: [delay] deferred: its run changes values repeatedly, until 5")
 		},
 		"a retry": func(t *testing.T) {
 			t.Helper()

@@ -32,7 +32,7 @@ func (g *graphs) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which this version does not have", t.ID, t.Node, t.Graph)
 	}
 	if n.Junction {
-		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which takes no tasks in this version", t.ID, t.Node, t.Graph)
+		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which has no tasks in this version", t.ID, t.Node, t.Graph)
 	}
 	return b, n, nil
 }

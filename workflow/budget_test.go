@@ -174,7 +174,7 @@ func TestATaskAtANodeThatBecameAJunctionIsDropped(t *testing.T) {
 		w.upgrade(g)
 		w.start(event("other", "b", "2", false))
 		w.expect("next m/other b")
-		if r := w.records(1); len(r) != 1 || r[0].State != store.Dropped || !strings.Contains(r[0].Error, "takes no tasks") {
+		if r := w.records(1); len(r) != 1 || r[0].State != store.Dropped || !strings.Contains(r[0].Error, "has no tasks") {
 			t.Errorf("history of the task: %+v", r)
 		}
 	})

@@ -174,7 +174,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()
-	r.Detail = q.Reason().Detail + "; once it is released, a run from " + string(node) + " on follows"
+	r.Detail = q.Reason().Detail + "; after its release, a new run starts at " + string(node)
 	q.Rerun = string(node)
 	if err := g.history.record(r); err != nil {
 		return err

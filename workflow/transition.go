@@ -114,7 +114,7 @@ func (m *transition) do(f followUp) error {
 	case withdrawEvents:
 		return m.remover.withdraw(*f.events)
 	}
-	return fmt.Errorf("a transition was left work of the unknown kind %d", f.work)
+	return fmt.Errorf("a transition got a follow-up of the unknown kind %d", f.work)
 }
 
 // A claimError is the reason why no task of queue can be claimed. The other changes of the

@@ -79,7 +79,7 @@ func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 		return errors.Join(err, os.Remove(name))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the diagnosis, the status, runs, the timeline, the output of hooks, queues, modules, hooks and settings.\n"+
-		"It has no snapshots, and of values only the changes. Texts that look like secrets are left out. Read it before you pass it on.\n", name)
+		"It contains no snapshots, and of the values only the changes. Texts that look like secrets are left out. Read it before you pass it on.\n", name)
 	return err
 }
 

@@ -66,7 +66,7 @@ func filterProblems(failing []triggers.FailingFilter) []store.Problem {
 		hook := f.Subject.OfHook()
 		problems[i] = store.Problem{
 			Subject: f.Subject, Object: object, More: len(f.Objects) - 1,
-			Error: fmt.Sprintf("the jqFilter of binding %s of hook %s fails on %s, so the hook does not see what changes there: %s",
+			Error: fmt.Sprintf("the jqFilter of binding %s of hook %s fails on %s, so the hook does not see changes of this object: %s",
 				f.Subject.Binding, hook, object, first.Err),
 			Fix: "correct the jqFilter in the hook's config, for instance with (.field // default), then run addon-operator reload",
 		}

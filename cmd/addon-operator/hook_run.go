@@ -14,7 +14,7 @@ func newHookRun(from *sourceFlags) *cobra.Command {
 		Args: args(cobra.RangeArgs(1, 2)), ValidArgsFunction: from.complete(listScheduledHooks),
 		Long: "Run a hook now, as at a tick of its schedule, for example to make up for a missed tick. HOOK is MODULE/HOOK, or the name of " +
 			"a global hook. BINDING is the name of the schedule binding; it is needed if the hook has several. The tick is put at the end of " +
-			"the queue of the binding, unless another one of the binding waits there. The request is stored, so a restart of the operator " +
+			"the queue of the binding, unless a tick of the same binding waits there. The request is stored, so a restart of the operator " +
 			"does not lose it. The schedule itself does not change.",
 	}
 	reason := reasonFlag(cmd)

@@ -110,7 +110,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 		return err
 	}
 	buffer := newLogBuffer(w, func(lines int) {
-		notices.Warn().Int("lines", lines).Msg("log lines dropped: nothing read the log for a while")
+		notices.Warn().Int("lines", lines).Msg("log lines dropped, because the output of the operator was not read")
 	})
 	defer buffer.close()
 	log, err := newLog(s, buffer)

@@ -92,7 +92,7 @@ func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) 
 		}
 		if time.Since(logged) >= logAgain {
 			logged = time.Now()
-			f.log.Error().Err(err).Msg("disk full: the store cannot be opened until there is room; free space or make the volume larger")
+			f.log.Error().Err(err).Msg("disk full: the store cannot be opened until space is free; free space or make the volume larger")
 		}
 		select {
 		case <-ctx.Done():

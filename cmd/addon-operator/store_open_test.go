@@ -41,7 +41,7 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 			if _, err := f.WriteAt(make([]byte, info.Size()-2*4096), 2*4096); err != nil {
 				t.Fatal(err)
 			}
-		}, exitCorrupt, "set the file aside"},
+		}, exitCorrupt, "rename the file"},
 		{"truncated", func(t *testing.T, path string) {
 			t.Helper()
 			closeStore(t, makeStore(t, path))

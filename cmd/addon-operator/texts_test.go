@@ -169,7 +169,7 @@ func TestAFailingFilterIsAProblemOfItsBinding(t *testing.T) {
 	}
 	want := store.Problem{
 		Subject: graph.Subject{Module: "web", Hook: "a.sh", Binding: "c"}, Object: "Pod default/a", More: 2,
-		Error: "the jqFilter of binding c of hook web/a.sh fails on Pod default/a, so the hook does not see what changes there: cannot iterate over: null",
+		Error: "the jqFilter of binding c of hook web/a.sh fails on Pod default/a, so the hook does not see changes of this object: cannot iterate over: null",
 		Fix:   "correct the jqFilter in the hook's config, for instance with (.field // default), then run addon-operator reload",
 	}
 	if diff := cmp.Diff(want, problems[0]); diff != "" {

@@ -57,7 +57,7 @@ func command(args []string) error {
 		return err
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q: everything is said by flags, see --help", flags.Arg(0))
+		return fmt.Errorf("unexpected argument %q: use flags, see --help", flags.Arg(0))
 	}
 	if a.dir == "" {
 		return errors.New("no directory given: say where to keep the data with --dir DIR")

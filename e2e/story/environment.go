@@ -208,7 +208,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	for name, run := range all {
 		out[name] = func(ts *testscript.TestScript, neg bool, args []string) {
 			if neg {
-				ts.Fatalf("%s cannot be turned round by !", name)
+				ts.Fatalf("%s cannot be negated with !", name)
 			}
 			if err := run(environmentOf(ts), ts, args); err != nil {
 				ts.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)

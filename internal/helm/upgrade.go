@@ -185,7 +185,7 @@ func (c *Client) explain(name string, err error) error {
 		_, unreadable := c.manifests.revisions(name)
 		return errors.Join(unreadable, err)
 	case strings.Contains(err.Error(), "Too long: may not be more than"), strings.Contains(err.Error(), "Too long: must have at most"):
-		return fmt.Errorf("%w: the record of a release contains its whole chart and may have at most 1 MiB: exclude other files with a .helmignore", err)
+		return fmt.Errorf("%w: the record of a release contains its whole chart and may have at most 1 MiB: exclude files that the chart does not need with a .helmignore", err)
 	default:
 		return err
 	}

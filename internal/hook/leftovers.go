@@ -143,7 +143,7 @@ func kill(pid int, mark []byte) (bool, error) {
 		case err != nil:
 			return false, fmt.Errorf("wait for its end: %w", err)
 		case n == 0:
-			return false, errors.New("it is still there 5 s after SIGKILL; it may hang in the kernel, restart the node if it stays")
+			return false, errors.New("it still runs 5 s after SIGKILL; it may hang in the kernel; restart the node if it does not end")
 		default:
 			return true, nil
 		}

@@ -33,7 +33,7 @@ func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, a
 			if as == nil || as(r) {
 				return nil
 			}
-			missing = errors.New("still served as before the change")
+			missing = errors.New("the changed definition is not served yet")
 		}
 		again.pause(ctx, missing, nil)
 		if ctx.Err() != nil {

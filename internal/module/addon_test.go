@@ -56,7 +56,7 @@ func TestAModuleMadeFromAnAddonIsFoundSwitchedOff(t *testing.T) {
 	if len(m.Flags) != 1 || m.Flags[0].Enabled {
 		t.Errorf("flags %+v, want one that switches the module off", m.Flags)
 	}
-	if why := module.Decide(m, nil, values.Config{}).String(); why != "disabled as nobody enables it" {
+	if why := module.Decide(m, nil, values.Config{}).String(); why != "disabled because nothing enables it" {
 		t.Errorf("it is %q", why)
 	}
 	if len(set.Empty) != 0 {

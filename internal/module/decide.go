@@ -41,7 +41,7 @@ func (d Decision) String() string {
 	}
 	switch d.Source {
 	case SourceNobody, SourceAddon:
-		return state + " as nobody enables it"
+		return state + " because nothing enables it"
 	case SourceConfig:
 		return fmt.Sprintf("%s by ConfigMap key %s", state, d.By)
 	case SourceHook:

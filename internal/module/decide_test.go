@@ -83,8 +83,8 @@ func TestTheLastSourceThatSetsTheFlagDecides(t *testing.T) {
 		want          string
 		wantedEnabled bool
 	}{
-		{"nobody", "", "", nil, nil, "disabled as nobody enables it", false},
-		{"others are of no interest", "barEnabled: true\n", "barEnabled: true\n", map[string]values.EnabledOverride{"barEnabled": {Value: true}}, map[string]string{"barEnabled": "true"}, "disabled as nobody enables it", false},
+		{"nobody", "", "", nil, nil, "disabled because nothing enables it", false},
+		{"others are of no interest", "barEnabled: true\n", "barEnabled: true\n", map[string]values.EnabledOverride{"barEnabled": {Value: true}}, map[string]string{"barEnabled": "true"}, "disabled because nothing enables it", false},
 		{"common file", "fooEnabled: true\n", "", nil, nil, "enabled by COMMON", true},
 		{"a string counts", "fooEnabled: \"true\"\n", "", nil, nil, "enabled by COMMON", true},
 		{"own file", "", "fooEnabled: true\n", nil, nil, "enabled by OWN", true},
@@ -93,7 +93,7 @@ func TestTheLastSourceThatSetsTheFlagDecides(t *testing.T) {
 		{"hook alone", "", "", override(true), nil, "enabled by hook hooks/x.sh", true},
 		{"ConfigMap over hook", "", "", override(true), map[string]string{"fooEnabled": "false"}, "disabled by ConfigMap key fooEnabled", false},
 		{"ConfigMap over all", "fooEnabled: false\n", "fooEnabled: false\n", override(false), map[string]string{"fooEnabled": "true"}, "enabled by ConfigMap key fooEnabled", true},
-		{"values in the ConfigMap enable nothing", "", "", nil, map[string]string{"foo": "a: 1"}, "disabled as nobody enables it", false},
+		{"values in the ConfigMap enable nothing", "", "", nil, map[string]string{"foo": "a: 1"}, "disabled because nothing enables it", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -129,22 +129,22 @@ func (m *Module) findParts() (warnings []string, err error) {
 	if mode, found := parts[hooksDir]; found {
 		m.Hooks = filepath.Join(m.Path, hooksDir)
 		if !mode.IsDir() {
-			warnings = append(warnings, m.Hooks+" is not a directory: the module is taken to have no hooks")
+			warnings = append(warnings, m.Hooks+" is not a directory: the module has no hooks")
 			m.Hooks = ""
 		}
 	}
 	if parts[crdsDir].IsDir() {
 		m.CRDs = filepath.Join(m.Path, crdsDir)
 	} else if _, found := parts[crdsDir]; found {
-		warnings = append(warnings, filepath.Join(m.Path, crdsDir)+" is not a directory: the module is taken to bring no CustomResourceDefinitions")
+		warnings = append(warnings, filepath.Join(m.Path, crdsDir)+" is not a directory: the module installs no CustomResourceDefinitions")
 	}
 	if mode, found := parts[enabledFile]; found {
 		m.Enabled = filepath.Join(m.Path, enabledFile)
 		switch {
 		case !mode.IsRegular():
-			return warnings, fmt.Errorf("%s is not a file, so nobody knows whether the module may be enabled: replace it by a script, or remove it", m.Enabled)
+			return warnings, fmt.Errorf("%s is not a file, so it is unknown whether the module may be enabled: replace it by a script, or remove it", m.Enabled)
 		case mode.Perm()&0o111 == 0:
-			return warnings, fmt.Errorf("%s cannot be executed, so nobody knows whether the module may be enabled: chmod +x it, or remove it", m.Enabled)
+			return warnings, fmt.Errorf("%s cannot be executed, so it is unknown whether the module may be enabled: chmod +x it, or remove it", m.Enabled)
 		}
 	}
 	return warnings, nil

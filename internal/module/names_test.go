@@ -92,7 +92,7 @@ func TestCRDsOfAModuleAreADirectory(t *testing.T) {
 			t.Errorf("CRDs of module %s are in %q, want %q; broken by %v", name, m.CRDs, want, m.Broken)
 		}
 	}
-	want := []string{dir + "/002-file/crds is not a directory: the module is taken to bring no CustomResourceDefinitions"}
+	want := []string{dir + "/002-file/crds is not a directory: the module installs no CustomResourceDefinitions"}
 	if diff := cmp.Diff(want, set.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

@@ -170,7 +170,7 @@ func (s *scan) readEntry(path string, addons bool) bool {
 		return false
 	}
 	if first, taken := s.byName[m.Name]; taken {
-		s.warn("%s is passed over: module %q is the one at %s; rename or remove one of them", path, m.Name, first)
+		s.warn("%s is ignored: module %q is already at %s; rename or remove one of them", path, m.Name, first)
 		return true
 	}
 	s.byName[m.Name] = path

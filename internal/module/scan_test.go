@@ -127,7 +127,7 @@ func TestPartsOfAModule(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	wantWarnings := []string{
-		at("006-odd/hooks") + " is not a directory: the module is taken to have no hooks",
+		at("006-odd/hooks") + " is not a directory: the module has no hooks",
 	}
 	if diff := cmp.Diff(wantWarnings, set.Warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
@@ -139,8 +139,8 @@ func TestAModuleWhoseEnabledScriptCannotBeExecutedIsBroken(t *testing.T) {
 	dir := tree(t, map[string]string{"005-asleep/enabled": "#!/bin/sh", "006-odd/enabled/": "", "007-good/": ""})
 	set := scan(t, dir)
 	for name, want := range map[string]string{
-		"asleep": filepath.Join(dir, "005-asleep/enabled") + " cannot be executed, so nobody knows whether the module may be enabled: chmod +x it, or remove it",
-		"odd":    filepath.Join(dir, "006-odd/enabled") + " is not a file, so nobody knows whether the module may be enabled: replace it by a script, or remove it",
+		"asleep": filepath.Join(dir, "005-asleep/enabled") + " cannot be executed, so it is unknown whether the module may be enabled: chmod +x it, or remove it",
+		"odd":    filepath.Join(dir, "006-odd/enabled") + " is not a file, so it is unknown whether the module may be enabled: replace it by a script, or remove it",
 	} {
 		if m, _ := set.Find(name); m.Broken == nil || m.Broken.Error() != want {
 			t.Errorf("module %s is broken by %v, want %s", name, m.Broken, want)
@@ -216,7 +216,7 @@ func TestOfTwoModulesWithOneNameTheFirstWins(t *testing.T) {
 	if got := find(t, set, "foo").Path; got != filepath.Join(one, "005-foo") {
 		t.Errorf("the module is at %s", got)
 	}
-	if len(set.Warnings) != 2 || !strings.HasPrefix(set.Warnings[0], one+`/007-foo is passed over: module "foo" is the one at `+one+"/005-foo") || !strings.HasPrefix(set.Warnings[1], two+"/001-foo is passed over") {
+	if len(set.Warnings) != 2 || !strings.HasPrefix(set.Warnings[0], one+`/007-foo is ignored: module "foo" is already at `+one+"/005-foo") || !strings.HasPrefix(set.Warnings[1], two+"/001-foo is ignored") {
 		t.Errorf("warnings %q", set.Warnings)
 	}
 	if _, has := set.Static["foo"]; has {

@@ -143,7 +143,7 @@ func checkURL(text string) error {
 	case err != nil:
 		return errors.New("it cannot be read")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("the scheme is missing, or another one")
+		return errors.New("the scheme must be http or https")
 	case u.User != nil:
 		return errors.New("it must not have credentials; give a token")
 	case u.Hostname() == "":

@@ -29,7 +29,7 @@ var (
 	errSize   = fmt.Errorf("expands to more than the limit of %d MiB", maxSize>>20)
 	errNumber = errors.New(".nan and .inf are no JSON numbers; quote them or leave them out")
 	errKey    = errors.New("a key of a map must be a plain word, not a list, a map or null")
-	errType   = errors.New("a value has not the type that YAML says it has")
+	errType   = errors.New("a value does not match its YAML type")
 )
 
 // A SyntaxError says why a text is not valid YAML.

@@ -171,7 +171,7 @@ func editList(node []any, name, op string, value any) (any, error) {
 func test(held, expected any) error {
 	changed, err := Changed(held, expected)
 	if err == nil && changed {
-		return errors.New("the test failed: another value stands there")
+		return errors.New("the test failed: the value is different")
 	}
 	return err
 }
@@ -193,7 +193,7 @@ func index(name string, places int) (int, error) {
 
 // notContainer returns the error for a path that continues with name below node, which is neither a map nor a list.
 func notContainer(node any, name string) error {
-	return fmt.Errorf("%q is looked for in %s: its parent must be a map or a list", name, tree.Kind(node))
+	return fmt.Errorf("%q cannot be in %s: its parent must be a map or a list", name, tree.Kind(node))
 }
 
 // unescape undoes the escapes of JSON pointers (RFC 6901) in one name.

@@ -95,7 +95,7 @@ func parseOp(text json.RawMessage) (Op, error) {
 		op.Value = value
 	case opRemove:
 	default:
-		return Op{}, fmt.Errorf("%s: unsupported patch operation %q: only add, remove and test are, and add replaces a value too", op, op.Op)
+		return Op{}, fmt.Errorf("%s: unsupported patch operation %q: use add, remove or test; add also replaces a value", op, op.Op)
 	}
 	if !strings.HasPrefix(op.Path, "/") {
 		return Op{}, fmt.Errorf("%s: the path must begin with a slash and the key of a section", op)

@@ -74,7 +74,7 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 // request q.
 func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
-		return Answer{}, fmt.Errorf("hook %s was not asked: %d others %w (--webhook-hooks-at-once)", q.name(), s.options.AtOnce, ErrBusy)
+		return Answer{}, fmt.Errorf("hook %s was not called: %d other hooks %w; a higher --webhook-hooks-at-once lets more hooks run", q.name(), s.options.AtOnce, ErrBusy)
 	}
 	defer s.places.Release(1)
 	answer, err := s.options.Ask(ctx, q)
@@ -93,7 +93,7 @@ func (a Asked) name() string {
 
 // ErrBusy is wrapped by the error for a request whose hook could not start before the timeout,
 // because too many other hooks were running.
-var ErrBusy = errors.New("ran all the time")
+var ErrBusy = errors.New("ran until the timeout")
 
 // resultOf returns the result of a review that ended with err. If err is nil, resultOf returns the
 // argument good.

@@ -297,7 +297,7 @@ func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 		}()
 		<-entered
 	}
-	if code, answer := s.post(t, a.path()+"?timeout=300ms", asked); code != http.StatusInternalServerError || !strings.Contains(answer, "was not asked: 2 others ran all the time") {
+	if code, answer := s.post(t, a.path()+"?timeout=300ms", asked); code != http.StatusInternalServerError || !strings.Contains(answer, "was not called: 2 other hooks ran until the timeout") {
 		t.Errorf("a third one: %d %s", code, answer)
 	}
 	close(release)

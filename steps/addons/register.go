@@ -33,7 +33,7 @@ func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 	}
 	out.Detail = fmt.Sprintf("addons: %d", n)
 	if hasProblems(results) {
-		out.Detail = "none, as there are problems"
+		out.Detail = "no addons are registered, because some have problems"
 	}
 	out.Data, err = json.Marshal(image.Conflicting(results))
 	return out, err

@@ -37,7 +37,7 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 		return out, err
 	}
 	if live == nil {
-		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "not written, as it was changed meanwhile"}, nil
+		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "not written, because the configuration has changed"}, nil
 	}
 	if out.Detail = string(known.Phase); known.Phase == store.PhaseFailed {
 		out.Warning = out.Detail + ": " + failure.Of(results).Summary(id)

@@ -69,7 +69,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	}
 	out := workflow.Outcome{Detail: "version " + content.ResourceVersion}
 	if content.ResourceVersion == "" {
-		out.Detail = "there is none"
+		out.Detail = "the ConfigMap does not exist"
 	}
 	if read.Error == "" {
 		if out.Changes, err = s.valueChanges(c, read.Config); err != nil {

@@ -94,13 +94,13 @@ func (r *Recorder) reportDropped(all []Dropped) {
 		}
 		if i == maxLogLines {
 			r.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Int("metrics", len(all)-i).
-				Msg("more metric operations of the hook were not applied as written")
+				Msg("further metric operations of the hook were ignored or changed")
 		}
 		if i >= maxLogLines {
 			continue
 		}
 		r.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).
-			Str("reason", d.Why).Msg("metric operations of a hook were not applied as written")
+			Str("reason", d.Why).Msg("metric operations of a hook were ignored or changed")
 	}
 }
 

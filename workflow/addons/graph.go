@@ -145,7 +145,7 @@ var Graph = &graph.Graph{
 	},
 	Triggers: map[graph.Trigger]string{
 		OnConfiguration: "a configuration was added, changed or deleted, or its status is not the one that was written",
-		OnDue:           "a configuration that failed is tried again, sooner if a repository or an addon could not be fetched",
+		OnDue:           "a configuration that failed is tried again, after a shorter delay if a repository or an addon could not be fetched",
 	},
 	Facts: map[graph.Fact]string{
 		Wanted:   "the spec changed, or the last attempt did not end Ready",

@@ -114,7 +114,7 @@ var legend = []struct {
 		func(e graph.Edge) bool { return e.Place == graph.BindingQueue },
 	},
 	{
-		"rewind", "a run that has passed the node goes back to it; if there is no such run, the same as tail",
+		"rewind", "a run that has passed the node goes back to it; if there is no such run, the task gets a new slot at the tail",
 		func(e graph.Edge) bool { return e.Place == graph.Rewind },
 	},
 	{

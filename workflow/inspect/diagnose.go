@@ -69,7 +69,7 @@ func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
 			Pattern: SecondOperator, Text: "this operator does nothing, because another one works in the namespace: " + waits,
-			Fix: "nothing, if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
+			Fix: "nothing to do if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
 				"scale one of them to 0 replicas. See who holds the Lease and when it renewed it: " + d.kubectl("get lease addon-operator-leader-election -o yaml"),
 			Evidence: []CauseStep{{At: d.operator.StandbySince, Text: "this operator began to wait"}},
 		})
@@ -343,7 +343,7 @@ func (d *diagnostician) lost() ([]Finding, error) {
 	return []Finding{{
 		Pattern: LostWork, Text: "the pending work of the store was dropped, because the store has no data for a span of " + Span(lost.To.Sub(lost.From)),
 		Evidence: []CauseStep{{At: lost.At, Text: lost.String()}},
-		Fix:      "nothing, if a snapshot was restored or another operator worked in this time. Otherwise find out why the operator had an old volume",
+		Fix:      "nothing to do if a snapshot was restored or another operator worked in this time. Otherwise find out why the operator had an old volume",
 		Advice:   []Advice{{Args: []string{"timeline"}, Why: "what happened since then"}},
 	}}, nil
 }

@@ -10,7 +10,7 @@ import (
 
 // fixes says, by kind, what a person must do about a problem whose field Fix is empty.
 var fixes = map[Kind]string{
-	KindFailing:     "correct what the error names; the step is then retried by itself",
+	KindFailing:     "correct what the error names; the operator then retries the step",
 	KindRefused:     "correct the ConfigMap; until then the last valid content is in force",
 	KindBroken:      "correct the files of the module; the operator then loads it by itself",
 	KindNoCRDs:      "correct the files in crds of the module; the next converge installs them",
@@ -22,7 +22,7 @@ var fixes = map[Kind]string{
 }
 
 // fixChart is the fix of a failing step that renders a chart, if the meaning of its error is not known.
-const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap; the step is then retried by itself"
+const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap; the operator then retries the step"
 
 // keeps says, by the failing node of a deletion, how a person can keep the module.
 var keeps = map[string]string{
@@ -45,7 +45,7 @@ func (p *Problem) mend() string {
 	case p.Fix != "" && p.Kind == KindRefused:
 		return p.Fix + ". Until then the last valid content is in force"
 	case p.Kind == KindFailing && p.Node == moduleAfterDeleteHelm && p.Meaning == nil:
-		return "first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the step is then retried by itself"
+		return "first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the operator then retries the step"
 	case p.Fix == "" && p.Meaning != nil:
 		return p.Meaning.Fix
 	case p.Kind == KindFailing && (p.Node == releaseCheck || p.Node == releaseUpgrade):
@@ -74,7 +74,7 @@ func (p *Problem) fixAfter(changes []CauseStep) string {
 	for i := range changes {
 		if text := p.describeChanges(changes[i].Changes); text != "" {
 			return "correct what the error names. Before the step failed, the ConfigMap " + text +
-				": if that is wrong, correct the ConfigMap. The step is then retried by itself"
+				": if that is wrong, correct the ConfigMap. The operator then retries the step"
 		}
 	}
 	return p.fix()

@@ -15,7 +15,7 @@ func TestFixNamesTheValuesOfTheModuleThatChangedBeforeTheFailure(t *testing.T) {
 	changed := func(list ...store.ValueChange) []CauseStep {
 		return []CauseStep{{Text: "start of the operator"}, {Changes: &store.ValueChanges{List: list}}, {Text: "the step succeeded last"}}
 	}
-	const before, after = "correct what the error names. Before the step failed, the ConfigMap ", ": if that is wrong, correct the ConfigMap. The step is then retried by itself"
+	const before, after = "correct what the error names. Before the step failed, the ConfigMap ", ": if that is wrong, correct the ConfigMap. The operator then retries the step"
 	unknown := Problem{Kind: KindFailing, Node: "module-beforehelm", Subject: graph.Subject{Module: "my-web", Hook: "hooks/size.sh"}}
 	known := unknown
 	known.Meaning = &Meaning{Fix: "renew it"}

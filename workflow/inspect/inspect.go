@@ -165,7 +165,7 @@ type Reason string
 // Reasons why a pending task does not run.
 const (
 	ForRetry     Reason = "retry"   // the next attempt of the task is not due
-	ForTime      Reason = "time"    // the task is deferred, because its run changes values each time
+	ForTime      Reason = "time"    // the task is deferred, because its run changes values repeatedly
 	ForHold      Reason = "hold"    // the task is held for the reason in Held
 	ForLimit     Reason = "limit"   // the rate limit of the hook delays the task
 	ForStep      Reason = "step"    // the task waits for an earlier step of its own run

@@ -15,21 +15,21 @@ func TestEveryProblemSaysWhatToDo(t *testing.T) {
 		problem Problem
 		want    string
 	}{
-		"a failing hook":      {Problem{Kind: KindFailing, Node: "module-beforehelm"}, "correct what the error names; the step is then retried by itself"},
+		"a failing hook":      {Problem{Kind: KindFailing, Node: "module-beforehelm"}, "correct what the error names; the operator then retries the step"},
 		"a known error":       {Problem{Kind: KindFailing, Node: "module-beforehelm", Meaning: meaning}, "renew it"},
 		"its own fix":         {Problem{Kind: KindFailing, Meaning: meaning, Fix: "edit it"}, "edit it"},
 		"a chart":             {Problem{Kind: KindFailing, Node: releaseCheck}, fixChart},
 		"an upgrade":          {Problem{Kind: KindFailing, Node: releaseUpgrade}, fixChart},
 		"a known error of it": {Problem{Kind: KindFailing, Node: releaseUpgrade, Meaning: meaning}, "renew it"},
 		"a hook before the deletion of a release": {
-			Problem{Kind: KindFailing, Node: moduleBeforeDeleteHelm}, "correct what the error names; the step is then retried by itself. To keep the module, enable it again: its deletion then ends",
+			Problem{Kind: KindFailing, Node: moduleBeforeDeleteHelm}, "correct what the error names; the operator then retries the step. To keep the module, enable it again: its deletion then ends",
 		},
 		"the deletion of a release": {
 			Problem{Kind: KindFailing, Node: releaseDelete, Meaning: meaning}, "renew it. To keep the module, enable it again: its deletion then ends, and missing objects are installed",
 		},
 		"a hook after the deletion of a release": {
 			Problem{Kind: KindFailing, Node: moduleAfterDeleteHelm},
-			"first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the step is then retried by itself. " +
+			"first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the operator then retries the step. " +
 				"To keep the module, enable it again: it is installed once this hook has succeeded",
 		},
 		"a slow deletion":                 {Problem{Kind: KindSlow, Node: releaseDelete}, fixes[KindSlow]},

@@ -171,7 +171,7 @@ func TestModuleThatIsBeingDeletedSaysWhyAndSinceWhen(t *testing.T) {
 			"uninstalled":    {State: store.Uninstalled, Why: why, DecidedAt: at},
 			"enabled-again":  {State: store.Deleting, Enabled: true, Why: "enabled by ConfigMap key webEnabled", DecidedAt: at},
 			"not-yet-begun":  {State: store.Off, Enabled: true, Why: "enabled by modules/values.yaml", DecidedAt: at},
-			"never-enabled":  {State: store.Off, Why: "disabled as nobody enables it", DecidedAt: at},
+			"never-enabled":  {State: store.Off, Why: "disabled because nothing enables it", DecidedAt: at},
 			"runs-as-wanted": {State: store.On, Enabled: true, Why: "enabled by modules/values.yaml", DecidedAt: at},
 		}
 		w.saveModules(records)

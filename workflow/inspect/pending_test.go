@@ -272,7 +272,7 @@ func TestADeferredTaskSaysWhenItReturnsToItsQueue(t *testing.T) {
 	run := w.run(true)
 	for hook, want := range map[string]*inspect.Wait{
 		"limited": {For: inspect.ForLimit, Every: "1m30s", Held: &store.Reason{Kind: store.AwaitsLimit, Detail: "its hook may run once in 1m30s", Until: due}},
-		"loops":   {For: inspect.ForTime, Held: &store.Reason{Kind: store.AwaitsDelay, Detail: "its run changes values each time", Until: due}},
+		"loops":   {For: inspect.ForTime, Held: &store.Reason{Kind: store.AwaitsDelay, Detail: "its run changes values repeatedly", Until: due}},
 	} {
 		s := stepOf(run, hook)
 		if diff := cmp.Diff(want, s.Wait); diff != "" {

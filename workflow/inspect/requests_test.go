@@ -20,7 +20,7 @@ func TestAnAPIServerThatIsSlowRefusesOrFailsIsAProblemOfTheStatus(t *testing.T) 
 		"none responds":    {Requests{Failed: 30}, "30 requests failed in the last 5m00s", "0 requests"},
 		"it refuses":       {Requests{Answered: 500, Within: time.Second, Throttled: 10}, "10 requests were refused in the last 5m00s (status 429)", "10 refused (429)"},
 		"it refuses a few": {Requests{Answered: 500, Within: time.Second, Throttled: 9}, "", "9 refused (429)"},
-		"it is slow":       {Requests{Answered: 20, Within: 10 * time.Second}, "1 of 20 requests takes longer than 5 s in the last 5m00s", ""},
+		"it is slow":       {Requests{Answered: 20, Within: 10 * time.Second}, "more than 1 of 20 requests took longer than 5 s in the last 5m00s", ""},
 		"few are slow":     {Requests{Answered: 19, Within: 30 * time.Second}, "", "95 % within 30s"},
 	} {
 		test.requests.Span = 5 * time.Minute

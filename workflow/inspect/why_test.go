@@ -108,7 +108,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 		}, "web"},
 		"hook-of-a-disabled-module": {func(w *fixture) {
 			w.start(onStart)
-			w.save(map[string]store.Module{"web": {State: store.Off, Why: "disabled as nobody enables it", DecidedIn: 1, DecidedAt: w.db.Now()}})
+			w.save(map[string]store.Module{"web": {State: store.Off, Why: "disabled because nothing enables it", DecidedIn: 1, DecidedAt: w.db.Now()}})
 		}, "web/20-pods.sh"},
 		"hook-behind-another": {func(w *fixture) {
 			w.start(onStart)
@@ -323,7 +323,7 @@ func TestWhyOfWhatHasNotHappenedSaysSo(t *testing.T) {
 		w := newFixture(t)
 		w.start()
 		w.saveModules(map[string]store.Module{
-			"web": {State: store.On, Enabled: true}, "off": {State: store.Off, Why: "disabled as nobody enables it"}, "broken": {State: store.Off, Broken: "no values.yaml"},
+			"web": {State: store.On, Enabled: true}, "off": {State: store.Off, Why: "disabled because nothing enables it"}, "broken": {State: store.Off, Broken: "no values.yaml"},
 		})
 		w.update(func(tx *store.Tx) error {
 			return errors.Join(
@@ -336,7 +336,7 @@ func TestWhyOfWhatHasNotHappenedSaysSo(t *testing.T) {
 			"pods":        "What does queue pods do?: nothing: it has no tasks",
 			"web/a.sh":    "Why has web/a.sh not run?: 1 binding of it is attached, and the history has no event or tick for it",
 			"web/b.sh":    "Why has web/b.sh not run?: 2 bindings of it are attached, and the history has no event or tick for them",
-			"off/a.sh":    "Why is module off disabled?: disabled as nobody enables it",
+			"off/a.sh":    "Why is module off disabled?: disabled because nothing enables it",
 			"broken/a.sh": "Why is module broken broken?: no values.yaml",
 			"other-queue": "",
 		} {

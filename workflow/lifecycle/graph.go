@@ -346,7 +346,7 @@ var Graph = &graph.Graph{
 	},
 	FanOuts: map[graph.FanOut]string{
 		ByOrder:  "the hooks with the step's binding, by ORDER, then by name",
-		Bindings: "the hooks' kubernetes bindings, by hook name, then as written",
+		Bindings: "the hooks' kubernetes bindings, by hook name, then in the order of the hook's configuration",
 		Defining: "the enabled modules whose CRDs have not been installed since the current start, or have changed",
 		Enabled:  "the enabled modules, in module order",
 		Disabled: "the disabled modules with a release or state to delete, in reverse order",
@@ -366,7 +366,7 @@ var Graph = &graph.Graph{
 		ConfigModule:        "$CONFIG_VALUES_PATH: the module's section of the ConfigMap",
 		ValuesGlobal:        "$VALUES_PATH: global values, merged",
 		ValuesModule:        "$VALUES_PATH: module values, merged",
-		EnabledBefore:       "$VALUES_PATH: global.enabledModules, the modules found enabled before this one",
+		EnabledBefore:       "$VALUES_PATH: global.enabledModules, the enabled modules that precede this module in module order",
 		EnabledAll:          "$VALUES_PATH: global.enabledModules, all enabled modules",
 		RenderedManifest:    "the rendered manifest of the chart, and its checksum",
 		ConfigMapContent:    "the ConfigMap as it is now",

@@ -29,7 +29,7 @@ func saveWeb(t *testing.T, db *store.DB) {
 	if err := db.Update(func(tx *store.Tx) error {
 		for key, record := range map[string]any{
 			string(store.ModuleKey("web")):                               store.Module{State: store.On, Enabled: true, Order: 20},
-			string(store.ModuleKey("off")):                               store.Module{State: store.Off, Order: 10, Why: "disabled as nobody enables it"},
+			string(store.ModuleKey("off")):                               store.Module{State: store.Off, Order: 10, Why: "disabled because nothing enables it"},
 			string(store.HookKey("web", "hooks/pods.sh")):                store.Hook{Config: json.RawMessage(`{"kubernetes":[{},{}],"ordered":{"beforeHelm":10}}`)},
 			string(store.HookKey("off", "hooks/pods.sh")):                store.Hook{Config: json.RawMessage(`{"schedule":[{}]}`)},
 			string(store.BindingKey("web", "hooks/pods.sh", "secrets")):  store.Binding{Kind: store.Kubernetes, Queue: "main", Config: json.RawMessage(`{"kind":"Secret"}`)},
@@ -126,7 +126,7 @@ func TestARunningOperatorSaysWhyATaskCannotBeChanged(t *testing.T) {
 		"/hook/run?hook=web/hooks/pods.sh":                 {http.StatusConflict, "hook web/hooks/pods.sh has no schedule that is attached, so it is not run"},
 		"/hook/run?hook=web/hooks/ticks.sh":                {http.StatusBadRequest, `hook web/hooks/ticks.sh has several schedules, name one: "hourly", "nightly"`},
 		"/hook/run?hook=web/hooks/ticks.sh&binding=weekly": {http.StatusNotFound, `hook web/hooks/ticks.sh has no schedule "weekly", only "hourly", "nightly"`},
-		"/module/off/run":                                  {http.StatusConflict, "module off is not enabled (disabled as nobody enables it), so it is not run"},
+		"/module/off/run":                                  {http.StatusConflict, "module off is not enabled (disabled because nothing enables it), so it is not run"},
 		"/module/wed/run":                                  {http.StatusNotFound, `no module is called "wed"; see addon-operator module list, and run addon-operator reload if its directory is new`},
 	} {
 		w := httptest.NewRecorder()
@@ -268,8 +268,8 @@ func TestListsAreInTheOrderInWhichModulesRun(t *testing.T) {
 	h := stopped(t)
 	for path, wants := range map[string][]string{
 		"/hook/list":               {"MODULE", "off     hooks/pods.sh   -", "schedule×1", "web     hooks/pods.sh   -", "beforeHelm kubernetes×2", "web     hooks/ticks.sh", "schedule×2"},
-		"/module/list":             {"MODULE", "off     false    off    -         disabled as nobody enables it", "web     true     on"},
-		"/graph":                   {"digraph modules {", `"off" [label="10 off\ndisabled as nobody enables it", fillcolor=lightgrey]`, `"web" [label="20 web\n", fillcolor=palegreen]`, `"off" -> "web"`, "}"},
+		"/module/list":             {"MODULE", "off     false    off    -         disabled because nothing enables it", "web     true     on"},
+		"/graph":                   {"digraph modules {", `"off" [label="10 off\ndisabled because nothing enables it", fillcolor=lightgrey]`, `"web" [label="20 web\n", fillcolor=palegreen]`, `"off" -> "web"`, "}"},
 		"/module/resource-monitor": {"web: No monitor"},
 	} {
 		status, text := ask(h, path)

@@ -55,13 +55,13 @@ func TestTheStateOfTheFirstTaskSaysWhatItWaitsFor(t *testing.T) {
 			func(tx *store.Tx, task *store.Task) {
 				task.Claim = &store.Claim{Epoch: tx.Epoch(), Since: twelve.Add(-90 * time.Second)}
 			},
-			"runs for 1m30s", "interrupted by a stop, goes on at the next start", "",
+			"runs for 1m30s", "interrupted by a stop, continues at the next start", "",
 		},
 		"a task of an earlier process": {
 			func(tx *store.Tx, task *store.Task) {
 				task.Claim = &store.Claim{Epoch: tx.Epoch() + 7, Since: twelve.Add(-time.Second)}
 			},
-			"interrupted by a stop, goes on at the next start", "interrupted by a stop, goes on at the next start", "",
+			"interrupted by a stop, continues at the next start", "interrupted by a stop, continues at the next start", "",
 		},
 		"a task that waits to execute its journal": {func(_ *store.Tx, task *store.Task) { task.Claim = new(store.Claim) }, "waits", "waits", ""},
 		"a task that waits for its retry": {
@@ -291,7 +291,7 @@ func TestDeferredAndHeldTasksAreListedWithTheirReasons(t *testing.T) {
 		got[fmt.Sprintf("%s, reason %t", task.State, task.Reason != nil)] = true
 	}
 	want := map[string]bool{
-		"due now, reason false": true, "deferred: its run changes values each time, due in 20s, reason true": true,
+		"due now, reason false": true, "deferred: its run changes values repeatedly, due in 20s, reason true": true,
 		"deferred: its hook may run once in 1m0s, due in 45s, reason true": true, "goes back to its queue, reason false": true, "held: module web is paused, reason true": true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || l.LaterCount != 5 || l.Summary.TotalTasks != 5 || len(l.Active) != 0 {

@@ -122,7 +122,7 @@ func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	}
 	p.Error = effect + affected + ", because hook " + hookName(r.Asked) + " failed " + times + ": " + p.Last
 	if r.Type != hook.TypeConversion && effect == "the API server rejects " {
-		p.Command, p.Effect = []string{"webhooks", "withdraw"}, "admits the requests without a check, of all webhooks, until the operator starts again"
+		p.Command, p.Effect = []string{"webhooks", "withdraw"}, "admits the requests of all admission webhooks without a check, until the operator starts again"
 	}
 	return p
 }
@@ -148,15 +148,15 @@ func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
 	}
 	p := &inspect.Problem{
 		Kind: inspect.KindCertificate, Object: cmp.Or(c.File, "certificate"), At: c.Expires.Add(-left),
-		Fix: "the operator replaces the certificate itself, and could not: see its log, and whether it may write its Secret",
+		Fix: "the operator could not replace the certificate: see its log, and check that it may write its Secret",
 	}
 	if c.File != "" {
-		p.Fix = "let what wrote the file renew it (cert-manager: kubectl get certificates -A). The operator reads the new file without a restart"
+		p.Fix = "let the program that wrote the file renew it (cert-manager: kubectl get certificates -A). The operator reads the new file without a restart"
 	}
 	at := c.Expires.UTC().Format(time.RFC3339)
-	p.Error = "the certificate of the webhooks expires in " + inspect.Span(c.Expires.Sub(now)) + ", at " + at + ": from then on, the API server calls no hook, and rejects what they must check or convert"
+	p.Error = "the certificate of the webhooks expires in " + inspect.Span(c.Expires.Sub(now)) + ", at " + at + ": from then on, the API server calls no hook, and rejects the requests that hooks must check or convert"
 	if !now.Before(c.Expires) {
-		p.Error = "the certificate of the webhooks expired at " + at + ": the API server calls no hook, and rejects what they must check or convert"
+		p.Error = "the certificate of the webhooks expired at " + at + ": the API server calls no hook, and rejects the requests that hooks must check or convert"
 	}
 	if c.File != "" {
 		p.Error += " (" + c.File + ")"

@@ -30,7 +30,7 @@ func TestACertificateIsAProblemInTheLastFifthOfItsLifetime(t *testing.T) {
 		{time.Hour, 10 * time.Minute, "expires in 10m00s, at 2026-06-01T00:10:00Z"},
 		{time.Hour, -time.Minute, "expired at 2026-05-31T23:59:00Z"},
 	} {
-		for file, fix := range map[string]string{"": "write its Secret", "/certs/tls.crt": "let what wrote the file renew it"} {
+		for file, fix := range map[string]string{"": "write its Secret", "/certs/tls.crt": "let the program that wrote the file renew it"} {
 			p := expiring(webhook.Serving{File: file, Begins: now.Add(c.left - c.lifetime), Expires: now.Add(c.left)}, now)
 			switch {
 			case p == nil:

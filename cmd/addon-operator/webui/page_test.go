@@ -109,7 +109,7 @@ func TestViewsOfUnknownThingsSayWhatIsWrong(t *testing.T) {
 		text   string
 	}{
 		"/module/none": {404, "no module is called"}, "/hook/none": {404, "no hook is called"}, "/queue/none": {404, "no queue is called"},
-		"/run/99": {404, "there is no such run"}, "/run/x": {400, "a run has a number"}, "/task/9-9": {404, "nothing about the subject"},
+		"/run/99": {404, "there is no such run"}, "/run/x": {400, "the run must be a number"}, "/task/9-9": {404, "nothing about the subject"},
 		"/values/none": {404, "no module is called"}, "/release/none": {404, "no module is called"}, "/why?subject=none": {404, "nothing about the subject"},
 		"/timeline?since=yesterday": {400, "since must be a duration"}, "/timeline?limit=1000000": {400, "limit must be a number from 1 to 500"},
 		"/runs?limit=0": {400, "limit must be a number"}, "/nowhere": {404, "404 page not found"},

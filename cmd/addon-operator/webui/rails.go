@@ -92,7 +92,7 @@ func newRails(g *graph.Graph, states draw.States, trigger string) *rails {
 		r.Edges = append(r.Edges, e)
 	}
 	r.Width = left + railWidth + right
-	r.About = fmt.Sprintf("graph %s with %d nodes and %d edges; the outline below it says the same", g.Name, len(r.Nodes), len(r.Edges))
+	r.About = fmt.Sprintf("graph %s with %d nodes and %d edges; the outline below shows the same", g.Name, len(r.Nodes), len(r.Edges))
 	return r
 }
 

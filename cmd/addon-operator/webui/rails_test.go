@@ -122,7 +122,7 @@ func TestEdgesRunBesideTheNodesUnlessTheyLeadToTheNextOne(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := "graph g with 3 nodes and 4 edges; the outline below it says the same"; r.About != want {
+	if want := "graph g with 3 nodes and 4 edges; the outline below shows the same"; r.About != want {
 		t.Errorf("the drawing is described as %q", r.About)
 	}
 }

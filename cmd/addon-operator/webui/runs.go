@@ -102,7 +102,7 @@ const shownOfError = 60
 func (p *reader) run(r *http.Request) (model, error) {
 	id := r.PathValue("run")
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
-		return nil, badRequest("a run has a number (got %q)", id)
+		return nil, badRequest("the run must be a number (got %q)", id)
 	}
 	all := r.FormValue("all") == "true"
 	inspected := command("workflow", "inspect", id)

@@ -42,7 +42,7 @@ func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) err
 	case of == proxied:
 		return nil
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), slices.Contains(metadataServices, ip):
-		return failed("connections to %s are refused, as it is an address of the machine or of its cloud provider", ip)
+		return failed("connections to %s are refused, because it is an address of the machine or of its cloud provider", ip)
 	case of == redirected && (ip.IsLoopback() || ip.IsUnspecified()):
 		return failed("redirect to %s is refused, as it is an address of the machine", ip)
 	}

@@ -476,7 +476,7 @@ func TestAddressesOfTheMachineAndItsCloudAreRefused(t *testing.T) {
 	}))
 	defer server.Close()
 	f := newFetcher(t, Options{Develop: true}, server)
-	const refused = " are refused, as it is an address of the machine or of its cloud provider"
+	const refused = " are refused, because it is an address of the machine or of its cloud provider"
 	for rawURL, want := range map[string]string{
 		"https://169.254.169.254/index.yaml":                     "connections to 169.254.169.254" + refused,
 		"http://[::ffff:169.254.169.254]/index.yaml":             "connections to 169.254.169.254" + refused,

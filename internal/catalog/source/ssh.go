@@ -215,7 +215,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 func explain(check ssh.HostKeyCallback, name string) ssh.HostKeyCallback {
 	return func(hostname string, remote net.Addr, key ssh.PublicKey) error {
 		if err := check(hostname, remote, key); err != nil {
-			return failed("the ssh host key of %s is not the known one (it has the fingerprint %s)", name, ssh.FingerprintSHA256(key))
+			return failed("the ssh host key of %s is not the known one (the fingerprint of the presented key is %s)", name, ssh.FingerprintSHA256(key))
 		}
 		return nil
 	}
