@@ -174,12 +174,12 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		return errors.New("$CONFIG_VALUES_JSON_PATCH_PATH: a hook that answers the API server cannot write the ConfigMap; patch the values")
 	}
 	if r.DryRun {
-		out.Values, out.Flags, o.Effects = nil, nil, nil
+		out.Values, out.Global, out.Flags, o.Effects = nil, nil, nil, nil
 	}
 	if err := r.Exchange.DoNow(ctx, r.Module, o.Effects); err != nil {
 		return err
 	}
-	if len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
+	if out.Global == nil && len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
 	}
 	return r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {

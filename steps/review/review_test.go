@@ -111,11 +111,16 @@ func (f *fixture) saved(t *testing.T) []string {
 	t.Helper()
 	var paths []string
 	if err := f.DB.View(func(tx *store.Tx) error {
-		saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey("web"))
-		for _, s := range saved {
-			paths = append(paths, s.Path+" by "+s.Hook)
+		for _, section := range []string{"web", values.Global} {
+			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
+			if err != nil {
+				return err
+			}
+			for _, s := range saved {
+				paths = append(paths, s.Path+" by "+s.Hook)
+			}
 		}
-		return err
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -207,21 +212,37 @@ func TestTheHookGetsTheReviewAsItsBindingContext(t *testing.T) {
 
 func TestValuesOfAReviewAreSavedUnlessItIsADryRun(t *testing.T) {
 	t.Parallel()
-	f := hooked(t, setSize+allow)
-	q := request(hook.TypeValidating)
-	q.DryRun = true
-	if _, err := f.Answer(t.Context(), q); err != nil {
-		t.Fatal(err)
-	}
-	if got := f.saved(t); got != nil {
-		t.Errorf("a dry run saved %q", got)
-	}
-	q.DryRun = false
-	if _, err := f.Answer(t.Context(), q); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"/web/size by web/hooks/x.sh"}, f.saved(t)); diff != "" {
-		t.Errorf("saved (-want +got):\n%s", diff)
+	const own, global = `{"op":"add","path":"/web/size","value":2}`, `{"op":"add","path":"/global/size","value":2}`
+	const metric = `echo '{"name":"reviews","action":"set","value":1}' >$METRICS_PATH` + "\n"
+	for name, test := range map[string]struct {
+		patch, more string
+		want        []string
+	}{
+		"of the module":               {own, "", []string{"/web/size by web/hooks/x.sh"}},
+		"global":                      {global, "", []string{"/global/size by web/hooks/x.sh"}},
+		"global, and a metric":        {global, metric, []string{"/global/size by web/hooks/x.sh"}},
+		"of the module, and global":   {own + "," + global, "", []string{"/web/size by web/hooks/x.sh", "/global/size by web/hooks/x.sh"}},
+		"of the module, and a metric": {own, metric, []string{"/web/size by web/hooks/x.sh"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hooked(t, "echo '["+test.patch+"]' >$VALUES_JSON_PATCH_PATH\n"+test.more+allow)
+			q := request(hook.TypeValidating)
+			q.DryRun = true
+			if _, err := f.Answer(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.saved(t); got != nil {
+				t.Errorf("a dry run saved %q", got)
+			}
+			q.DryRun = false
+			if _, err := f.Answer(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, f.saved(t)); diff != "" {
+				t.Errorf("saved (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
