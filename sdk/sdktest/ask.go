@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
 )
 
 // Admit runs the hook for an admission request to the binding with this name. The argument request is the content of
@@ -23,7 +24,7 @@ func (t *Test) Admit(binding, request string) *Result {
 		return r
 	}
 	verdict, err := hook.ParseVerdict(files["ADMISSION_RESPONSE_PATH"], mutating)
-	if r.Err = errors.Join(err, t.applyOutput(t.t.Context(), r, files)); r.Err == nil {
+	if r.Err = t.applyOutput(t.t.Context(), r, files, err, checkReview(files)); r.Err == nil {
 		r.Verdict = &verdict
 	}
 	return r
@@ -79,12 +80,25 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 		return r
 	}
 	converted, err := hook.ParseConverted(files["CONVERSION_RESPONSE_PATH"], asked, to)
-	if err == nil && converted.Failed != "" {
-		err = fmt.Errorf("the conversion by the hook failed: %s", converted.Failed)
+	if r.Err = t.applyOutput(t.t.Context(), r, files, err, checkReview(files)); r.Err != nil {
+		return r
+	}
+	if converted.Failed != "" {
+		r.Err = fmt.Errorf("the conversion by the hook failed: %s", converted.Failed)
+		return r
 	}
 	r.Converted = converted.Objects
-	r.Err = errors.Join(err, t.applyOutput(t.t.Context(), r, files))
 	return r
+}
+
+// checkReview returns an error if a hook that has answered the API server has written a patch of the ConfigMap, which
+// the operator rejects.
+func checkReview(files map[string][]byte) error {
+	patch, err := values.ParsePatch(files["CONFIG_VALUES_JSON_PATCH_PATH"])
+	if err == nil && len(patch) > 0 {
+		return errors.New("CONFIG_VALUES_JSON_PATCH_PATH: a hook that answers the API server cannot write the ConfigMap; patch the values")
+	}
+	return nil
 }
 
 // wrapReview returns a review that contains only the request.

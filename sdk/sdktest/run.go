@@ -188,11 +188,12 @@ func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	return r, o.files
 }
 
-// applyOutput validates all output of a hook. If the whole output is valid, applyOutput executes the operations on
+// applyOutput validates all output of a hook. The argument found has the errors that the caller has found in it, or
+// nil. If the whole output is valid, applyOutput executes the operations on
 // objects. If all operations succeed, it applies the patches of the ConfigMap and of the values. The operator does
 // this in the same order.
-func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]byte) error {
-	var errs []error
+func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]byte, found ...error) error {
+	errs := slices.DeleteFunc(found, func(err error) bool { return err == nil })
 	parsed := func(variable string, err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", variable, err))

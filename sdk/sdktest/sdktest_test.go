@@ -324,6 +324,38 @@ func TestAdmissionAndConversionAreAsked(t *testing.T) {
 	}
 }
 
+func TestNothingOfAnInvalidAnswerIsApplied(t *testing.T) {
+	t.Parallel()
+	const allow, patch = `echo '{"allowed":true}' >$ADMISSION_RESPONSE_PATH`, `echo '[{"op":"add","path":"/web/n","value":1}]' >$`
+	for name, c := range map[string]struct{ lines, err string }{
+		"no answer":                {patch + "VALUES_JSON_PATCH_PATH", "response"},
+		"no JSON":                  {patch + "VALUES_JSON_PATCH_PATH\necho no >$ADMISSION_RESPONSE_PATH", "JSON"},
+		"a patch of the ConfigMap": {allow + "\n" + patch + "CONFIG_VALUES_JSON_PATCH_PATH\n" + patch + "VALUES_JSON_PATCH_PATH", "cannot write the ConfigMap"},
+		"none of these":            {allow + "\n" + patch + "VALUES_JSON_PATCH_PATH", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sdktest.Module(t, "web", script(t, `#!/bin/bash
+if [[ $1 == --config ]]; then
+  echo '{"configVersion":"v1","kubernetesValidating":[{"name":"a.example.com","rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["pods"]}]}]}'
+  exit
+fi
+`+c.lines+"\n"))
+			r := s.Admit("a.example.com", "{name: a}")
+			if (r.Err == nil) != (c.err == "") || r.Err != nil && !strings.Contains(r.Err.Error(), c.err) {
+				t.Errorf("the error is %v, want %q", r.Err, c.err)
+			}
+			web, _ := s.Values()["web"].(map[string]any)
+			if _, applied := web["n"]; applied != (c.err == "") {
+				t.Errorf("the values are %v", s.Values())
+			}
+			if config, _ := s.ConfigValues()["web"].(map[string]any); config["n"] != nil {
+				t.Errorf("the ConfigMap has %v", s.ConfigValues())
+			}
+		})
+	}
+}
+
 func TestHookOfTheLegacyFormatIsToldInTheOldForm(t *testing.T) {
 	t.Parallel()
 	s := sdktest.Global(t, script(t, `#!/bin/bash
