@@ -79,6 +79,7 @@ func (w *environment) quiet(ctx context.Context) (_ []figure, err error) {
 		return nil, err
 	}
 	var took []float64
+	var quietSince time.Time // the first measured start
 	for range quietStarts {
 		if err := p.Stop(); err != nil {
 			return nil, err
@@ -92,8 +93,10 @@ func (w *environment) quiet(ctx context.Context) (_ []figure, err error) {
 			return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 		}
 		took = append(took, milliseconds(time.Since(p.Started)))
+		if quietSince.IsZero() {
+			quietSince = p.Started
+		}
 	}
-	quietSince := p.Started
 	if err := p.Stop(); err != nil {
 		return nil, err
 	}

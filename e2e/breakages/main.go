@@ -36,11 +36,13 @@ func run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(b breakage) bool { return b.name == name }) {
+			return fmt.Errorf("e2e/breakages/testdata has no breakage %s", name)
+		}
+	}
 	if len(names) > 0 {
 		all = slices.DeleteFunc(all, func(b breakage) bool { return !slices.Contains(names, b.name) })
-	}
-	if len(all) == 0 {
-		return errors.New("there is no breakage of that name in e2e/breakages/testdata")
 	}
 	missed := make([]error, len(all))
 	var group errgroup.Group
