@@ -51,10 +51,14 @@ type repairs struct {
 	next   time.Time // earliest time of the next repair
 }
 
+// absentKeys are the prefixes of the records that an Absent follows: releases; modules, because the run or deletion of
+// a module may have ended; and bindings, because a Synchronization may have ended.
+var absentKeys = []store.Key{store.At(store.Releases), store.At(store.Modules), store.At(store.Bindings)}
+
 // NewAbsent returns an Absent for releases whose objects carry the given labels.
 func NewAbsent(db *store.DB, engine workflow.Raiser, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
-		db: db, engine: engine, changed: store.NewChangedKeys(db, store.At(store.Releases), store.At(store.Modules)),
+		db: db, engine: engine, changed: store.NewChangedKeys(db, absentKeys...),
 		waited: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
 		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
 	}
@@ -170,7 +174,9 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 			return nil
 		}
 		if busy, err := workedAt(tx, release); busy || err != nil {
-			tx.OnCommit(func() { a.reportAgain(release) })
+			// This must precede the commit, because the same commit may contain the end of the run, which wakes follow. If the
+			// commit fails, the absent objects are reported once more than necessary.
+			a.reportAgain(release)
 			return err
 		}
 		now := tx.Now()

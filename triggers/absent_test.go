@@ -2,6 +2,8 @@ package triggers
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"addon-operator/internal/kube"
 	"addon-operator/store"
@@ -57,4 +59,59 @@ func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnObjectThatDisappearsDuringARunIsReportedWhenTheRunEndsInTheSameCommit commits the report of the object and the
+// end of the run together. The functions of the commit take so long that the trigger is woken before they end.
+func TestAnObjectThatDisappearsDuringARunIsReportedWhenTheRunEndsInTheSameCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Memory(t)
+		a := NewAbsent(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { return nil }), &kube.Kinds{}, "", kube.Observer{})
+		run := &store.Task{Node: string(lifecycle.ModuleRun), Subject: graph.Subject{Module: "m"}, Pos: store.Pos{Queue: "main", Slot: store.FirstSlot}, Run: 1}
+		update := func(change func(*store.Tx) error) {
+			if err := db.Update(change); err != nil {
+				t.Error(err)
+			}
+		}
+		update(func(tx *store.Tx) error {
+			run.ID = store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+			if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 1}); err != nil {
+				return err
+			}
+			if err := store.SaveTask(tx, run); err != nil {
+				return err
+			}
+			return store.Save(tx, store.ReleaseKey("m"), store.Release{Revision: 1, Objects: []store.Object{store.Object(ref("a"))}})
+		})
+		if err := a.follow(); err != nil || a.watched["m"] == "" {
+			t.Fatalf("the release is not watched: %v", err)
+		}
+		go update(func(tx *store.Tx) error {
+			tx.OnCommit(func() { // runs before the other functions of the commit
+				<-a.changed.C()
+				if err := a.follow(); err != nil {
+					t.Error(err)
+				}
+			})
+			go func() {
+				if err := a.raiseAbsent(t.Context(), "m", []kube.Ref{ref("a")}); err != nil {
+					t.Error(err)
+				}
+			}()
+			time.Sleep(time.Second)
+			go update(func(tx *store.Tx) error {
+				store.DropTask(tx, run)
+				tx.Delete(store.RunKey(1))
+				return store.Save(tx, store.ModuleKey("m"), store.Module{RanIn: 1})
+			})
+			time.Sleep(time.Second)
+			return nil
+		})
+		time.Sleep(time.Minute)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.stale) > 0 || a.watched["m"] == "" {
+			t.Errorf("after the end of the run, the release is watched as %q, to read again: %v", a.watched["m"], a.stale)
+		}
+	})
 }

@@ -37,7 +37,7 @@ type ConfigMap struct {
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
 func NewConfigMap(db *store.DB, engine workflow.Raiser, source *kube.ConfigMap, retry func(store.ID) error) *ConfigMap {
-	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, ended: make(chan struct{}, 1), applied: store.Changes(db, store.At(store.ConfigMap))}
+	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, ended: make(chan struct{}, 1), applied: store.Changes(db, store.AppliedConfigKey())}
 }
 
 // Recorded makes the trigger compare the content again if the record r says that a task has ended

@@ -211,6 +211,32 @@ func TestAFailedReadOfTheConfigMapRequestsNoFurtherRead(t *testing.T) {
 	})
 }
 
+func TestARejectionOfTheConfigMapCausesNoComparison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, raised := storetest.Memory(t), 0
+		c := NewConfigMap(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }), &kube.ConfigMap{}, nil)
+		c.last = kube.Content{ResourceVersion: "8", Data: map[string]string{"mod": "p: 1"}, Exists: true}
+		if err := db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "7", Config: []byte(`{}`), At: tx.Now()})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		<-c.applied // because only the rejection is to cause a comparison
+		ctx, cancel := context.WithCancel(t.Context())
+		go c.compare(ctx)
+		if err := db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{ResourceVersion: "9", Error: "invalid"})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); raised != 0 {
+			t.Errorf("step 16 has rejected newer content than the watch has delivered, and %d events were raised", raised)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 func TestContentOfTheConfigMapIsNewIfItIsNeitherInForceNorRejected(t *testing.T) {
 	t.Parallel()
 	data := map[string]string{"mod": "size: 1"}

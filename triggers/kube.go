@@ -84,7 +84,7 @@ func (k *Kube) follow(ctx context.Context, group *errgroup.Group) error {
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("read kubernetes bindings: %w", err)
 		}
-		if caughtUp != nil {
+		if caughtUp != nil && err == nil {
 			close(caughtUp)
 		}
 		if first {
@@ -307,13 +307,13 @@ func (k *Kube) catchUp(ctx context.Context) error {
 	select {
 	case k.asked <- caughtUp:
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("the bindings of the hook are not followed yet: %w", ctx.Err())
 	}
 	select {
 	case <-caughtUp:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("the bindings of the hook are not followed yet: %w", ctx.Err())
 	}
 }
 

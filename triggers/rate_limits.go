@@ -2,32 +2,83 @@ package triggers
 
 import (
 	"context"
+	"encoding/json"
 
 	"addon-operator/store"
-	"addon-operator/workflow"
 )
 
-// A RateLimits makes the engine check the deferred tasks again when the configurations of hooks have
-// changed, because they contain the rate limits.
+// A Limiter checks the deferred tasks again. [*workflow.Engine] is a Limiter.
+type Limiter interface{ RateLimitsChanged() }
+
+// A RateLimits makes the engine check the deferred tasks again when the rate limit in the settings of a
+// hook has changed.
 type RateLimits struct {
-	engine  *workflow.Engine
-	changed <-chan struct{}
+	db      *store.DB
+	engine  Limiter
+	changed *store.ChangedKeys
+	known   map[string]string // settings of each hook, by the key of its record
 }
 
-// NewRateLimits returns a RateLimits for the hooks in db.
-func NewRateLimits(db *store.DB, engine *workflow.Engine) *RateLimits {
-	return &RateLimits{engine: engine, changed: store.Changes(db, store.At(store.Hooks))}
+// NewRateLimits returns a RateLimits for the hooks in db. It checks nothing until Run is called.
+func NewRateLimits(db *store.DB, engine Limiter) *RateLimits {
+	return &RateLimits{db: db, engine: engine, changed: store.NewChangedKeys(db, store.At(store.Hooks)), known: map[string]string{}}
 }
 
-// Run follows the configurations of hooks until ctx is done. The engine checks the deferred tasks once
-// for all changes that happen during a check.
+// Run follows the settings of hooks until ctx is done. If several settings change during a check, one
+// more check covers all of them.
 func (l *RateLimits) Run(ctx context.Context) {
+	l.read(l.all())
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.changed:
-			l.engine.RateLimitsChanged()
+		case <-l.changed.C():
+			if l.read(l.changed.Take()) {
+				l.engine.RateLimitsChanged()
+			}
 		}
 	}
+}
+
+// all returns the keys of all hooks. If the store fails, which ends the operator, it returns a part of
+// them.
+func (l *RateLimits) all() (keys []store.Key) {
+	_ = l.db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.At(store.Hooks)) {
+			keys = append(keys, append(store.Key(nil), k...))
+		}
+		return nil
+	})
+	return keys
+}
+
+// read reads the settings of the hooks with these keys. It reports whether one of them differs from the
+// settings that were read before. Settings that cannot be read differ from all others.
+func (l *RateLimits) read(keys []store.Key) (differ bool) {
+	err := l.db.View(func(tx *store.Tx) error {
+		for _, k := range keys {
+			settings, err := settingsOf(tx, k)
+			if err != nil || l.known[string(k)] != settings {
+				differ = true
+			}
+			l.known[string(k)] = settings
+		}
+		return nil
+	})
+	return differ || err != nil
+}
+
+// settingsOf returns the settings in the configuration of a hook; empty if there is no hook or if it
+// has no settings. A hook of the oldest format has an implicit limit, so the format is a part of the result.
+func settingsOf(tx *store.Tx, k store.Key) (string, error) {
+	h, ok, err := store.Load[store.Hook](tx, k)
+	if err != nil || !ok {
+		return "", err
+	}
+	var config struct {
+		Version  string          `json:"configVersion"`
+		Settings json.RawMessage `json:"settings"`
+	}
+	err = json.Unmarshal(h.Config, &config)
+	return config.Version + string(config.Settings), err
 }

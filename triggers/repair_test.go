@@ -37,7 +37,7 @@ func newAbsent(t *testing.T, db *store.DB, raised *[]workflow.Event, removed ...
 	}
 	return &Absent{
 		db: db, engine: raiserFunc(func(_ *store.Tx, events ...workflow.Event) error { *raised = append(*raised, events...); return nil }),
-		changed: store.NewChangedKeys(db, store.At(store.Releases)), waited: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{"m": "seen"},
+		changed: store.NewChangedKeys(db, absentKeys...), waited: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{"m": "seen"},
 		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
 	}
 }

@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +92,38 @@ func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTheCheckAfterAChangedRateLimitWaitsForAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, limits := newLimited(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
+		w.fragile = true
+		limits["other"] = workflow.RateLimit{Every: time.Hour, Burst: 1}
+		w.start()
+		w.raise(hookEvent("h", "0"), hookEvent("other", "0"))
+		w.raise(hookEvent("h", "1"))
+		w.sleep(time.Second)
+		w.expectTold("0 h 0", "0 other 0")
+		limits["h"] = workflow.RateLimit{}
+		var full atomic.Bool
+		full.Store(true)
+		w.mem.Before = func(int) error {
+			if full.Load() {
+				return store.ErrFull
+			}
+			return nil
+		}
+		checked := make(chan struct{})
+		go func() { w.e.RateLimitsChanged(); close(checked) }()
+		synctest.Wait()
+		full.Store(false)
+		w.raise(hookEvent("other", "1")) // is deferred, and sets the alarm for deferred tasks
+		w.sleep(30 * time.Second)
+		<-checked
+		if told := w.delivered(); len(told) != 1 || !strings.HasSuffix(told[0], " h 1") {
+			t.Errorf("within 30 s after there is space, these events were delivered: %q", told)
+		}
+	})
 }
 
 func TestBucketAheadOfTheClockIsFull(t *testing.T) {

@@ -107,22 +107,16 @@ func (e *Engine) claimHead(queue string) {
 	e.dispatch(time.Time{}, followUp{work: claimQueueHead, queue: queue})
 }
 
-// doFollowUp does the work of f in a transition of its own. If the disk is full, doFollowUp retries
-// after a delay.
+// doFollowUp does the work of f in a transition of its own. If the disk is full, doFollowUp waits for
+// free space. An alarm cannot do this, because a later alarm for the same queue would replace it.
 func (e *Engine) doFollowUp(f followUp) {
-	var now time.Time
-	err := e.update(func(m *transition) error {
-		now = m.now
-		return m.do(f)
+	_ = e.db.WithRoom(e.workers.ctx, func() error {
+		err := e.update(func(m *transition) error { return m.do(f) })
+		if err != nil {
+			e.observer.broken(f.queue, err)
+		}
+		return err
 	})
-	if err == nil {
-		return
-	}
-	e.observer.broken(f.queue, err)
-	if errors.Is(err, store.ErrFull) {
-		f.due = now.Add(firstDelay)
-		e.alarms.arm(now, f)
-	}
 }
 
 // dispatch does f in a transition of its own, at once or at the due time of f. dispatch does not
