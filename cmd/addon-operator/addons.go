@@ -41,7 +41,7 @@ func (o *operator) watchAddons() *configurations.Trigger {
 	return a
 }
 
-// configurationFailed logs why a configuration is Failed.
+// configurationFailed logs why an addons configuration has reached the phase Failed.
 func (o *operator) configurationFailed(id api.Identity, summary string, problems []string) {
 	o.log.Warn().Str("kind", id.Kind()).Stringer("configuration", id).Strs("problems", problems).
 		Msg("addons configuration failed: " + summary)

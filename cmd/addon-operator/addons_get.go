@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newAddonsGet returns the command addons get.
+// newAddonsGet returns the command "addons get".
 func newAddonsGet(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{

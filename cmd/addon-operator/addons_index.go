@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/text"
 )
 
-// newAddonsIndex returns the command addons index.
+// newAddonsIndex returns the command "addons index".
 func newAddonsIndex(*sourceFlags) *cobra.Command {
 	return newAuthorVerb("index", "Write the index.yaml of the addons of a directory; stops at an invalid addon",
 		"The index lists the addons by name, and the versions of a name from the newest to the oldest.",

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/catalog/author"
 )
 
-// newAddonsLint returns the command addons lint.
+// newAddonsLint returns the command "addons lint".
 func newAddonsLint(*sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{

@@ -6,7 +6,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi/addons"
 )
 
-// newAddonsList returns the command addons list.
+// newAddonsList returns the command "addons list".
 func newAddonsList(from *sourceFlags) *cobra.Command {
 	t := table[addons.List]{from: from, text: addons.ListText}
 	cmd := &cobra.Command{Use: "list", Short: "Show the addons configurations and the registered addons", Args: args(cobra.NoArgs)}

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/catalog/author"
 )
 
-// newAddonsPackage returns the command addons package.
+// newAddonsPackage returns the command "addons package".
 func newAddonsPackage(*sourceFlags) *cobra.Command {
 	return newAuthorVerb("package", "Pack each addon directory of a directory to NAME-VERSION.tgz; stops at an invalid addon",
 		"Equal files produce identical archives.",

@@ -8,7 +8,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi/addons"
 )
 
-// newAddonsWhy returns the command addons why.
+// newAddonsWhy returns the command "addons why".
 func newAddonsWhy(from *sourceFlags) *cobra.Command {
 	t := table[addons.Why]{from: from, text: addons.WhyText}
 	cmd := &cobra.Command{

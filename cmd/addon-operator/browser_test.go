@@ -110,7 +110,7 @@ func (b *tab) size(width, height int64) {
 	}
 }
 
-// dark makes the browser prefer dark or light colors.
+// dark makes the browser prefer dark colors if its argument is true, and light colors otherwise.
 func (b *tab) dark(dark bool) {
 	b.t.Helper()
 	scheme := "light"
@@ -190,7 +190,7 @@ func (b *tab) text() string {
 	return eval[string](b, `document.body.innerText`)
 }
 
-// says reports whether the view says text.
+// says reports whether the view contains text.
 func (b *tab) says(text string) bool { b.t.Helper(); return strings.Contains(b.text(), text) }
 
 // shoot writes a picture of the view to a file.

@@ -33,7 +33,7 @@ type bundlePage struct {
 	text func(page []byte, layout inspect.Layout) (string, error)
 }
 
-// rendered returns a function that decodes a page of type T and renders it with the function text.
+// rendered returns a function that decodes a page of type T, and passes it to the function text, which renders it.
 func rendered[T any](text func(*T, inspect.Layout) string) func([]byte, inspect.Layout) (string, error) {
 	return func(page []byte, layout inspect.Layout) (string, error) {
 		v := new(T)

@@ -7,7 +7,7 @@ import (
 )
 
 // checkpoint returns the function that the engine calls at each [workflow.Moment] of an attempt, such as before the
-// step begins. The function is nil unless the command test has started this process, or the program is built for crash
+// step begins. The function is nil unless the command "test" has started this process, or the program is built for crash
 // tests.
 func checkpoint(control *crashtest.Control) func(workflow.Task, workflow.Moment) {
 	switch {

@@ -136,7 +136,7 @@ func listParams(ctx context.Context, s *source) (names []cobra.Completion, err e
 	return names, err
 }
 
-// listTasks lists the tasks in queues for which fit returns true; nil selects all.
+// listTasks lists the tasks for which fit returns true, or all tasks if fit is nil.
 func listTasks(fit func(*debugapi.TaskLine) bool) lister {
 	return func(ctx context.Context, s *source) (names []cobra.Completion, err error) {
 		list, err := read[debugapi.QueueList](ctx, s, "/queue/list", nil)

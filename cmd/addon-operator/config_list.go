@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newConfigList returns the command config list.
+// newConfigList returns the command "config list".
 func newConfigList(from *sourceFlags) *cobra.Command {
 	t := table[[]debugapi.ParamLine]{from: from, text: func(lines *[]debugapi.ParamLine, layout inspect.Layout) string {
 		return debugapi.ParamsText(*lines, layout)

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newConfigSet returns the command config set.
+// newConfigSet returns the command "config set".
 func newConfigSet(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set NAME VALUE [DURATION]", Short: "Change a setting shown by config list, for a duration or until the operator stops",

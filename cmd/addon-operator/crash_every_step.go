@@ -13,14 +13,14 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// testFlags are the flags of the command test.
+// testFlags are the flags of the command "test".
 type testFlags struct {
 	options    crashtest.Options
 	disposable bool
 	output     output
 }
 
-// newTest returns the command test.
+// newTest returns the command "test".
 func newTest() *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{

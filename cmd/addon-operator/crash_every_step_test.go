@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestMistakesInATestOfModulesSayWhatToDo runs the command test with invalid input.
+// TestMistakesInATestOfModulesSayWhatToDo runs the command "test" with invalid input. Each error must say what to
+// correct, and must have the expected exit code.
 func TestMistakesInATestOfModulesSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -58,7 +59,7 @@ func TestMistakesInATestOfModulesSayWhatToDo(t *testing.T) {
 }
 
 // TestOnlyTheCommandTestStartsASupervisedOperator checks that the hidden command fails without the
-// control socket, which only the command test passes to a child process.
+// control socket, which only the command "test" passes to a child process.
 func TestOnlyTheCommandTestStartsASupervisedOperator(t *testing.T) {
 	root := newRoot()
 	root.SetArgs([]string{"supervised-start"})

@@ -121,8 +121,8 @@ func TestDeployedPodCanWriteWhereTheOperatorWrites(t *testing.T) {
 	}
 }
 
-// TestMemoryOfThePodHasRoomForAllItsParts adds up the memory of all parts: the operator, jq
-// filters, files of hooks, and hooks.
+// TestMemoryOfThePodHasRoomForAllItsParts subtracts the memory of the operator, of jq filters and of the volumes in
+// memory from the memory limit of the pod. The rest must be enough for hooks.
 func TestMemoryOfThePodHasRoomForAllItsParts(t *testing.T) {
 	t.Parallel()
 	const leastForHooks = 128 << 20
@@ -176,8 +176,8 @@ func TestNetworkPolicyLetsInWhatIsServedToOthers(t *testing.T) {
 	}
 }
 
-// TestDeployedRightsAreThoseOfThePage compares the rules in deploy with the rights that the reference page of rights lists, and
-// looks for rules that grant all rights.
+// TestDeployedRightsAreThoseOfThePage compares the rules in deploy with the rights that the reference page of rights
+// lists. The rules must grant each listed right, and no rule of the ClusterRole may grant all verbs or all resources.
 func TestDeployedRightsAreThoseOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "rights.md"))
@@ -301,8 +301,8 @@ type alerts struct {
 }
 
 // TestEachAlertLeadsToAnAction checks that each alert has a section in the page for people on call and a test in the
-// tests of alerts. TestEachAlertLeadsToAnAction also checks that each command that an alert names exists, and each kind
-// of problem that an alert selects.
+// tests of alerts. TestEachAlertLeadsToAnAction also checks that the commands that alerts name, and the kinds of
+// problems that alerts select, exist.
 func TestEachAlertLeadsToAnAction(t *testing.T) {
 	t.Parallel()
 	read := func(path ...string) string {

@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newGlobalList returns the command global list.
+// newGlobalList returns the command "global list".
 func newGlobalList(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{Use: "list", Short: "Show the global hooks", Args: args(cobra.NoArgs)}

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestHelpIsWrappedBetweenWords shows the help of every command without a terminal.
+// TestHelpIsWrappedBetweenWords prints the help of every command without a terminal. Each line of a description must
+// have at most 80 columns, unless it is indented, and no word may be broken.
 func TestHelpIsWrappedBetweenWords(t *testing.T) {
 	t.Setenv("COLUMNS", "")
 	var visit func(*cobra.Command)

@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newHookList returns the command hook list.
+// newHookList returns the command "hook list".
 func newHookList(from *sourceFlags) *cobra.Command {
 	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, layout inspect.Layout) string {
 		return debugapi.HooksText(*hooks, layout)

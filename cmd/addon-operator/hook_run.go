@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newHookRun returns the command hook run.
+// newHookRun returns the command "hook run".
 func newHookRun(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run HOOK [BINDING]", Short: "Run a hook now, as at a tick of its schedule; needs a running operator",

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newHookSnapshot returns the command hook snapshot.
+// newHookSnapshot returns the command "hook snapshot".
 func newHookSnapshot(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{

@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newLogs returns the command logs.
+// newLogs returns the command "logs".
 func newLogs() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Timeline]{from: &from, text: inspect.LogsText}

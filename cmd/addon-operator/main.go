@@ -24,7 +24,7 @@ const (
 	exitFailed    = 1
 	exitUsage     = 2
 	exitAttention = 3  // something needs attention: only of status, diagnose, and commands with --exit-code
-	exitUntested  = 4  // the command test could not test the modules
+	exitUntested  = 4  // the command "test" could not test the modules
 	exitLocked    = 10 // the store is in use by another process
 	exitCorrupt   = 11 // the store is damaged, or the file is not a store
 	exitNewer     = 12 // the store was written by a newer version

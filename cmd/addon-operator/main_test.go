@@ -35,7 +35,7 @@ func (s suite) Run() int {
 	return cluster.Run(s.m)
 }
 
-// readSettings returns the settings of the command start with these flags.
+// readSettings returns the settings of the command "start" with these flags.
 func readSettings(t *testing.T, flags ...string) settings.Settings {
 	t.Helper()
 	var s settings.Settings

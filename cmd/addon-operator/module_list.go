@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newModuleList returns the command module list.
+// newModuleList returns the command "module list".
 func newModuleList(from *sourceFlags) *cobra.Command {
 	t := table[debugapi.ModuleList]{from: from, text: func(list *debugapi.ModuleList, layout inspect.Layout) string { return list.Text(layout) }}
 	cmd := &cobra.Command{Use: "list", Short: "Show the modules, their states, and what enables or disables them", Args: args(cobra.NoArgs)}

@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newModuleMonitor returns the command module resource-monitor.
+// newModuleMonitor returns the command "module resource-monitor".
 func newModuleMonitor(from *sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newModuleRender returns the command module render.
+// newModuleRender returns the command "module render".
 func newModuleRender(from *sourceFlags) *cobra.Command {
 	var debug, changes bool
 	cmd := &cobra.Command{

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newModuleRun returns the command module run.
+// newModuleRun returns the command "module run".
 func newModuleRun(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run MODULE", Short: "Run an enabled module now, before all waiting tasks; needs a running operator", Args: args(cobra.ExactArgs(1)),

@@ -82,7 +82,7 @@ type operator struct {
 	// kept is set if components of the operator still run when Run returns. These components end
 	// with the process, so the store is not closed.
 	kept bool
-	// control is nil unless the command test has started this process.
+	// control is nil unless the command "test" has started this process.
 	control *crashtest.Control
 
 	kube       *triggers.Kube
@@ -102,7 +102,7 @@ type operator struct {
 // an error if the operator cannot start, or if its store can no longer be written.
 func Run(ctx context.Context, s settings.Settings, w io.Writer) error { return run(ctx, s, w, nil) }
 
-// run implements [Run]. control is nil unless the command test has started this process.
+// run implements [Run]. control is nil unless the command "test" has started this process.
 func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashtest.Control) error {
 	defer limitHeap()()
 	notices, err := newLog(s, w)

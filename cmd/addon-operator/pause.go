@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pausable is a kind of work that the commands pause and resume accept, with a lister that
+// pausable is a kind of work that the commands "pause" and "resume" accept, with a lister that
 // completes names of this kind. Only the kind "all" has no name.
 type pausable struct {
 	kind, name string
@@ -23,7 +23,7 @@ var pausables = []pausable{
 	{"hook", "[MODULE/]HOOK", "the events and schedule ticks of a hook; of a global hook also its other bindings", listHooks},
 }
 
-// newPause returns the command pause.
+// newPause returns the command "pause".
 func newPause() *cobra.Command {
 	var verbs []func(*sourceFlags) *cobra.Command
 	for _, p := range pausables {
@@ -37,7 +37,7 @@ func newPause() *cobra.Command {
 	return cmd
 }
 
-// newResume returns the command resume.
+// newResume returns the command "resume".
 func newResume() *cobra.Command {
 	var verbs []func(*sourceFlags) *cobra.Command
 	for _, p := range pausables {

@@ -21,7 +21,7 @@ import (
 // usage. So the exit code for wrong usage of plan is 1, as for its other errors.
 const exitChange = 2
 
-// planVerb is the command plan.
+// planVerb implements the command "plan".
 type planVerb struct {
 	table[inspect.Plan]
 
@@ -32,14 +32,14 @@ type planVerb struct {
 	config   string            // path of the file with the ConfigMap
 }
 
-// operatorFlags are the flags of the operator that the command plan also has. The command reads all
+// operatorFlags are the flags of the operator that the command "plan" also has. The command reads all
 // other settings of the operator from their environment variables.
 var operatorFlags = []string{
 	"modules-dir", "global-hooks-dir", "namespace", "kube-config", "kube-context", "kube-server", "store", "allow-purge",
 	"helm-driver", "helm-ignore-release", "crd-extra-labels",
 }
 
-// newPlan returns the command plan.
+// newPlan returns the command "plan".
 func newPlan() *cobra.Command {
 	v := &planVerb{flags: pflag.NewFlagSet("operator", pflag.ContinueOnError)}
 	v.table.from, v.text = &v.from, inspect.PlanText

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newQueueList returns the command queue list.
+// newQueueList returns the command "queue list".
 func newQueueList(from *sourceFlags) *cobra.Command {
 	t, each := newQueueTable((*debugapi.QueueList).Text, from)
 	var empty bool

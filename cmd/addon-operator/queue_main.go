@@ -6,7 +6,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// newQueueMain returns the command queue main.
+// newQueueMain returns the command "queue main".
 func newQueueMain(from *sourceFlags) *cobra.Command {
 	t, each := newQueueTable((*debugapi.QueueDump).Text, from)
 	var again repeat

@@ -8,7 +8,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// newQueueShow returns the command queue show.
+// newQueueShow returns the command "queue show".
 func newQueueShow(from *sourceFlags) *cobra.Command {
 	t, each := newQueueTable((*debugapi.QueueDump).Text, from)
 	var again repeat

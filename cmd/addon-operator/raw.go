@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRaw returns the command raw.
+// newRaw returns the command "raw".
 func newRaw() *cobra.Command {
 	var from sourceFlags
 	cmd := &cobra.Command{

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newReload returns the command reload.
+// newReload returns the command "reload".
 func newReload() *cobra.Command {
 	var from sourceFlags
 	var allowed uint

@@ -9,7 +9,7 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// newRoot returns the command addon-operator with all its subcommands. Without a subcommand, the
+// newRoot returns the command "addon-operator" with all its subcommands. Without a subcommand, the
 // command starts the operator.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

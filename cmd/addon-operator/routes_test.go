@@ -159,7 +159,7 @@ func (s *fixture) warnsOfTakenPort(kubeconfig, namespace, flag string) {
 	}
 }
 
-// queueShape checks the keys and values of the JSON that the command queue list prints.
+// queueShape checks the keys and values of the JSON that the command "queue list" prints.
 func (s *fixture) queueShape(t *testing.T, text string) {
 	t.Helper()
 	var dump struct {

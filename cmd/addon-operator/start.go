@@ -6,7 +6,7 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// newStart returns the command start.
+// newStart returns the command "start".
 func newStart() *cobra.Command {
 	var s settings.Settings
 	cmd := &cobra.Command{

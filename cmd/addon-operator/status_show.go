@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newStatus returns the command status.
+// newStatus returns the command "status".
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show on one screen whether something needs attention",
@@ -22,7 +22,7 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// newDiagnose returns the command diagnose.
+// newDiagnose returns the command "diagnose".
 func newDiagnose() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diagnose", Short: "Find known patterns of problems, with their evidence and what to do",

@@ -5,7 +5,7 @@ import (
 	"addon-operator/store"
 )
 
-// stepChanges notifies surveys of the changes that steps have made.
+// stepChanges passes the changes that steps have made to the components that react to them, such as [surveys].
 type stepChanges struct{ o *operator }
 
 // recorded passes a history record to the trigger of the ConfigMap. If the record can change the

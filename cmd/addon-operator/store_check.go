@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newStoreCheck returns the command store check.
+// newStoreCheck returns the command "store check".
 func newStoreCheck(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "Read the whole store and report its problems", Args: args(cobra.NoArgs),

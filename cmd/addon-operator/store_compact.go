@@ -10,7 +10,7 @@ import (
 	"addon-operator/store"
 )
 
-// newStoreCompact returns the command store compact. The command replaces the store file of a
+// newStoreCompact returns the command "store compact". The command replaces the store file of a
 // stopped operator by a file without free space.
 func newStoreCompact(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{

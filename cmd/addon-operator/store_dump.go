@@ -9,7 +9,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// newStoreDump returns the command store dump.
+// newStoreDump returns the command "store dump".
 func newStoreDump(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "dump [TABLE...]", Short: "Print the records of the store as JSON, one per line",

@@ -126,7 +126,8 @@ func (f *storeFile) askForCluster(ctx context.Context) <-chan clusterID {
 	return response
 }
 
-// killLeftovers kills the hooks that earlier operator processes with these stores left running.
+// killLeftovers kills the hooks that earlier operator processes left running, if those processes used one of the stores
+// in f.opened.
 func (f *storeFile) killLeftovers() error {
 	for _, id := range f.opened {
 		killed, err := hook.KillLeftovers(id)

@@ -15,7 +15,7 @@ import (
 	"addon-operator/store"
 )
 
-// newStoreRestore returns the command store restore.
+// newStoreRestore returns the command "store restore".
 func newStoreRestore(from *sourceFlags) *cobra.Command {
 	o := store.RestoreOptions{Options: store.Options{Clock: time.Now}}
 	cmd := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"addon-operator/store"
 )
 
-// newStoreSnapshot returns the command store snapshot.
+// newStoreSnapshot returns the command "store snapshot".
 func newStoreSnapshot(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshot FILE", Short: "Write a consistent copy of the store to a new file, and verify it", Args: args(cobra.ExactArgs(1)),

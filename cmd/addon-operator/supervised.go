@@ -7,7 +7,7 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// newSupervisedStart returns the hidden command with which the command test starts the operator.
+// newSupervisedStart returns the hidden command with which the command "test" starts the operator.
 func newSupervisedStart() *cobra.Command {
 	var s settings.Settings
 	cmd := &cobra.Command{Use: crashtest.StartCommand, Hidden: true, Args: cobra.NoArgs}

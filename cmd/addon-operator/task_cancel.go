@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newTaskCancel returns the command task cancel.
+// newTaskCancel returns the command "task cancel".
 func newTaskCancel(from *sourceFlags) *cobra.Command {
 	var reason string
 	var skip bool

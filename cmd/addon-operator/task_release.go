@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newTaskRelease returns the command task release.
+// newTaskRelease returns the command "task release".
 func newTaskRelease(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "release TASK", Short: "Release a task from quarantine and run it again; needs a running operator", Args: args(cobra.ExactArgs(1)),

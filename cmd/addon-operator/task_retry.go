@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newTaskRetry returns the command task retry.
+// newTaskRetry returns the command "task retry".
 func newTaskRetry(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry TASK", Short: "Retry a failed task at once; needs a running operator", Args: args(cobra.ExactArgs(1)),

@@ -15,7 +15,7 @@ import (
 const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MODULE/HOOK or the name of a global hook. " +
 	"If a module or hook has several tasks, the failing one is selected, or else the running, the quarantined or the waiting one."
 
-// newTaskSkip returns the command task skip.
+// newTaskSkip returns the command "task skip".
 func newTaskSkip(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{

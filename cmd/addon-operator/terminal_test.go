@@ -95,8 +95,9 @@ func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON runs every verb that shows reasons on real
-// terminals and in pipes.
+// TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON runs every command that shows the reasons of
+// failures, on pseudo-terminals and in pipes. On a terminal, no line may be wider than the terminal, and a long reason
+// is cut off. Wide text, pipes and JSON must have the whole reason.
 func TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON(t *testing.T) {
 	t.Parallel()
 	path := failedStore(t)
@@ -182,7 +183,7 @@ func TestWatchedJSONIsOneValidLineEachTime(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	}
-	// The command workflow inspect --watch ends when the run or the operator ends. If no operator runs, it ends after
+	// The command "workflow inspect --watch" ends when the run or the operator ends. If no operator runs, it ends after
 	// one snapshot.
 	out, err := asked(t, path, "workflow inspect -w -o json").Output()
 	if err != nil {

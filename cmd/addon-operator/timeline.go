@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newTimeline returns the command timeline.
+// newTimeline returns the command "timeline".
 func newTimeline() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Timeline]{from: &from, text: inspect.TimelineText}

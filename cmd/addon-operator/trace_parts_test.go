@@ -44,8 +44,9 @@ func partsOf(spans []collector.Span, node string) (parts []string) {
 	return parts
 }
 
-// TestPartsOfAttemptsAreSpans installs, upgrades and uninstalls the release of a module, whose hooks write
-// objects and the ConfigMap.
+// TestPartsOfAttemptsAreSpans installs, upgrades and uninstalls the release of a module, whose hooks write objects and
+// the ConfigMap. Each write and each Helm operation must have a span below the
+// span of its attempt.
 func TestPartsOfAttemptsAreSpans(t *testing.T) {
 	sendSoon(t)
 	c := cluster.Start(t)

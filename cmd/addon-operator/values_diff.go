@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newValuesDiff returns the command values diff.
+// newValuesDiff returns the command "values diff".
 func newValuesDiff(from *sourceFlags) *cobra.Command {
 	t := table[inspect.ValueDiff]{from: from, text: inspect.ValueDiffText}
 	cmd := &cobra.Command{

@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newValuesExplain returns the command values explain.
+// newValuesExplain returns the command "values explain".
 func newValuesExplain(from *sourceFlags) *cobra.Command {
 	var key, path string
 	t := table[[]values.LayerValue]{from: from, text: func(printed *[]values.LayerValue, layout inspect.Layout) string {
@@ -38,7 +38,7 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 }
 
 // explained returns a table of effective values with their origins. If all is true or the layout is
-// wide, the table also has the values that they override.
+// wide, the table also has the values that the effective values override.
 func explained(printed []values.LayerValue, layout inspect.Layout, all bool) string {
 	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
 	for i := range printed {

@@ -18,7 +18,7 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
-// newVersion returns the command version.
+// newVersion returns the command "version".
 func newVersion() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: args(cobra.NoArgs)}

@@ -252,7 +252,7 @@ func (b *tab) takesKeys(t *testing.T, url string) {
 	b.untilView("Modules")
 }
 
-// webCommands runs the commands that are at the bottom of the views.
+// webCommands runs the commands that the views name at their bottom, and checks that they succeed.
 func (s *fixture) webCommands(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)

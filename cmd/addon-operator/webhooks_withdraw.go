@@ -14,7 +14,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// newWebhooksWithdraw returns the command webhooks withdraw.
+// newWebhooksWithdraw returns the command "webhooks withdraw".
 func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	var to kube.Options
 	var namespace string

@@ -1,6 +1,6 @@
 // Package crashtest runs the modules of a user on a control plane, kills the operator before and after each step, and
-// compares the results with the results of undisturbed runs. Package crashtest implements the command test
-// --crash-every-step.
+// compares the results with the results of undisturbed runs. Package crashtest implements the command
+// "test --crash-every-step".
 //
 // A *round* is one run of the operator, from an empty control plane until nothing is left to do, with one kill at a
 // *target*: a [workflow.Moment] of a step, such as before the step begins. The operator is a child process with a
@@ -41,7 +41,7 @@ type message struct {
 	Error string      `json:"error,omitempty"`
 }
 
-// A Control is the connection of an operator to the command test that started it. If the connection
+// A Control is the connection of an operator to the command "test" that started it. If the connection
 // ends, the process kills itself, because its results are no longer needed.
 type Control struct {
 	mu      sync.Mutex // locked while a message is sent and its answer is awaited

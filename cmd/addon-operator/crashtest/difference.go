@@ -15,7 +15,7 @@ import (
 // A Difference is a field or an object that differs between the end of a round and the undisturbed
 // run.
 type Difference struct {
-	// Of names the object, the release or the values that differ, such as "ConfigMap shop/counter".
+	// Of is the name of the object, the release or the values that differ, such as "ConfigMap shop/counter".
 	Of string `json:"of"`
 	// Field is the path of the field; empty if the object exists only in the round or only in the
 	// undisturbed run.
@@ -135,8 +135,8 @@ func isSecret(path string) bool {
 // noise has the things (objects, releases and values) and the fields that differ between the two undisturbed runs. The
 // comparison of rounds ignores these things and fields.
 type noise struct {
-	// things exist in only one of the undisturbed runs, because their names are random. For each
-	// kind and namespace of these things, only the number of unmatched names is compared.
+	// things exist in only one of the undisturbed runs, because their names are random. For each kind and namespace of
+	// these things, the comparison ignores the names that only one of the compared states has, and uses their number.
 	things map[thing]bool
 	// fields has the paths of fields whose values differ, by thing.
 	fields map[thing]map[string]bool
@@ -180,8 +180,9 @@ func (n noise) texts() (out []string) {
 	return out
 }
 
-// apply returns s without the noise. If some things of a kind in a namespace have random names, apply replaces the
-// things of this kind and namespace that are noise, or that the state want does not have, by their number.
+// apply returns s without the noise. If some things of a kind in a namespace have random names, apply also removes the
+// things of this kind and namespace that the state want does not have. In place of all removed things of the kind and
+// namespace, the result has their number.
 func (n noise) apply(s, want state) state {
 	random := map[thing]bool{}
 	for of := range n.things {

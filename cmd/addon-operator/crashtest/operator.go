@@ -61,7 +61,7 @@ func (s *environment) start() (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close() // while theirs is open in this process, the connection stays open after the child has ended
+	defer theirs.Close() // otherwise the connection would stay open after the child has ended
 	o := &operator{control: ours, messages: make(chan message), ended: make(chan struct{})}
 	o.cmd = exec.CommandContext(context.Background(), program, StartCommand,
 		"--kube-config", s.kubeconfig, "--namespace", s.namespace, "--modules-dir", s.modules, "--global-hooks-dir", s.globalHooks,

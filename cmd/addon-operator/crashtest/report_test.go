@@ -308,7 +308,7 @@ func TestModulesAndGlobalHooksAreFoundBelowTheDirectory(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		dirs, files []string
-		want        string // the error after the name of the directory; empty for none
+		want        string // the expected error, without the directory at its beginning; empty if no error is expected
 	}{
 		"both":                    {[]string{"modules", "global-hooks"}, nil, ""},
 		"modules only":            {[]string{"modules"}, nil, ""},

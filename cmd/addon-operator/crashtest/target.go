@@ -63,9 +63,9 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
 
-// record returns the target that m reports. record returns the zero Target for a moment at which
-// the operator is not killed: AtEffect, AtDone of an attempt without effects, and all moments of
-// the nodes of schedules.
+// record returns the target that m reports. If the operator is not killed at the reported moment, record returns the
+// zero Target. These moments are every AtEffect, AtDone if the attempt has no effects, and all moments of the nodes of
+// schedules.
 func (r *recorder) record(m message) (t Target) {
 	step := Target{Node: m.Node, Subject: m.Subject}
 	switch m.At {
@@ -99,7 +99,7 @@ type selection struct {
 
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
 // selected, choose returns s.most of them, at equal distances. In the argument all, moments before a step alternate
-// with moments after a step. So choose replaces every second chosen target by the target behind it, to return moments
+// with moments after a step. So choose replaces every second chosen target by the next target in all, to return moments
 // of both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {

@@ -317,8 +317,9 @@ func TestARunningTaskIsCanceledAndNotRetried(t *testing.T) {
 	}
 }
 
-// scheduled returns a store whose clock shows noon. The hook web/h has a schedule binding for each crontab, by the name
-// of the binding. The last tick of each binding was at last; if last is zero, no binding has ticked yet.
+// scheduled returns a store whose clock shows noon. The hook web/h has a schedule binding for each entry of crontabs,
+// which maps the name of a binding to its crontab. The argument last is the time of the last tick of every binding; zero
+// if no binding has ticked yet.
 func scheduled(t *testing.T, last time.Time, crontabs map[string]string) *store.DB {
 	t.Helper()
 	return queued(t, func(w *queueWriter) {

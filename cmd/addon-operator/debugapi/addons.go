@@ -13,7 +13,7 @@ import (
 // addonPages serves the registered addons, and catalogs of these addons for service brokers.
 type addonPages struct{ db *store.DB }
 
-// addonsRoute serves the pages of the commands addons list, addons get and addons why.
+// addonsRoute serves the pages of the commands "addons list", "addons get" and "addons why".
 func (pages addonPages) addonsRoute(r *http.Request, what string) (Page, error) {
 	var p Page
 	err := pages.db.View(func(tx *store.Tx) (err error) {

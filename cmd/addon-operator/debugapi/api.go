@@ -169,7 +169,7 @@ func BadRequest(format string, args ...any) error {
 }
 
 // answer returns a handler that calls the function find for each request, and serves the page that find returns. The
-// argument what of find is the wildcard {what} of the route, without the format.
+// second argument of find is the part of the path that matches {what} in the route, without the suffix for the format.
 func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		what, format := cutFormat(r.PathValue("what"))

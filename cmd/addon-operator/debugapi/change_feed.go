@@ -54,8 +54,8 @@ func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// before combines two functions: the returned function calls the argument first before the argument
-// then. The argument then may be nil.
+// before combines two functions: the returned function calls first(v), and afterwards then(v). If the function then is
+// nil, the returned function calls only first(v).
 func before[T any](then, first func(T)) func(T) {
 	return func(v T) {
 		first(v)

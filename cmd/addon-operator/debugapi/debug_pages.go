@@ -69,8 +69,8 @@ func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 }
 
 // LocalOnly rejects requests whose host name is not a name of the loopback interface. Without this check, a web page
-// from another site could make its own host name resolve to the loopback address, and then read the pages of the
-// handler next.
+// from another site could make its own host name resolve to the loopback address, and then read the pages that the
+// wrapped handler serves.
 func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -34,9 +34,9 @@ func (pages runPages) followLogs(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// stream calls the argument first, and writes the entries that the call returns. Afterwards, stream writes the new
-// entries of each commit, until the client disconnects. Each entry is a JSON object on one line. If no operator runs,
-// stream ends before the first commit. stream calls prepare with entries before it writes them.
+// stream calls first(), and writes the entries that first() returns. Afterwards, stream writes the new entries of each
+// commit, until the client disconnects. Each entry is a JSON object on one line. If no operator runs, stream ends after
+// the entries of first(). stream passes entries to the function prepare before it writes them.
 func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 	prepare func([]inspect.Entry), first func(*store.Tx) (*inspect.Follower, []inspect.Entry, error),
 ) {

@@ -212,7 +212,7 @@ func TestAllTablesHaveTheirNamesInTheList(t *testing.T) {
 	}
 }
 
-// TestACopyOfTheStoreIsAStore opens the file that the route of the command store snapshot serves.
+// TestACopyOfTheStoreIsAStore opens the file that the route of the command "store snapshot" serves.
 // The file must be a store with the same hooks.
 func TestACopyOfTheStoreIsAStore(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// pauseRoute pauses the work that the path and the form name.
+// pauseRoute pauses the work that is named in the path and the form.
 func (act actions) pauseRoute(w http.ResponseWriter, r *http.Request) {
 	reason := reasonGiven(r)
 	if reason == "" {
@@ -26,15 +26,15 @@ func (act actions) pauseRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// resumeRoute resumes the work that the path and the form name.
+// resumeRoute resumes the work that is named in the path and the form.
 func (act actions) resumeRoute(w http.ResponseWriter, r *http.Request) {
 	act.changePause(w, r, "resumed", func(target workflow.PauseTarget) error {
 		return act.engine.Resume(target, requester(r), reasonGiven(r))
 	})
 }
 
-// changePause calls the function change for the work that the path and the form name. If change
-// succeeds, the answer is the name of the work, followed by the text in done.
+// changePause calls the function change for the work that is named in the path and the form. If
+// change succeeds, the answer is the name of the work, followed by the text in done.
 func (act actions) changePause(w http.ResponseWriter, r *http.Request, done string, change func(workflow.PauseTarget) error) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)

@@ -12,8 +12,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// shownTasks is the number of first tasks of a queue that are listed. Of the tasks behind these first tasks, up to
-// shownTasks tasks that are in no group of events are listed too. All other tasks are only counted.
+// shownTasks is the number of tasks at the head of a queue that a list always shows. Of the tasks behind them, the list
+// shows up to shownTasks tasks that are in no group of events. All other tasks are only counted.
 const shownTasks = 200
 
 // A QueueList has the queues with their tasks, in the format of the queue dump of flant/shell-operator.
@@ -45,8 +45,8 @@ type QueueDump struct {
 	Name       string `json:"name"`
 	TasksCount int    `json:"tasksCount"`
 	Status     string `json:"status"`
-	// Tasks has the first tasks of the queue. Of the tasks behind the first tasks, Tasks has some that are in no group
-	// of events. More is the number of tasks of the queue that are not in Tasks.
+	// Tasks has the tasks at the head of the queue, and some of the tasks behind them that are in no group of events.
+	// More is the number of tasks of the queue that are not in Tasks.
 	Tasks []TaskLine `json:"tasks,omitempty"`
 	More  int        `json:"more,omitempty"`
 	// Events has the groups of waiting events. An event that is in a group and among the first tasks of the queue is
@@ -219,8 +219,8 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the first tasks of a queue: at most *left tasks, but not fewer than shownTasks. queue counts the other
-// tasks, and reduces *left by the number of tasks that it has read.
+// queue reads the tasks at the head of a queue: up to *left tasks, or up to shownTasks tasks if *left is smaller. queue
+// counts the other tasks, and reduces *left by the number of tasks that it has read.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine

@@ -29,7 +29,7 @@ type engineFixture struct {
 	e   *workflow.Engine
 
 	mu    sync.Mutex
-	ran   []string // the steps that ran after the last call of the method since, as "node subject"
+	ran   []string // the steps that ran after the last call of since(), each in the form "node subject"
 	fails map[string]bool
 }
 

@@ -138,7 +138,7 @@ func TestARunningOperatorSaysWhyATaskCannotBeChanged(t *testing.T) {
 }
 
 // TestTheDebugPortShowsNoErrorsAndServesThisHostOnly stores failed tasks whose error quotes the output of a hook. The
-// debug socket must show the error, but not the debug port. The port must reject requests for other host names.
+// debug socket must show the error, and the debug port must not. The port must reject requests for other host names.
 func TestTheDebugPortShowsNoErrorsAndServesThisHostOnly(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {

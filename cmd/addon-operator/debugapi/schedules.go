@@ -28,8 +28,8 @@ type ScheduleLine struct {
 	Never bool `json:"never,omitempty"`
 }
 
-// attachedSchedules returns attached schedule bindings, by hook. The keys of these bindings in the store begin with the
-// argument of. live must be true if an operator runs. If live is false, the lines have no next and no missed tick.
+// attachedSchedules returns, by hook, the attached schedule bindings whose keys in the store begin with the given key.
+// live must be true if an operator runs. If live is false, the lines have no next and no missed tick.
 func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject][]ScheduleLine, error) {
 	out := map[graph.Subject][]ScheduleLine{}
 	for k := range tx.Range(of) {

@@ -237,8 +237,9 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// ConvergeTasks returns the number of pending tasks that are part of a converge. These are the tasks in the main queue,
-// except events and step 16, and the last steps of runs that wait for failing modules.
+// ConvergeTasks returns the number of pending tasks that are part of a converge. These are the tasks in the main queue
+// except events and step 16, plus the tasks in the queue [workflow.Parked]: the last steps of runs that wait for failing
+// modules.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

@@ -114,7 +114,7 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 }
 
 // eachModule calls the function do for each module. If the record of a module cannot be read, eachModule calls the
-// function with an empty record. The commands workflow inspect and module list show the problem.
+// function with an empty record. The commands "workflow inspect" and "module list" show the problem.
 func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
 	for k := range tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](tx, k)
@@ -355,8 +355,8 @@ func sinceOf(layers values.Layers, page, key string, withGlobal bool) map[string
 	return since
 }
 
-// only returns the section with the given key from document. If withGlobal is true, the result is the whole document,
-// which has this section and the global section.
+// only selects the section with the given key in document, and returns it. If withGlobal is true, the result is the
+// whole document, which has this section and the global section.
 func only(document values.Values, key string, withGlobal bool) any {
 	if withGlobal && key != values.Global {
 		return document

@@ -75,8 +75,8 @@ func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]
 	return d.changes, nil
 }
 
-// parts returns a field with the whole tree v. The real value has the types of decoded JSON. The value for people is
-// the result of hide.
+// parts returns a field with the whole tree v. The real value of the field is v in the types of decoded JSON. The value
+// for people is the result of hide.
 func parts(v map[string]any, hide func(any) (any, error)) (f field, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -136,8 +136,8 @@ func (d *differ) compare(path string, a, b field) {
 	d.changes = append(d.changes, inspect.FieldChange{Path: path, Old: a.shown, New: b.shown})
 }
 
-// lists compares two lists item by item, and returns true. lists needs unique names of all items,
-// or lists of the same length. Otherwise it compares nothing, and returns false.
+// lists compares two lists item by item and returns true, if the items of each list have unique
+// names, or if the lists have the same length. Otherwise it compares nothing, and returns false.
 func (d *differ) lists(path string, a, b field, old, now []any) bool {
 	before, named := names(old)
 	after, alsoNamed := names(now)

@@ -109,7 +109,8 @@ func randomTree(random *rand.Rand, depth int) any {
 	}
 }
 
-// TestTreesHaveNoChangesOnlyIfTheyAreEqual compares random trees with each other, and in both directions.
+// TestTreesHaveNoChangesOnlyIfTheyAreEqual compares pairs of random trees in both directions. Exactly the pairs of equal
+// trees must have no changes, and both directions must have the same number of changes.
 func TestTreesHaveNoChangesOnlyIfTheyAreEqual(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -280,7 +281,7 @@ func TestAPlanSaysWhatItCouldNotCompute(t *testing.T) {
 	hooks := []inspect.PlanHook{{Name: "a.sh"}}
 	for name, c := range map[string]struct {
 		change func(*planner)
-		want   []string // the beginnings of the sentences
+		want   []string // the beginnings of the sentences that the plan must have
 	}{
 		"a store and no hooks": {func(*planner) {}, nil},
 		"no store":             {func(p *planner) { p.Store = nil }, []string{"the store of the operator is not known: "}},

@@ -72,7 +72,7 @@ type Settings struct {
 	QueueActions     bool
 	DebugSocket      string
 	DebugAddress     string
-	// DebugKubernetes logs each request to the API server.
+	// DebugKubernetes makes the operator log each request to the API server.
 	DebugKubernetes bool
 	LogLevel        string
 	LogType         string
@@ -88,8 +88,8 @@ type Settings struct {
 	Warnings []string
 }
 
-// Declare declares the flags of s on f. The caller must call the returned function after f has
-// parsed the command line: it sets the flags that were not set from their environment variables.
+// Declare declares the flags of s on f. The caller must call the returned function after f has parsed the command line:
+// for each flag that the command line does not set, the function uses the value of the flag's environment variable.
 func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d := &declarations{flags: f}
 	d.text(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")

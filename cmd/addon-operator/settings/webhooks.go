@@ -61,7 +61,7 @@ func (s *Webhooks) declare(d *declarations) {
 	}
 }
 
-// both returns the variable name with the prefix ADDON_OPERATOR_, and the name without it.
+// both returns the names of two environment variables: name with the prefix ADDON_OPERATOR_, and name itself.
 func both(name string) []string { return []string{"ADDON_OPERATOR_" + name, name} }
 
 // Side returns the options of the webhook server.

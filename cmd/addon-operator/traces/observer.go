@@ -1,5 +1,6 @@
-// Package traces sends a span of each run, and of each attempt at a task and its parts, to an OpenTelemetry collector.
-// Package traces links the span of a run to the span of the attempt that wrote the object which caused the run.
+// Package traces sends spans to an OpenTelemetry collector: one for each run, for each attempt at a task, and for each
+// part of an attempt. If an attempt wrote the object that caused a run, package traces links the span of the run to the
+// span of the attempt.
 package traces
 
 import (
@@ -28,9 +29,9 @@ const (
 	complainEvery = time.Minute
 )
 
-// An Observer makes a span of each run, of each attempt, and of the parts of attempts that package span measures. A run
-// is a trace. The span of a run is sent when the run ends, and is the parent of the spans of its attempts. If spans
-// cannot be sent, no task fails. A nil observer makes no spans.
+// An Observer makes one span for each run, for each attempt, and for each part of an attempt that package span measures.
+// A run is a trace. The span of a run is sent when the run ends, and is the parent of the spans of its attempts. If
+// spans cannot be sent, no task fails. A nil observer makes no spans.
 type Observer struct {
 	tracer  *tracing.Tracer
 	clock   func() time.Time

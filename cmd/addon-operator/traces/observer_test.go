@@ -31,9 +31,9 @@ func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, c
 }
 
-// testAttempt returns an attempt at a batch that has one task of each run. The attempt began at
-// second n. If allowed is true, failures of the first task are allowed, and failures of the other
-// tasks are not.
+// testAttempt returns an attempt at a batch that has one task for each of the given runs. The
+// attempt began at second n. If allowed is true, failures of the first task are allowed. Failures
+// of the other tasks are never allowed.
 func testAttempt(n int, allowed bool, runs ...uint64) workflow.Task {
 	began := time.Date(2026, 11, 25, 2, 0, n, 0, time.UTC)
 	var batch []*store.Task

@@ -45,7 +45,8 @@ func TestARunThatIsNotKnownHasNoTrace(t *testing.T) {
 	}
 }
 
-// TestPartsOfAnAttemptAreSpansBelowIt sends an attempt with two parts, one within the other.
+// TestPartsOfAnAttemptAreSpansBelowIt sends the spans of an attempt with two parts, one within the other. The parent of
+// the inner part must be the outer part, and the parent of the outer part must be the attempt.
 func TestPartsOfAnAttemptAreSpansBelowIt(t *testing.T) {
 	t.Parallel()
 	o, c := testTraces(t)

@@ -30,8 +30,8 @@ func newWrittenVersions() *writtenVersions {
 	return &writtenVersions{spans: map[writtenVersion]tracing.Ref{}}
 }
 
-// add records that the span with the reference by wrote a version of object. If there are more than
-// mostWritten versions, add removes the oldest one.
+// add records that a span wrote a version of object. The argument by is the reference of this span.
+// If there are more than mostWritten versions, add removes the oldest one.
 func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracing.Ref) {
 	name := object.Name
 	if object.Namespace != "" {

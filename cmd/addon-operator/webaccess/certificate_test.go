@@ -124,7 +124,7 @@ func TestThePageIsServedOverTLSWithThisCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the error of the handshake that the server refuses
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the line that the server logs about the refused handshake
 	server.Listener = tls.NewListener(server.Listener, c.Config())
 	server.Start()
 	t.Cleanup(server.Close)

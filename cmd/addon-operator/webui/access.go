@@ -55,8 +55,8 @@ func viewerOf(r *http.Request) *viewer {
 	return v
 }
 
-// may returns an error if the viewer who sent r does not have a right, or if the API server does not answer. If the
-// page has no access control, the result is nil.
+// may returns an error if the viewer who sent the request r does not have the right, or if the API server does not
+// answer. If the page has no access control, the result is nil.
 func may(r *http.Request, right Right) error {
 	v := viewerOf(r)
 	if v == nil {
@@ -116,8 +116,8 @@ type signIn struct {
 	Wrong string // error of the last attempt to sign in; empty if there was none
 }
 
-// identified returns a handler that passes the requests of known persons to next, and answers other requests with the
-// sign-in view. If the page has no access control, identified returns next.
+// identified returns a handler that passes the requests of known persons to the handler next, and answers other requests
+// with the sign-in view. If the page has no access control, identified returns the handler next itself.
 func (p *pages) identified(next http.Handler) http.Handler {
 	if p.Access == nil {
 		return next

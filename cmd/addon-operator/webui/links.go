@@ -46,7 +46,7 @@ func (links) TaskURL(task any) string {
 	if s, ok := task.(interface{ String() string }); ok {
 		return at(nil, "task", s.String())
 	}
-	return at(nil, "task", task.(string)) //nolint:forcetypeassert // a template passes the ID of a task, or the ID as a string
+	return at(nil, "task", task.(string)) //nolint:forcetypeassert // a template passes a store.ID, or the same ID as a string
 }
 
 // A viewLink has the path and the name of a view.

@@ -9,7 +9,8 @@ import (
 	"addon-operator/store"
 )
 
-// A Catalog is the catalog of a scope, in the format of the Open Service Broker API.
+// A Catalog is the catalog of a scope, which is the cluster or a namespace. It has the format of the Open Service Broker
+// API.
 type Catalog struct {
 	Services []service `json:"services"`
 }

@@ -25,8 +25,8 @@ type List struct {
 	Addons         []Line          `json:"addons"`
 }
 
-// A Configuration is the state of one addons configuration. Processed is the time at which the last round of the
-// configuration ended. Retry is the time of the next round, or zero if no retry is planned.
+// A Configuration is the state of one addons configuration, which the operator processes in rounds. Processed is the
+// time at which the last round ended. Retry is the time of the next round, or zero if no retry is planned.
 type Configuration struct {
 	// Namespace is empty for a ClusterAddonsConfiguration.
 	Namespace  string    `json:"namespace,omitempty"`
@@ -76,7 +76,7 @@ type Repository struct {
 	URL     string    `json:"url"`
 	Problem *Problem  `json:"problem,omitempty"`
 	Addons  []Problem `json:"addons,omitempty"`
-	// Good counts the addons without a problem.
+	// Good is the number of addons without a problem.
 	Good int `json:"good"`
 }
 
@@ -280,7 +280,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// WhyText returns the page of the command addons why as text.
+// WhyText returns the page of the command "addons why" as text.
 func WhyText(p *Why, layout inspect.Layout) string {
 	var out strings.Builder
 	// Replaces control characters: names and messages are from the authors of repositories, who
