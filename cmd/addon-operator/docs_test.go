@@ -42,7 +42,7 @@ func pages(t *testing.T) map[string]string {
 
 // knownFlags returns the flags of all commands, including aliases and flags without effect.
 func knownFlags() map[string]bool {
-	known := map[string]bool{"help": true, "config": true} // hooks are called with the flag config
+	known := map[string]bool{"help": true, "config": true} // the operator calls hooks with --config
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {

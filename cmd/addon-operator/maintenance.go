@@ -44,7 +44,7 @@ func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *mai
 
 // run removes old history and writes snapshots until ctx ends.
 func (m *maintenance) run(ctx context.Context) {
-	trim := time.NewTimer(time.Minute) // not at once, because a start has other work
+	trim := time.NewTimer(time.Minute) // the first trim is delayed, because a start has other work
 	defer trim.Stop()
 	snapshot := time.NewTimer(m.untilSnapshot())
 	defer snapshot.Stop()

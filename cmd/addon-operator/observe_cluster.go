@@ -135,8 +135,8 @@ func (l *bindingLabels) forgetChanged() {
 	l.times++
 }
 
-// of returns the labels of the binding with the name owner. If the binding is not attached any
-// more, the label queue is empty.
+// of returns the labels of the binding whose name is the argument owner. If the binding is not
+// attached any more, the label queue is empty.
 func (l *bindingLabels) of(owner string) metrics.Binding {
 	l.forgetChanged()
 	l.mu.RLock()

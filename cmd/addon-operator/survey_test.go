@@ -12,7 +12,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// verb runs a command that connects to the operator of the fixture, and returns its output.
+// verb runs a command that connects to the operator of the fixture, and returns the output of the command.
 func (s *fixture) verb(args ...string) string {
 	var out bytes.Buffer
 	root := newRoot()

@@ -46,8 +46,8 @@ func (failingStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessag
 
 const wordsOfFailure = 120
 
-// failedStore returns the path of a store file. The only module in the store has failed, with an error of
-// wordsOfFailure numbered words.
+// failedStore returns the path of a store file. The only module in the store has failed. Its error is a row of numbered
+// words, whose number is the constant wordsOfFailure.
 func failedStore(t *testing.T) string {
 	t.Helper()
 	var why strings.Builder

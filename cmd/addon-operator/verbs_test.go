@@ -46,8 +46,8 @@ func verb(t *testing.T, argv ...string) (out, failed, stderr string) {
 	return stdout.String(), failed, warned.String()
 }
 
-// stoppedStore returns the file of the store of a stopped operator. It has the modules web and db, hooks of web, and a waiting
-// event of a hook in queue pods.
+// stoppedStore returns the path of the store file of a stopped operator. The store has the modules web and db, hooks of
+// web, and a waiting event of a hook in the queue pods.
 func stoppedStore(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")

@@ -10,14 +10,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// readTasks is the maximum number of tasks that one answer reads to find groups of events, in all queues together.
+// readTasks is the number of tasks in all queues together that one answer reads to find groups of events. When this
+// number is reached, the answer reads at most shownTasks tasks of each further queue.
 const readTasks = 2000
 
 // fewEvents is the maximum number of waiting events of a binding that are shown in separate lines.
 const fewEvents = 3
 
-// An EventGroup is several waiting events of one binding. Between the events of a group there are only
-// events of other bindings.
+// An EventGroup is several waiting events of one binding. Between the events of a group there are only other events, and
+// no tasks of other kinds.
 type EventGroup struct {
 	// Index is the position of the first event in the queue or in the list.
 	Index   int      `json:"index"`

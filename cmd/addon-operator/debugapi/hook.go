@@ -102,8 +102,8 @@ func orGlobal(module string) string {
 	return module
 }
 
-// BindingsOf describes the bindings in the configuration of a hook: the names of ordered bindings, and the
-// number of bindings of each other kind.
+// BindingsOf describes the bindings in the configuration of a hook: the names of ordered bindings, such as beforeHelm,
+// and the number of bindings of each other kind.
 func BindingsOf(config json.RawMessage) []string {
 	var c struct {
 		Ordered map[string]int `json:"ordered"`
@@ -161,8 +161,8 @@ func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error)
 	return shown(r, seen, without)
 }
 
-// onlyBinding removes the snapshots of all other bindings, and reports whether snapshots of this binding
-// are left.
+// onlyBinding removes the snapshots of all bindings except those with the given name, and reports whether any
+// snapshot is left.
 func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 	left := 0
 	for module, of := range seen {

@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// taskTypes maps nodes to the task types in the metrics of flant/addon-operator. The type of any other task is the name
-// of its node.
+// taskTypes maps nodes to the types that their tasks have in the metrics of flant/addon-operator. If a node is not in
+// taskTypes, the type of its tasks is the name of the node.
 var taskTypes = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup: "GlobalHookRun", lifecycle.GlobalSynchronization: "GlobalHookRun", lifecycle.GlobalBeforeAll: "GlobalHookRun",
 	lifecycle.GlobalAfterAll: "GlobalHookRun", lifecycle.GlobalKubernetesEvent: "GlobalHookRun", lifecycle.GlobalScheduleEvent: "GlobalHookRun",

@@ -386,13 +386,13 @@ func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 	return err
 }
 
-// outOfQueue collects up to readTasks deferred and held tasks.
+// outOfQueue collects deferred and held tasks. The constant readTasks is the maximum number of collected tasks.
 type outOfQueue struct {
 	lines  []*TaskLine
 	groups eventGroups
 }
 
-// add adds a task. add returns false when readTasks tasks have been added.
+// add adds a task. add returns false if the maximum number of tasks is reached.
 func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool {
 	line := lineOf(t, len(o.lines)+1, state)
 	line.Reason = reason
@@ -401,7 +401,7 @@ func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool
 	return len(o.lines) < readTasks
 }
 
-// due adds the first deferred tasks, until readTasks tasks have been added.
+// due adds the first deferred tasks, up to the maximum number of tasks.
 func (o *outOfQueue) due(tx *store.Tx) error {
 	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
@@ -423,8 +423,7 @@ func (o *outOfQueue) due(tx *store.Tx) error {
 	return nil
 }
 
-// held adds the first held tasks, with the reasons that hold them, until readTasks tasks have been
-// added.
+// held adds the first held tasks, with the reasons that hold them, up to the maximum number of tasks.
 func (o *outOfQueue) held(tx *store.Tx) error {
 	for lane, err := range store.AllLanes(tx) {
 		if err != nil {

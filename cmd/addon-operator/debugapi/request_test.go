@@ -101,7 +101,8 @@ func (w *engineFixture) start(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-// fail sets whether a step fails from this call on. what names the step: its node, a space, and its subject.
+// fail sets whether a step fails from this call on. The argument what identifies the step: its node, a space, and its
+// subject.
 func (w *engineFixture) fail(what string, fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,7 +23,8 @@ func stopped(t *testing.T) http.Handler {
 	return (&API{DB: db, Now: time.Now}).Routes()
 }
 
-// saveWeb saves module web, with hook hooks/pods.sh that watches Secrets, and two schedules.
+// saveWeb saves the module web with two hooks: hooks/pods.sh, which watches Secrets and Pods, and hooks/ticks.sh, which
+// has two schedules. saveWeb also saves the disabled module off.
 func saveWeb(t *testing.T, db *store.DB) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

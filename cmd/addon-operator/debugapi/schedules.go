@@ -122,8 +122,8 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 	return problems, nil
 }
 
-// runCommand returns the arguments of the command that runs a hook as at a tick of the schedule binding. schedules is the number
-// of schedule bindings of the hook: if it is 1, the command need not name the binding.
+// runCommand returns the arguments of the command that runs a hook as a tick of the schedule binding would run it.
+// schedules is the number of schedule bindings of the hook. If it is 1, the command need not name the binding.
 func runCommand(hook graph.Subject, binding string, schedules int) []string {
 	command := []string{"hook", "run", hook.String()}
 	if schedules > 1 {

@@ -86,7 +86,7 @@ func (api *API) operator() inspect.StatusOperator {
 	if info, err := os.Stat(api.Path); err == nil {
 		o.StoreBytes = info.Size()
 	}
-	o.Aside, _ = store.Beside(api.Path, ".cluster-*") // if the directory cannot be read, there are other problems
+	o.Aside, _ = store.Beside(api.Path, ".cluster-*") // if the directory cannot be read, the list is empty
 	for _, path := range o.Aside {
 		var file unix.Stat_t
 		if unix.Stat(path, &file) != nil {

@@ -167,8 +167,8 @@ func (pages runPages) why(r *http.Request) (Page, error) {
 	return Page{w, func(layout inspect.Layout) string { layout.Now = w.At; return inspect.WhyText(w, layout) }}, err
 }
 
-// number returns the value of the query parameter name in r. The argument otherwise is the result if r does not have
-// the parameter.
+// number returns the value of the query parameter called name. If the request r does not have this parameter, number
+// returns the argument otherwise.
 func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

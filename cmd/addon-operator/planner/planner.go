@@ -376,7 +376,7 @@ func sections(all map[string]any, module string) map[string]any {
 	return found
 }
 
-// hooks returns the hooks that r's node would run.
+// hooks returns the hooks that the node of the result r would run.
 func (p *planner) hooks(r forecast.Result) (hooks []inspect.PlanHook) {
 	_ = p.db.View(func(tx *store.Tx) error {
 		for _, item := range r.Items {

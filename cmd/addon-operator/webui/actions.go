@@ -130,7 +130,7 @@ func escaped(path string) string {
 	return at(nil, strings.Split(path, "/")...)
 }
 
-// backTo returns back, which is the path of a view that a form contains. If back is empty or could lead to another
+// backTo returns its argument, which is the path of a view from a form. If the path is empty or could lead to another
 // site, backTo returns the path of the overview. A path with a backslash, a tab or a line break could lead to another
 // site, because browsers treat a backslash as a slash, and remove tabs and line breaks.
 func backTo(back string) string {

@@ -122,8 +122,8 @@ func (p *reader) logs(r *http.Request) (model, error) {
 // mostEntries is the maximum number of runs or timeline entries that one view shows.
 const mostEntries = 500
 
-// limitOf returns the number of entries that r requests. The argument otherwise is the result if r
-// does not have the parameter limit.
+// limitOf returns the number of entries that r requests. If r does not have the parameter limit,
+// limitOf returns the argument otherwise.
 func limitOf(r *http.Request, otherwise int) (int, error) {
 	text := r.FormValue("limit")
 	if text == "" {

@@ -6,7 +6,7 @@ import (
 	"addon-operator/store"
 )
 
-// AddState stores the data for the metrics about addons in the state s.
+// AddState adds the data for the metrics about addons to s.
 func AddState(tx *store.Tx, s *metrics.State) error {
 	s.Addons = map[string]int{}
 	for c, err := range registry.Configurations(tx) {
