@@ -129,9 +129,9 @@ func (l *leadership) setStandby(holder lease.Holder, err error) {
 	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + now.text)
 }
 
-// becomeLeader waits until the Lease is held, prepares the store, and keeps the Lease until release is called. dropped
-// is the reason why the store's pending work was dropped; empty if nothing was dropped. If ctx ends before the Lease is
-// held, becomeLeader returns the error of ctx.
+// becomeLeader waits until the Lease is held, prepares the store, and keeps the Lease until release is called. The
+// result dropped is the reason why the store's pending work was dropped; empty if nothing was dropped. If ctx ends
+// before the Lease is held, becomeLeader returns the error of ctx.
 func (l *leadership) becomeLeader(ctx context.Context) (dropped string, release func(), err error) {
 	select {
 	case <-ctx.Done():

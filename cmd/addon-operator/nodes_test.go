@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// unnamed has the files that treat some nodes of the lifecycle differently. The value is the list
-// of the nodes that a file need not name.
+// unnamed has the files that must name some nodes of the lifecycle, because they treat these nodes
+// in a special way. The value of a file is the list of all nodes that the file does not name.
 var unnamed = map[string][]graph.NodeID{
 	"observe.go": {
 		lifecycle.EnsureCRDs, lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm,
@@ -36,8 +36,9 @@ var unnamed = map[string][]graph.NodeID{
 	},
 }
 
-// TestEachNodeIsNamedWhereItMustBe fails for a new node, so that a person decides which files in
-// unnamed must treat the node differently.
+// TestEachNodeIsNamedWhereItMustBe fails for a new node until each file in unnamed names the node,
+// or has the node in its list. So a person must decide which of the files treat the node in a
+// special way.
 func TestEachNodeIsNamedWhereItMustBe(t *testing.T) {
 	t.Parallel()
 	for file, not := range unnamed {

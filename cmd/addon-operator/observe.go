@@ -267,8 +267,8 @@ func (o *lifecycleObserver) looped(t store.Task) {
 	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next run is delayed: check the values that its hooks write"})
 }
 
-// DeletionBlocked reports that a safety check blocked the deletion of releases. why is the text for
-// people.
+// DeletionBlocked reports that a safety check blocked the deletion of releases. The argument why is
+// the text for people.
 func (o *lifecycleObserver) DeletionBlocked(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.blocked += len(releases)

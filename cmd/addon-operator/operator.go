@@ -417,8 +417,8 @@ func (o *operator) run(ctx context.Context) error {
 }
 
 // end stops the engine and the webhooks, and then calls the function stopped, which must stop all
-// other components. end returns after stopWithin even if a component still runs. asked must be true
-// if a signal requested the stop.
+// other components. end returns after stopWithin even if a component still runs. The argument asked
+// must be true if a signal requested the stop.
 func (o *operator) end(watching context.Context, asked bool, stopped func() error) error {
 	draining, drained := context.WithTimeout(watching, drainWithin)
 	defer drained()

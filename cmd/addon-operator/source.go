@@ -22,8 +22,8 @@ import (
 	"addon-operator/store"
 )
 
-// localSocket is the debug socket of an operator that make run has started, relative to the working
-// directory.
+// localSocket is the debug socket of an operator that "make run" has started, relative to the
+// working directory.
 const localSocket = ".run/debug.socket"
 
 // A source answers the routes of the debug socket. A source is a running operator, or a server in

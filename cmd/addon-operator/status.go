@@ -68,7 +68,7 @@ func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // readiness reads the state for readyz. readiness reads the tasks only if the result depends on
-// them, because scripts that wait for a converge request it many times a second.
+// them, because scripts that wait for the end of a converge call readyz many times a second.
 func (s *status) readiness() (started bool, pending []string, err error) {
 	begun := s.begun.Load() // read before the store: if begun is true, the store has the tasks of this start
 	err = s.db.View(func(tx *store.Tx) error {

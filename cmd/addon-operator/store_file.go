@@ -142,8 +142,9 @@ func (f *storeFile) killLeftovers() error {
 }
 
 // settle checks that the open store belongs to the current cluster. If the store belongs to another
-// cluster, settle renames its file and creates a new store. If the API server does not respond,
-// settle succeeds without a check, which awaitCluster makes later.
+// cluster, settle renames its file and creates a new store. If the API server does not respond, or
+// refuses the request, settle returns nil without this check, and awaitCluster makes the check
+// later.
 func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
 	id, err := cluster.id, cluster.err
 	if kube.IsRefused(err) {

@@ -16,7 +16,7 @@ type Target struct {
 	Node    graph.NodeID    `json:"node"`
 	Subject graph.Subject   `json:"subject,omitzero"`
 	At      workflow.Moment `json:"at"`
-	// Nth is the number of times that the step has reached the moment, from 1.
+	// Nth is 1 for the first time that the step reaches the moment, 2 for the second time, and so on.
 	Nth int `json:"nth"`
 }
 

@@ -206,8 +206,8 @@ func (o *Options) undisturbed(ctx context.Context) (reference, error) {
 	return ref, nil
 }
 
-// notStarted returns the error of a round whose environment could not be started because of err. limited is the context
-// of the round.
+// notStarted returns the error of a round whose environment could not be started because of err. The argument limited
+// is the context of the round.
 func (o *Options) notStarted(limited context.Context, err error) error {
 	if errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("start the operator and its cluster: not done after %s: %w; allow more time with --timeout", o.Timeout, err)

@@ -24,9 +24,9 @@ type ChangeFeed struct {
 type watcher struct {
 	wake chan struct{} // buffers one signal, which can be for several commits
 
-	// collects is set if the watcher collects changes. The watcher collects the changes for which wants returns true,
-	// or all changes if wants is nil. The field changes has the collected changes that were not drained yet, and lost
-	// is the number of newer changes that exceeded mostChanges.
+	// collects is set if the watcher collects changes. The watcher collects the changes for which the function wants
+	// returns true, or all changes if wants is nil. The field changes has the collected changes that were not drained
+	// yet, and the field lost is the number of newer changes that exceeded mostChanges.
 	collects bool
 	wants    func(inspect.Change) bool
 	changes  []inspect.Change
@@ -96,8 +96,8 @@ func (w *watcher) signal() {
 	}
 }
 
-// narrow makes w keep only the changes for which wants returns true. narrow also removes other changes that w has
-// collected already. narrow calls wants for all changes, in their order.
+// narrow makes w collect only changes for which the function wants returns true. narrow also removes the other changes
+// that w has collected already: it calls the function for all collected changes, in their order.
 func (n *ChangeFeed) narrow(w *watcher, wants func(inspect.Change) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -49,7 +49,7 @@ type eventGroups struct {
 // close ends the open groups. close is called for a task that is not an event, and at the end of a list.
 func (g *eventGroups) close() { g.closed, g.open = append(g.closed, g.open...), nil }
 
-// add adds a task with its line. state is the state of a deferred or held task; empty for a task in a
+// add adds a task with its line. The argument state is the state of a deferred or held task; empty for a task in a
 // queue.
 func (g *eventGroups) add(t *store.Task, line *TaskLine, state string) {
 	switch {

@@ -61,8 +61,8 @@ func (act actions) changePause(w http.ResponseWriter, r *http.Request, done stri
 	}
 }
 
-// pauseTarget returns the work with a kind and a name. pauseTarget returns an error if neither the work nor a pause of
-// the work exists. A pause remains when the paused work is removed, for example when a hook is removed.
+// pauseTarget returns the work with the given kind and name. pauseTarget returns an error if neither the work nor a
+// pause of the work exists. A pause remains when the paused work is removed, for example when a hook is removed.
 func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, err error) {
 	if kind != "all" && name == "" {
 		return target, BadRequest("the name of the %s is missing", kind)
@@ -108,7 +108,7 @@ func queueExists(tx *store.Tx, name string) error {
 	return notFound("there is no queue %q; see addon-operator queue list --show-empty", name)
 }
 
-// hookNamed returns the hook with a name, which is MODULE/HOOK, or HOOK for a global hook.
+// hookNamed returns the hook with the given name, which is MODULE/HOOK, or HOOK for a global hook.
 func hookNamed(tx *store.Tx, name string) (s graph.Subject, err error) {
 	for k := range tx.Range(store.At(store.Hooks)) {
 		parts, err := k.Parts()

@@ -54,7 +54,7 @@ func (w *queueWriter) commit() {
 	w.tasks = nil
 }
 
-// add adds a task. change can set fields of the task before the task is stored.
+// add adds a task. The function change can set fields of the task before the task is stored.
 func (w *queueWriter) add(change func(*store.Tx, *store.Task)) {
 	w.slot++
 	slot := store.FirstSlot + w.slot

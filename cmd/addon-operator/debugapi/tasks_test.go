@@ -29,7 +29,7 @@ func pause(tx *store.Tx, queue string) error {
 	return store.Save(tx, store.QuarantineKey(id), store.QuarantinedItem{ID: id, Graph: lifecycle.Graph.Name, Queue: queue, Paused: &store.Pause{By: "bob", Reason: "repair"}})
 }
 
-// list returns the queues of a store. live is set if an operator runs.
+// list returns the queues of a store. The argument live says whether an operator runs.
 func list(t *testing.T, db *store.DB, live bool) *QueueList {
 	t.Helper()
 	reader := queueReader{db: db}

@@ -82,7 +82,7 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 // ShownEntries is the default number of entries of a timeline.
 const ShownEntries = 50
 
-// timelineRequest returns the timeline that r requests. shown is the default number of entries.
+// timelineRequest returns the timeline that r requests. The argument shown is the default number of entries.
 func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest, err error) {
 	limit, err := number(r, "limit", shown)
 	if err != nil {

@@ -57,9 +57,9 @@ func (p *planner) fieldChanges(before, after map[string]any) []inspect.FieldChan
 	return changes
 }
 
-// FieldChanges returns the fields in which two trees differ, sorted by path. hide replaces secrets
-// in the returned values. A field whose values differ is returned even if hide replaces both
-// values.
+// FieldChanges returns the fields in which two trees differ, sorted by path. The function hide
+// replaces secrets in the returned values. A field whose values differ is returned even if hide
+// replaces both values.
 func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]inspect.FieldChange, error) {
 	a, err := parts(before, hide)
 	if err != nil {

@@ -91,8 +91,8 @@ type planner struct {
 	plan     inspect.Plan
 }
 
-// Make returns the plan of a converge. hide must return a copy of a JSON tree in which secrets are
-// replaced.
+// Make returns the plan of a converge. The function hide must return a copy of a JSON tree in which
+// secrets are replaced.
 func Make(ctx context.Context, in Input, hide func(any) (any, error)) (plan *inspect.Plan, err error) {
 	p := &planner{
 		Input: in, session: &dryrun.Session{}, dry: &helm.DryRun{}, hide: hide,

@@ -26,8 +26,8 @@ import (
 // shownAsIs hides nothing.
 func shownAsIs(tree any) (any, error) { return tree, nil }
 
-// made returns a planner with an empty copy of a store. before has the modules before the plan, and releases has the releases in
-// the cluster.
+// made returns a planner with an empty copy of a store. The argument before has the modules before the planned
+// converge, and the argument releases has the releases in the cluster.
 func made(t *testing.T, before map[string]store.Module, releases ...string) *planner {
 	t.Helper()
 	db := storetest.Memory(t)

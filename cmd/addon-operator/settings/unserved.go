@@ -40,7 +40,7 @@ var NotServed = []Unserved{
 
 // declareUnserved declares the flags of [NotServed] on f as hidden flags. The returned function
 // returns a warning for each of these flags or variables that is set. The warning does not contain
-// its value.
+// the value of the flag or variable.
 func declareUnserved(f *pflag.FlagSet) func() []string {
 	for _, s := range NotServed {
 		if s.Flag == "" {

@@ -86,8 +86,8 @@ func (w *Webhooks) Observed(now time.Time) (problems []inspect.Problem) {
 }
 
 // affected returns a description of the requests that the hook of a binding answers, and whether
-// the API server ignores a missing response. served is false if the binding is not registered. The
-// caller holds mu.
+// the API server ignores a missing response. The result served is false if the binding is not
+// registered. The caller holds mu.
 func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, served bool) {
 	for _, a := range w.table.Admissions {
 		if a.Asked == asked {
@@ -102,9 +102,9 @@ func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, serv
 	return "", false, false
 }
 
-// problem returns the problem of a hook that does not answer requests. ignored must be true if the webhook has
-// failurePolicy Ignore: the API server then admits requests that the hook does not answer in time. If the hook fails,
-// the operator itself rejects the request, whatever the failurePolicy is.
+// problem returns the problem of a hook that does not answer requests. The argument ignored must be true if the webhook
+// has failurePolicy Ignore: the API server then admits requests that the hook does not answer in time. If the hook
+// fails, the operator itself rejects the request, whatever the failurePolicy is.
 func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	r := &f.report
 	p := inspect.Problem{

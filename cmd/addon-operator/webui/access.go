@@ -139,8 +139,8 @@ func (p *pages) identified(next http.Handler) http.Handler {
 	})
 }
 
-// askToSignIn answers with the sign-in view. wrong is the error of the last attempt to sign in;
-// empty if there was none.
+// askToSignIn answers with the sign-in view. The argument wrong is the error of the last attempt to
+// sign in; empty if there was none.
 func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string) {
 	s := &signIn{frame: p.frame(r, "Sign in"), Wrong: wrong}
 	s.Live = false
@@ -178,7 +178,8 @@ func (*pages) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// rightOf returns the right that the action needs. parts must have the texts that match {} in the path of the action.
+// rightOf returns the right that the action needs. The argument parts must have the texts that match {} in the path of
+// the action.
 func (a *action) rightOf(parts []string) Right {
 	right := a.right
 	if right.Name == "{}" {

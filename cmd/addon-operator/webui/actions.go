@@ -168,8 +168,8 @@ type button struct {
 	Name   string
 }
 
-// button returns the button for the action with the given path below /do. form must have the fields
-// of the form that the command of the action needs.
+// button returns the button for the action with the given path below /do. The argument form must
+// have the fields of the form that the command of the action needs.
 func (f *frame) button(path, label, about string, form url.Values) button {
 	a, parts := actionAt(path)
 	args := a.command(parts, form)

@@ -32,7 +32,7 @@ func TestABarLiesWhereItsTimesAreOnTheAxis(t *testing.T) {
 	}
 	want := [][4]int{
 		{150, 6, 800, 14},  // the whole time
-		{550, 24, 400, 14}, // the second half, in a second row
+		{550, 24, 400, 14}, // the second half of the time, in a second row
 		{950, 6, 3, 14},    // an attempt without a duration, in the first row, which is free again
 		{350, 50, 3, 14},   // an attempt without a duration, in the second band
 	}

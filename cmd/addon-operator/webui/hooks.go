@@ -93,7 +93,7 @@ func (p *reader) outputOf(r *http.Request, subject string, limit int) (output in
 	return output, p.api.get(r.Context(), "/workflow/logs", subjectQuery(subject, limit), &output)
 }
 
-// pauseOf returns the pause button for the work with a kind and a name.
+// pauseOf returns the pause button for the work with the given kind and name.
 func (p *reader) pauseOf(r *http.Request, kind, name string) (pauseControl, error) {
 	var status inspect.Status
 	err := p.api.get(r.Context(), "/status", nil, &status)
