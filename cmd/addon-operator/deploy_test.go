@@ -238,8 +238,8 @@ func TestDeployedRolesGiveEachRightOfTheWebPage(t *testing.T) {
 	}
 }
 
-// TestImageHasWhatHooksAreTold looks in the Dockerfile for the programs and files that the page about
-// moving over and the page of the shell framework promise.
+// TestImageHasWhatHooksAreTold checks that the Dockerfile has the programs and files that two pages of the
+// documentation promise: the page about moving over, and the page of the shell framework.
 func TestImageHasWhatHooksAreTold(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -347,7 +347,7 @@ func TestEachAlertLeadsToAnAction(t *testing.T) {
 	}
 }
 
-// TestEachKindOfProblemHasAnAlert finds kinds of problems without an alert.
+// TestEachKindOfProblemHasAnAlert checks that an alert selects each kind of problem, or a metric for this kind.
 func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))
@@ -355,7 +355,7 @@ func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 		t.Fatal(err)
 	}
 	others := map[inspect.Kind]string{
-		inspect.KindFull: "store_full", inspect.KindSlow: "hook_runs_slow", inspect.Kind(store.StaleWebhook): "", // while no operator runs
+		inspect.KindFull: "store_full", inspect.KindSlow: "hook_runs_slow", inspect.Kind(store.StaleWebhook): "", // exists only while no operator runs
 	}
 	for _, kind := range inspect.Kinds() {
 		metric, isOther := others[kind]

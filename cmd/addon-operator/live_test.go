@@ -169,8 +169,8 @@ func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, db)
-	// The operator must rename the store of the other cluster. It must not use the name of the next
-	// file, because this file exists.
+	// The operator must rename the store of the other cluster. The first possible name is the name
+	// of the file below. This file exists, so the operator must choose another name.
 	s.file("store.db.cluster-11111111.1", "kept")
 	s.start(c.Kubeconfig(), c.Namespace(t))
 	s.converged()

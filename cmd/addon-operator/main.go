@@ -23,7 +23,7 @@ var version = "dev"
 const (
 	exitFailed    = 1
 	exitUsage     = 2
-	exitAttention = 3  // something needs attention: only of status, diagnose, and commands with --exit-code
+	exitAttention = 3  // something needs attention; only status, diagnose, and commands with --exit-code end with this code
 	exitUntested  = 4  // the command "test" could not test the modules
 	exitLocked    = 10 // the store is in use by another process
 	exitCorrupt   = 11 // the store is damaged, or the file is not a store

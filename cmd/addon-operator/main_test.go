@@ -200,8 +200,8 @@ func process(t *testing.T, flags ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), link, flags...)
 }
 
-// hookText returns the text of a hook in bash. config is its configuration as JSON, and body is the
-// script that a run of the hook executes.
+// hookText returns the text of a hook in bash. The argument config is the configuration of the hook
+// as JSON, and the argument body is the script that a run of the hook executes.
 func hookText(config, body string) string {
 	return "#!/bin/bash\nif [[ $1 == --config ]]; then echo '" + config + "'; exit 0; fi\n" + body + "\n"
 }

@@ -122,7 +122,7 @@ func newBindingLabels(db *store.DB) *bindingLabels {
 	return &bindingLabels{db: db, changed: store.Changes(db, store.At(store.Bindings)), known: map[string]metrics.Binding{}}
 }
 
-// forgetChanged clears the labels if bindings may have changed, so that they are read again.
+// forgetChanged clears the labels if bindings may have changed, so that the labels are read again.
 func (l *bindingLabels) forgetChanged() {
 	select {
 	case <-l.changed:

@@ -10,7 +10,7 @@ import (
 )
 
 // HookSlow reports that a run of a hook takes much longer than earlier runs, or that Helm waits long for a Helm hook.
-// The status shows it until the returned function is called, at the end of the run or of the wait.
+// The command "status" shows the problem until the returned function is called, at the end of the run or of the wait.
 func (o *lifecycleObserver) HookSlow(r report.SlowRun) (ended func()) {
 	subject := r.Task.Subject
 	why := "no run of it has succeeded before"

@@ -54,7 +54,7 @@ type operator struct {
 	log      zerolog.Logger
 	began    time.Time
 	file     *storeFile
-	db       *store.DB // of file
+	db       *store.DB // the open store of the field file
 	runner   *hook.Runner
 	client   *kube.Client
 	kinds    *kube.Kinds
@@ -164,7 +164,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	return o.run(ctx)
 }
 
-// connect creates the clients. connect sends no request, because the API server may not be
+// connect creates the clients. connect sends no request, because perhaps the API server is not
 // reachable yet. The steps that need the API server wait for it.
 func (o *operator) connect() error {
 	s := &o.settings

@@ -17,8 +17,9 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// exitChange is the exit code of plan if something would change. Other commands use it for wrong
-// usage. So the exit code for wrong usage of plan is 1, as for its other errors.
+// exitChange is the exit code of the command "plan" if something would change. Other commands use
+// it for wrong usage. So the exit code for wrong usage of "plan" is 1, which is also the exit code
+// for its other errors.
 const exitChange = 2
 
 // planVerb implements the command "plan".

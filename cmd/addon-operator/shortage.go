@@ -37,7 +37,7 @@ func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 
 // A shortageLog reports shortages of the store's disk. While a disk fills up or is freed, commits
 // fail and succeed alternately, many times a second. A shortageLog treats alternating commits as
-// one shortage, which ends after roomLasts without a failure.
+// one shortage, which ends when no commit has failed for the time roomLasts.
 type shortageLog struct {
 	changed  <-chan struct{} // receives when a shortage starts or ends
 	shortage func() *store.Shortage

@@ -38,7 +38,7 @@ func TestACommandThatFindsDamageInAStoreEndsWithIt(t *testing.T) {
 	for page := range len(file) / os.Getpagesize() {
 		p := file[page*os.Getpagesize():][:os.Getpagesize()]
 		if bytes.Count(p, []byte(`"trigger":"start"`)) > 5 && !bytes.Contains(p, []byte("schema")) {
-			p[10]-- // one record less
+			p[10]-- // the header of the page counts one record less
 			damaged++
 		}
 	}

@@ -181,7 +181,7 @@ func TestWatchedJSONIsOneValidLineEachTime(t *testing.T) {
 			}
 		}
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the error says only that the command was killed
 	}
 	// The command "workflow inspect --watch" ends when the run or the operator ends. If no operator runs, it ends after
 	// one snapshot.

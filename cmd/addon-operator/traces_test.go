@@ -161,7 +161,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		t.Errorf("the hook of the event got %q, want trace %s", got, caused[0].Trace)
 	}
 
-	// Check what the collector received with the spans, and the exemplars of the metrics.
+	// Check the token that the collector received with the spans, and the exemplars of the metrics.
 	if tokens := spans.Tokens(); !slices.Contains(tokens, "Bearer tok-123") {
 		t.Errorf("tokens: %q", tokens)
 	}
@@ -232,7 +232,7 @@ func TestARunIsOneTraceOverRestarts(t *testing.T) {
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = killed.Wait() // it was killed
+	_ = killed.Wait() // the error says only that the process was killed
 	s.file("go", "")
 	s.start(c.Kubeconfig(), namespace, endpoint...)
 	s.until("the run has ended", func() bool {

@@ -32,7 +32,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// verb runs a command in this process. It returns its output, its error with the exit code, and what it wrote to stderr.
+// verb runs a command in this process. verb returns the output of the command, its error with the exit code, and the
+// text that it wrote to stderr.
 func verb(t *testing.T, argv ...string) (out, failed, stderr string) {
 	t.Helper()
 	var stdout, warned bytes.Buffer

@@ -79,7 +79,8 @@ var webViews = []struct{ name, path, says string }{
 	{"why", "/why?subject=main", "What does queue main do?"},
 }
 
-// TestWebPageInABrowser opens the page of a running operator in Chromium.
+// TestWebPageInABrowser opens the page of a running operator in Chromium, and checks the views, their commands and
+// their buttons.
 func TestWebPageInABrowser(t *testing.T) {
 	browser := newBrowser(t)
 	c := cluster.Start(t)
@@ -126,7 +127,7 @@ const accessible = `(() => {
 	return [...new Set(wrong)];
 })()`
 
-// contrast is a script that returns the texts of a view whose contrast to their background is less than 4.5 to 1.
+// contrast is a script that returns the texts in a view that have a contrast of less than 4.5 to 1 to their background.
 const contrast = `(() => {
 	const pixel = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
 	const rgb = colour => { pixel.clearRect(0, 0, 1, 1); pixel.fillStyle = colour; pixel.fillRect(0, 0, 1, 1); return [...pixel.getImageData(0, 0, 1, 1).data]; };
@@ -141,8 +142,8 @@ const contrast = `(() => {
 	return [...new Set(wrong)];
 })()`
 
-// groupsRuns checks that the view of runs shows the runs of the scheduled hook, one in each second,
-// as one group.
+// groupsRuns checks that the view of runs shows the runs of the scheduled hook as one group. This
+// hook runs every second.
 func (b *tab) groupsRuns(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)

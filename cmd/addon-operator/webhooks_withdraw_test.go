@@ -59,8 +59,9 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		}
 	}
 
-	// The webhook configuration of a stopped operator remains. workflow inspect reports the requests that
-	// the API server rejects because of it, and webhooks withdraw deletes the configuration.
+	// The webhook configuration of a stopped operator remains. The command "workflow inspect" reports the requests that
+	// the API server rejects because of this configuration, and the command "webhooks withdraw" deletes the
+	// configuration.
 	start()
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
@@ -93,8 +94,8 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		t.Errorf("once it is withdrawn, inspect says\n%s", text)
 	}
 
-	// At the shutdown of an operator outside of a pod, the setting scaled-to-zero deletes nothing,
-	// and the setting always deletes the configuration.
+	// At the shutdown of an operator outside of a pod, the setting "scaled-to-zero" deletes
+	// nothing. The setting "always" deletes the configuration.
 	start("--withdraw-webhooks-on-shutdown", "scaled-to-zero")
 	stop()
 	if !registered() {

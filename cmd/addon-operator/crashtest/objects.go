@@ -103,7 +103,7 @@ func (c *client) applyOne(ctx context.Context, mapper *restmapper.DeferredDiscov
 		if !unserved || time.Now().After(deadline) {
 			return err
 		}
-		mapper.Reset() // the kind may not be served yet, because its CRD was created just before
+		mapper.Reset() // perhaps the kind is not served yet, because its CRD was created just before
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

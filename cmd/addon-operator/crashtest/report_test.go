@@ -252,7 +252,7 @@ func TestARoundEndsWhenAStepFailsTwiceAfterTheKill(t *testing.T) {
 	if err := r.handle(at("new.sh", "first")); err != nil {
 		t.Fatalf("the first failure: %v", err)
 	}
-	if err := r.handle(at("new.sh", "password=hunter2")); err != errFailing { //nolint:errorlint // the error itself
+	if err := r.handle(at("new.sh", "password=hunter2")); err != errFailing { //nolint:errorlint // the error must not be wrapped
 		t.Errorf("the second failure: %v", err)
 	}
 	want := []Failure{

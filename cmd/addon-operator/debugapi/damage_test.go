@@ -129,7 +129,7 @@ func TestAnObjectOfASnapshotHasTheFieldsThatAreKnown(t *testing.T) {
 		object{"binding": "secrets", "queue": "main", "kind": "Secret", "count": 0.0, "objects": []any{}},
 	}}
 	got, _ := decoded(t, h, "/module/web/snapshots.json?show-secrets=true").(object)
-	if all, ok := got["hooks/pods.sh"].([]any); ok { // the order of bindings is that of their keys
+	if all, ok := got["hooks/pods.sh"].([]any); ok { // the answer has the bindings in the order of their keys in the store
 		slices.SortFunc(all, func(a, b any) int { return strings.Compare(toJSON(t, a), toJSON(t, b)) })
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -37,7 +37,7 @@ func BenchmarkFollowers(b *testing.B) {
 					}); err != nil {
 						b.Fatal(err)
 					}
-					time.Sleep(time.Millisecond) // so that each commit wakes the follower
+					time.Sleep(time.Millisecond) // so that each commit wakes the follower separately
 				}
 			}
 			b.ReportMetric(float64(cputime.Used()-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/1000-commits")

@@ -12,7 +12,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// TestHookListShowsTheNextTick stores hooks with schedules that tick, that never tick, and that are detached.
+// TestHookListShowsTheNextTick stores hooks with schedules that tick, that never tick, and that are detached. The list
+// of hooks must show the next tick of each hook, or that a schedule never ticks.
 func TestHookListShowsTheNextTick(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 34, 56, 0, time.UTC)

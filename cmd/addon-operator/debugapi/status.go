@@ -98,7 +98,7 @@ func (api *API) operator() inspect.StatusOperator {
 	}
 	var fs unix.Statfs_t
 	if unix.Statfs(filepath.Dir(api.Path), &fs) == nil {
-		o.FreeBytes = new(fs.Bavail * uint64(fs.Bsize)) //nolint:gosec // a size
+		o.FreeBytes = new(fs.Bavail * uint64(fs.Bsize)) //nolint:gosec // the size of a block is not negative
 	}
 	return o
 }

@@ -334,8 +334,8 @@ func (p *planner) noteBroken(m *inspect.PlanModule) {
 	})
 }
 
-// note adds to m the dry-run changes since the last call. If definitions is true, note adds them as
-// changes of CRDs.
+// note adds to m the changes that dry runs have requested since the last call of note. If
+// definitions is true, note adds them as changes of CRDs.
 func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 	for _, c := range p.session.Take() {
 		o := p.object(c)

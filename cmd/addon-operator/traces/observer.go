@@ -160,7 +160,7 @@ func attemptSpan(task workflow.Task) tracing.Span {
 	s := tracing.Span{Ref: attemptRef(task), Name: task.Node, Began: task.Claim.Since, Attributes: tracing.Attributes{
 		"addon_operator.graph": task.Graph, "addon_operator.node": task.Node, "addon_operator.run": int(task.Run), //nolint:gosec // the numbers of runs are small
 		"addon_operator.task": task.ID.String(), "addon_operator.queue": task.Queue, "addon_operator.attempt": task.Try,
-		"addon_operator.previous": string(task.Previous), "addon_operator.epoch": int(task.Claim.Epoch), //nolint:gosec // processes are counted
+		"addon_operator.previous": string(task.Previous), "addon_operator.epoch": int(task.Claim.Epoch), //nolint:gosec // the numbers of epochs are small
 		"addon_operator.module": task.Subject.Module, "addon_operator.hook": task.Subject.Hook,
 		"addon_operator.binding": task.Subject.Binding, "addon_operator.configuration": task.Subject.Configuration,
 	}}
@@ -205,7 +205,7 @@ func (t *Observer) context(ctx context.Context, task workflow.Task) context.Cont
 // ended sends the span of a run that has ended.
 func (t *Observer) ended(run store.Run) {
 	s := tracing.Span{Ref: tracing.Ref{Run: run.ID}, Name: run.Trigger, Began: run.Began, Ended: run.Ended, Attributes: tracing.Attributes{
-		"addon_operator.graph": run.Graph, "addon_operator.trigger": run.Trigger, "addon_operator.run": int(run.ID), //nolint:gosec // runs are counted
+		"addon_operator.graph": run.Graph, "addon_operator.trigger": run.Trigger, "addon_operator.run": int(run.ID), //nolint:gosec // the numbers of runs are small
 		"addon_operator.module": run.Subject.Module, "addon_operator.hook": run.Subject.Hook, "addon_operator.binding": run.Subject.Binding,
 		"addon_operator.configuration": run.Subject.Configuration, "addon_operator.cause.object": run.Cause.Object,
 		"addon_operator.cause.event": run.Cause.Event, "addon_operator.cause.manager": run.Cause.Manager, "addon_operator.cause.by": run.Cause.By,

@@ -59,7 +59,7 @@ func TestASpanHasTheResultOfItsAttempt(t *testing.T) {
 	for name, test := range map[string]struct {
 		task    workflow.Task
 		records []store.Record
-		want    string // the outcome
+		want    string // the result that the span must have
 	}{
 		"done":                       {single, []store.Record{result(single, store.Done)}, "done"},
 		"allowed":                    {single, []store.Record{result(single, store.Allowed)}, "allowed"},

@@ -150,7 +150,7 @@ func TestTheFirstWriterOfAVersionIsItsCause(t *testing.T) {
 	t.Parallel()
 	w := newWrittenVersions()
 	w.add(kube.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70", tracing.Ref{Run: 1})
-	w.add(kube.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70", tracing.Ref{Run: 2}) // changed nothing
+	w.add(kube.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70", tracing.Ref{Run: 2}) // the write of run 2 changed nothing
 	w.add(kube.Ref{Kind: "Node", Name: "a"}, "71", tracing.Ref{Run: 3})
 	for name, c := range map[string]struct {
 		cause store.Cause

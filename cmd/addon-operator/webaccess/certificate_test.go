@@ -135,7 +135,7 @@ func TestThePageIsServedOverTLSWithThisCertificate(t *testing.T) {
 			return nil, err
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		return conn.(*tls.Conn), nil //nolint:forcetypeassert // a tls.Dialer returns it
+		return conn.(*tls.Conn), nil //nolint:forcetypeassert // a tls.Dialer returns a *tls.Conn
 	}
 	conn, err := dial(tls.VersionTLS13)
 	if err != nil {

@@ -59,7 +59,7 @@ func protected(w *fixture) func(method, path, token string, form url.Values) *ht
 		r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
 		if path == "/events" {
 			ctx, cancel := context.WithCancel(r.Context())
-			cancel() // the stream of events ends only with the context
+			cancel() // the stream of events ends only when the context ends
 			r = r.WithContext(ctx)
 		}
 		if form != nil {
@@ -154,7 +154,7 @@ func TestATokenIsKeptInACookieThatScriptsCannotReadOnlyIfItIsValid(t *testing.T)
 	for name, c := range map[string]struct {
 		form     url.Values
 		status   int
-		want     string // in the body
+		want     string // text in the body of the answer
 		location string
 	}{
 		"a token":                 {url.Values{"token": {" viewer\n"}, "back": {"/module/good?a=b"}}, 303, "", "/module/good?a=b"},

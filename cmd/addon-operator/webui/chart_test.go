@@ -51,7 +51,8 @@ func TestABarLiesWhereItsTimesAreOnTheAxis(t *testing.T) {
 	}
 }
 
-// TestBarsDoNotOverlapAndStayInTheirBand draws random attempts.
+// TestBarsDoNotOverlapAndStayInTheirBand draws the bars of random attempts. Bars must not overlap, and each bar must be
+// within the band of its queue.
 func TestBarsDoNotOverlapAndStayInTheirBand(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -94,7 +95,7 @@ func TestOnlyAttemptsWithAKnownStartAreDrawn(t *testing.T) {
 		{What: inspect.RunBegan, At: noon, Began: noon},                    // not an attempt
 		{What: "done", Node: "n", At: noon},                                // an attempt of an earlier version, without its start
 		{What: "done", Node: "n", At: noon.Add(-time.Second), Began: noon}, // the clock was set back
-		{What: inspect.Command, Node: "n", At: noon.Add(time.Second)},      // a command about a node
+		{What: inspect.Command, Node: "n", At: noon.Add(time.Second)},      // a command of a person, not an attempt
 	}
 	if c := newAttempts(notDrawn, noon); c != nil {
 		t.Errorf("the chart is %+v", c)
@@ -157,7 +158,7 @@ func TestTicksAreFewRoundTimesWithTheirDateIfTheyAreOld(t *testing.T) {
 	for _, c := range []struct {
 		began  string
 		span   time.Duration
-		age    time.Duration // from the start to now
+		age    time.Duration // time from began to now
 		labels []string
 	}{
 		{"2026-03-04 12:00:00.000", 0, 0, []string{"12:00:00.000Z", "12:00:00.001Z"}},

@@ -39,7 +39,7 @@ func TestAListOfRunsLeadsToMoreUntilItHasAll(t *testing.T) {
 	for _, c := range []struct {
 		runs        int
 		path        string
-		more, other string // the links; empty if there is none
+		more, other string // the expected links; empty if no link is expected
 	}{
 		{20, "/runs", "/runs?limit=80", "/runs?all=true&amp;limit=20"},
 		{19, "/runs", "", "/runs?all=true&amp;limit=20"},
