@@ -21,7 +21,7 @@ type serverClock struct {
 	since time.Time     // when skew began to exceed toleratedSkew; zero if it does not exceed it; guarded by mu
 }
 
-// guard returns a transport that compares the clocks at each response.
+// guard returns a transport that compares the clocks at each response of the API server itself; see [ownResponse].
 func (c *serverClock) guard(next http.RoundTripper) http.RoundTripper {
 	return &clockTransport{c, next}
 }

@@ -12,8 +12,8 @@ import (
 
 // ChangeFeed wakes its readers after commits of the store. ChangeFeed wakes a busy reader once for several commits. For
 // readers that want changes, the feed collects the changes that the engine has committed. The feed also records the
-// queues that the engine cannot process, with their errors. ChangeFeed wakes the readers when a queue is added to this
-// record or removed from it. The zero value is ready to use.
+// queues that the engine cannot process, with their errors. If a queue is added to this record or removed from it,
+// ChangeFeed wakes the readers that want no changes. The zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
@@ -154,8 +154,8 @@ func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	}
 }
 
-// noteStuck records that the engine cannot process a queue, and wakes the readers, because there is no
-// commit that would wake them.
+// noteStuck records that the engine cannot process a queue. It wakes the readers that collect no changes, because there
+// is no commit that would wake them.
 func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,8 +166,8 @@ func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.wake()
 }
 
-// noteProcessing records that the engine processes a queue. If it could not process the queue before, the
-// readers are woken.
+// noteProcessing records that the engine processes a queue. If the engine could not process the queue before,
+// noteProcessing wakes the readers that collect no changes.
 func (n *ChangeFeed) noteProcessing(queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -370,7 +370,7 @@ func describe(t *store.Task) string {
 	return strings.Join(parts, ":")
 }
 
-// later adds the deferred and held tasks, which are in no queue, to list.
+// later adds to list the deferred tasks and the held tasks, which are in no queue.
 func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 	var later outOfQueue
 	if err := later.due(tx); err != nil {

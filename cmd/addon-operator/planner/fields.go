@@ -136,8 +136,8 @@ func (d *differ) compare(path string, a, b field) {
 	d.changes = append(d.changes, inspect.FieldChange{Path: path, Old: a.shown, New: b.shown})
 }
 
-// lists compares two lists item by item and returns true, if the items of each list have unique
-// names, or if the lists have the same length. Otherwise it compares nothing, and returns false.
+// lists compares two lists item by item and returns true. If the items of a list have no unique
+// names, and the lists have different lengths, lists compares nothing and returns false.
 func (d *differ) lists(path string, a, b field, old, now []any) bool {
 	before, named := names(old)
 	after, alsoNamed := names(now)

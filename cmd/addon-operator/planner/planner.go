@@ -1,6 +1,6 @@
 // Package planner computes what a converge would do, without doing it. Package planner executes the
 // lifecycle graph with the steps of the operator on a copy of the store. The clients of these steps
-// make dry runs, and no hook runs.
+// make dry runs. Hooks run only to print their configuration.
 package planner
 
 import (

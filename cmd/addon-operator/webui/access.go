@@ -116,8 +116,9 @@ type signIn struct {
 	Wrong string // error of the last attempt to sign in; empty if there was none
 }
 
-// identified returns a handler that passes the requests of known persons to the handler next, and answers other requests
-// with the sign-in view. If the page has no access control, identified returns the handler next itself.
+// identified returns a handler that passes the requests of known persons to the handler next, and answers other
+// requests with the sign-in view. Requests for assets, and the form with which a person signs in, are passed to the
+// handler next too. If the page has no access control, identified returns the handler next itself.
 func (p *pages) identified(next http.Handler) http.Handler {
 	if p.Access == nil {
 		return next
