@@ -39,7 +39,7 @@ func newNotices(client *kube.Client, s *settings.Settings, log zerolog.Logger) *
 }
 
 // add queues an Event for n. add does not block: if the queue is full because the API server does
-// not respond, the notice is dropped. Each caller of add also logs what n reports.
+// not respond, the notice is dropped. What n reports is also in the log.
 func (q *notices) add(n notice) {
 	select {
 	case q.queue <- n:
