@@ -119,7 +119,7 @@ func (v *inspectVerb) layout(cmd *cobra.Command, now time.Time) inspect.Layout {
 	return l
 }
 
-// print writes run in the format of the flag -o.
+// print writes the run to stdout, in the format of the flag -o.
 func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layout) error {
 	var body []byte
 	var err error
@@ -144,9 +144,9 @@ func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layo
 	return err
 }
 
-// follow prints the run again after each change. On a terminal, follow draws the run over the
-// previous output, also every second while the run is open, so that durations are current. Otherwise
-// follow appends the output.
+// follow prints the run again after each change. On a terminal, follow replaces the previous output. While
+// the run is open, it also does so every second, so that the durations are current. If the output is not
+// a terminal, follow appends to the output.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		ctx, stop := context.WithCancel(ctx)
@@ -199,8 +199,8 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	return nil
 }
 
-// draw replaces the previous output on screen by the current state of run. If screen is nil, draw appends
-// the state to the output.
+// draw replaces the previous output on the terminal screen by the current state of the run. If screen is
+// nil, draw appends the state to the output.
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.layout(cmd, time.Now())
 	if l.Now.Before(run.At) {

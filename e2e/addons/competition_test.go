@@ -258,7 +258,7 @@ func TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce(t *testing
 	a.atOnce(names, a.create)
 	winner, losers := a.winner(0, len(names))
 
-	// Another configuration gets the addon, and the status of every other configuration leaves Pending.
+	// Another configuration must get the addon, and no configuration must stay Pending.
 	if err := a.delete(winner); err != nil {
 		t.Fatal(err)
 	}

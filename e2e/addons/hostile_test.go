@@ -399,8 +399,8 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// environmentOf builds the operator, and returns an environment without modules and hooks in which
-// it can run.
+// environmentOf builds the operator, and returns an environment in which the operator runs without modules
+// and hooks.
 func environmentOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "addons-") //nolint:usetesting // the path of the debug socket would be too long below t.TempDir

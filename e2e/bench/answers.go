@@ -42,7 +42,7 @@ var (
 	askedHook   = askedModule + "/" + inspecttest.Hooks[1]
 )
 
-// commands are the measured commands. Commands that need a running operator are left out.
+// commands are the measured commands. Each can read a running operator or the store of a stopped one.
 var commands = [][]string{
 	{"status"},
 	{"diagnose"},
@@ -344,7 +344,7 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// overSocket measures the commands that connect to a socket, on which handler answers.
+// overSocket measures the commands over a socket. The argument handler answers their requests.
 func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 	socket := filepath.Join(a.dir, "socket")
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
@@ -356,7 +356,7 @@ func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 	return errors.Join(a.commands(ctx, "socket", "--debug-unix-socket", socket), server.Close())
 }
 
-// commands measures all commands. The flags select whether the commands read the socket or the store.
+// commands measures all commands. The argument flags makes them read the socket or the store, which source names.
 func (a *answers) commands(ctx context.Context, source string, flags ...string) error {
 	for _, command := range commands {
 		name := source + ": " + strings.Join(command, " ")

@@ -68,7 +68,7 @@ func (p *reader) overview(r *http.Request) (model, error) {
 // Summary describes the process of the operator and the last converge.
 func (o *overview) Summary() string { return o.Status.ProcessText(o.layout) }
 
-// TasksText returns a text with two numbers: of the pending tasks in queues, and of the deferred and held tasks.
+// TasksText says how many pending tasks are in queues, and how many are deferred or held.
 func (o *overview) TasksText() string {
 	n := 0
 	for i := range o.Status.Queues {
@@ -129,8 +129,8 @@ func (c pauseControl) Command() []string {
 	return args
 }
 
-// pauseOf returns the pause button for work of this kind and name. The argument problems must contain a problem for
-// each pause.
+// pauseOf returns the pause button for work of this kind and name. The button resumes the work if the argument problems
+// contains the problem that reports its pause.
 func pauseOf(problems []inspect.Problem, kind, name string) pauseControl {
 	c := pauseControl{Kind: kind, Name: name}
 	resume := command("resume", kind, name)

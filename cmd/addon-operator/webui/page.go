@@ -330,7 +330,7 @@ func at(query map[string]string, segments ...string) string {
 	return out
 }
 
-// nested returns the path with the segment first, followed by the segments of name, which slashes separate.
+// nested returns the path that begins with the segment first. Slashes in name separate the other segments of the path.
 func nested(first, name string) string {
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }

@@ -68,8 +68,8 @@ func TestACommandLineIsQuotedOnlyWhereItMustBe(t *testing.T) {
 	}
 }
 
-// TestNamesInPathsReachTheirView requests paths whose names need escapes from a mux with the patterns of the views.
-// Each path must reach its view, which must receive the name without escapes.
+// TestNamesInPathsReachTheirView sends requests to a mux with the patterns of the views. The paths contain names with
+// characters that must be escaped. Each request must reach its view, which must receive the name without escapes.
 func TestNamesInPathsReachTheirView(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()

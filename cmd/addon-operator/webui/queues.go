@@ -57,8 +57,8 @@ type task struct {
 
 	ID  string
 	Why inspect.Why
-	// Running, Failing and Quarantined are set if the task is in this state. In each of these states,
-	// some actions have an effect.
+	// Running, Failing and Quarantined are set if the task is in this state. They select the action
+	// buttons that the view shows.
 	Running, Failing, Quarantined bool
 	Output                        inspect.Timeline
 }

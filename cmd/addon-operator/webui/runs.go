@@ -90,7 +90,7 @@ type run struct {
 	// All is set if the tree shows all steps of the run.
 	All bool
 
-	findings []inspect.Finding // findings about the operator; nil if the run has no problems
+	findings []inspect.Finding // what the command diagnose reports; nil if the run has no problems
 }
 
 // shownAttempts is the maximum number of ended attempts in the chart of a run.

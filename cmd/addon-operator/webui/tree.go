@@ -18,8 +18,8 @@ type treeRow struct {
 	Took  string
 	Try   int
 	Notes []string
-	// Rows has the rows below this row. Open is set if the step of this row, or a step below it, has more
-	// to show than a successful end.
+	// Rows has the rows below this row. Open has the result of the method Interesting of the step; it is
+	// false for a merged row.
 	Rows []treeRow
 	Open bool
 	// Closed is the number of omitted steps below this row, with a noun, such as "12 modules";
@@ -37,12 +37,13 @@ type treeBuilder struct {
 	all   bool // if set, no steps are merged or omitted
 }
 
-// mostAlike is the maximum number of adjacent steps with the same state that are shown in separate
-// rows, if the rows show nothing else.
+// mostAlike is the maximum number of adjacent rows that show nothing but the same state. If there are more such
+// rows, they are merged.
 const mostAlike = 3
 
-// rows returns the rows of the steps below parent. If the argument ahead has nodes, a last row names these nodes, which
-// can follow. If more than mostAlike adjacent rows would show only the same state, they are below one merged row.
+// rows returns the rows of the steps below parent. The argument ahead has the nodes that can follow; if there are any,
+// the last row names them. If more than mostAlike adjacent rows would show only the same state, one merged row replaces
+// them, and they are the rows below it.
 func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
 	for i := 0; i < len(steps); {
 		n := b.alike(steps[i:])
@@ -68,8 +69,8 @@ func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []i
 	return rows
 }
 
-// alike returns how many of the first steps have rows that show nothing but the same state. alike returns
-// at least 1.
+// alike returns the number of steps at the beginning of the argument steps whose rows would show nothing but
+// the same state. alike returns at least 1.
 func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	if b.all {
 		return 1

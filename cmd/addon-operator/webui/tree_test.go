@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// hookSteps returns a step for each of the states. The steps run the hooks a, b, c and so on of the module web.
+// hookSteps returns one step for each element of states. The steps run the hooks a, b, c and so on of the module web.
 func hookSteps(states ...inspect.State) (steps []inspect.Step) {
 	for i, state := range states {
 		steps = append(steps, inspect.Step{Node: "hook-run", State: state, Subject: graph.Subject{Module: "web", Hook: string(rune('a' + i))}})

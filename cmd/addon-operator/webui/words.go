@@ -77,7 +77,7 @@ func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(
 // Stamp returns a time with its date.
 func (*frame) Stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 
-// Clock returns a time element that shows the date and the time of t; "–" if t is zero.
+// Clock returns an HTML element <time> that shows the date and the time of t; "–" if t is zero.
 func (f *frame) Clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -85,8 +85,8 @@ func (f *frame) Clock(t time.Time) template.HTML {
 	return timeElement(t, f.Stamp(t), "")
 }
 
-// Ago returns a time element with the time since t; "–" if t is zero. With JavaScript, the text is updated
-// while the page is open.
+// Ago returns an HTML element <time> that shows how long ago t was; "–" if t is zero. With JavaScript, the
+// text is updated while the page is open.
 func (f *frame) Ago(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -94,13 +94,13 @@ func (f *frame) Ago(t time.Time) template.HTML {
 	return timeElement(t, inspect.Span(f.Now.Sub(t).Truncate(time.Second)), ` data-age`)
 }
 
-// timeElement returns a time element. text and attribute must be HTML.
+// timeElement returns an HTML element <time> for t. The arguments text and attribute must be HTML.
 func timeElement(t time.Time, text, attribute string) template.HTML {
 	stamp := t.UTC().Format(time.RFC3339)
 	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // the callers pass times and constants, which contain no HTML
 }
 
-// Took returns the time from began to ended; "–" if one of them is zero.
+// Took returns the duration between the times began and ended; "–" if one of them is zero.
 func (*frame) Took(began, ended time.Time) string {
 	if began.IsZero() || ended.IsZero() {
 		return "–"
