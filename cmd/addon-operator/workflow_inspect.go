@@ -102,8 +102,8 @@ func getRun(ctx context.Context, s *source, query url.Values) (*inspect.Run, err
 	return run, nil
 }
 
-// exit returns an error with the exit code for attention, if --exit-code is set and something needs
-// attention.
+// exit returns an error with the exit code exitAttention if --exit-code is set and something needs
+// attention; otherwise nil.
 func (v *inspectVerb) exit(run *inspect.Run) error {
 	if !v.code || !run.Attention() {
 		return nil

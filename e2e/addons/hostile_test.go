@@ -189,7 +189,7 @@ func hostileServer(t *testing.T) string {
 }
 
 // TestHostileRepositoriesFailAloneWithinBoundedMemory checks that hostile repositories fail, that other repositories
-// are not affected, and that the operator needs little memory.
+// are not affected, and that the memory of the operator stays below a limit.
 func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -333,7 +333,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		}
 	}
 
-	// The output of the operator must not contain a value of the Secret.
+	// The log, the objects, the responses and the store of the operator must not contain a value of the Secret.
 	shown := map[string]string{"log": environment.Log()}
 	all, err := configurations.List(t.Context(), metav1.ListOptions{})
 	if err != nil {

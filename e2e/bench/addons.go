@@ -43,7 +43,8 @@ const (
 )
 
 // measureAddons measures the time, the memory and the requests for processing many configurations that all name the
-// same repositories. Then it measures how long it takes to process one configuration again.
+// same repositories. Then it makes the operator process one configuration
+// again, and measures the time from the last response of a repository until the configuration is Ready.
 func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -129,7 +130,7 @@ func defineAddons(ctx context.Context, objects dynamic.Interface) error {
 	})
 }
 
-// createConfiguration creates a namespace with a configuration that has all repositories.
+// createConfiguration creates a namespace, and in the namespace a configuration that names all repositories.
 func (w *environment) createConfiguration(ctx context.Context, objects dynamic.Interface, i int, url string) error {
 	namespace := fmt.Sprintf("tenant-%03d", i)
 	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})

@@ -31,7 +31,7 @@ fi
 echo '{"allowed":true}' >"$ADMISSION_RESPONSE_PATH"
 `
 
-// measureAdmission creates objects, for which the API server calls a validating hook. It measures the time from each
+// measureAdmission sends requests for which the API server calls a validating hook. It measures the time from each
 // request to its response, and subtracts the duration of the hook. The result includes the work of the API server.
 func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
 	w, end, err := openEnvironment(progress)
@@ -100,7 +100,7 @@ func (w *environment) admit(ctx context.Context, env operator.Environment, names
 	return over, ran, nil
 }
 
-// ask sends a dry run that creates an object, so that the API server calls the hook.
+// ask sends a request that creates an object as a dry run. The API server calls the hook for this request.
 func (w *environment) ask(ctx context.Context, namespace string) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "asked", Labels: map[string]string{"asked": "yes"}},
@@ -108,8 +108,8 @@ func (w *environment) ask(ctx context.Context, namespace string) error {
 	return err
 }
 
-// reviews returns the duration of the hook in milliseconds for each review in the operator's log,
-// in order.
+// reviews returns the duration of the hook in milliseconds for each answered admission review in the
+// operator's log, in order. The argument text is the log.
 func reviews(text string) []float64 {
 	var ran []float64
 	for line := range strings.Lines(text) {

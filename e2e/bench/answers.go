@@ -36,7 +36,7 @@ import (
 // firstByteWithin is the target for the time to the first byte of an answer, in milliseconds.
 const firstByteWithin = 100
 
-// The measured requests ask for this module and this hook.
+// askedModule and askedHook are the module and the hook that measured requests name.
 var (
 	askedModule = inspecttest.Module(7)
 	askedHook   = askedModule + "/" + inspecttest.Hooks[1]

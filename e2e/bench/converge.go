@@ -48,7 +48,7 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 	return figures, nil
 }
 
-// measureBusy measures rounds of converges with n modules. To use CPU time, each hook counts up to the number work.
+// measureBusy measures several rounds of converges with n modules. Each hook counts up to work, to use CPU time.
 func (w *environment) measureBusy(ctx context.Context, n, work, rounds int, progress *log.Logger) ([]figure, error) {
 	var alone, empty, restart []float64
 	for round := range rounds {
@@ -77,7 +77,7 @@ type busyTimes struct {
 	empty, restart float64
 }
 
-// countWithin returns the number up to which bash on this machine can count in the time within.
+// countWithin returns the number to which bash on this machine can count in a loop in the given duration.
 func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	const count, runs = 50_000, 5
 	var took []float64
@@ -91,8 +91,8 @@ func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	return int(count * within.Seconds() / median(took)), nil
 }
 
-// busyRound measures, in a new namespace, the first converge of n modules, and the converge after a restart. To use CPU
-// time, each hook counts up to the number work. Before and after each converge, busyRound also runs the hooks without
+// busyRound measures, in a new namespace, the first converge of n modules, and the converge after a restart. Each hook
+// counts up to work, to use CPU time. Before and after each converge, busyRound also runs the hooks without
 // the operator, because the speed of a machine changes from one second to the next.
 func (w *environment) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
 	env, err := w.newEnvironment(ctx, namespace, n, work)
@@ -121,8 +121,8 @@ func (w *environment) busyRound(ctx context.Context, namespace string, n, work i
 	return took, nil
 }
 
-// hooksAlone returns the duration of all hook runs of a start with n modules, run one after another
-// without the operator.
+// hooksAlone runs the hooks as often as a start with n modules does, one run after another, without the
+// operator. It returns the total duration.
 func hooksAlone(ctx context.Context, dir string, n int) (time.Duration, error) {
 	binding := filepath.Join(dir, "binding-context.json")
 	if err := write(binding, "[]\n"); err != nil {

@@ -106,8 +106,8 @@ type navLink struct {
 type view struct {
 	// path is a pattern of [http.ServeMux], without the method.
 	path, template string
-	// section is the path of the navigation link that is marked in the view; empty if no link is
-	// marked.
+	// section is the path of the navigation link that is highlighted in the view; empty if no link
+	// is highlighted.
 	section string
 	// resource is the resource on which a person needs the right "get" to see the view.
 	resource string
@@ -255,7 +255,7 @@ type frame struct {
 	// terminal.
 	Title    string
 	Commands [][]string
-	// Section is the path of the navigation link that is marked.
+	// Section is the path of the highlighted navigation link; empty if no link is highlighted.
 	Section string
 	// Live is set if the open view is updated after commits of the store.
 	Live bool
