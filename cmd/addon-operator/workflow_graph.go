@@ -79,7 +79,8 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// draw writes a drawing of the graph g to w, in the format of the flag -o. The drawing shows the states of a run.
+// draw writes a drawing of the graph g to w, in the format of the flag -o. The argument
+// states has the states of a run; nil to draw only the graph.
 func (o *output) draw(w io.Writer, g *graph.Graph, states draw.States) error {
 	drawing := draw.Text
 	switch o.format {

@@ -42,7 +42,7 @@ var engineFigures = []struct {
 	{"ReadBindings", "ms/attach", figure{Name: "attach a module, 2,000 bindings attached", Unit: "ms", AtMost: 5, Note: "until watches, crons and webhooks follow it"}},
 }
 
-// measureEngine runs the benchmarks of the packages that use the store.
+// measureEngine runs the Go benchmarks that engineFigures names, and returns the figures with the measured values.
 func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, error) {
 	progress.Print("benchmarks of the engine")
 	names := map[string]bool{}

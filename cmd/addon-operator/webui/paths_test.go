@@ -44,7 +44,7 @@ func TestACommandLineHasItsArgumentsInAShell(t *testing.T) {
 			fmt.Fprintf(&want, "<%s>\n", arg)
 		}
 	}
-	// In POSIX shells, the name of a function must not contain a hyphen.
+	// In POSIX shells, the name of a function must not contain a hyphen, so the script uses another name for the program.
 	text := strings.ReplaceAll(script.String(), program, "program")
 	got, err := exec.CommandContext(t.Context(), "sh", "-c", text).CombinedOutput()
 	if diff := cmp.Diff(want.String(), string(got)); err != nil || diff != "" {

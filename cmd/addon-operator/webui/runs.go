@@ -90,7 +90,7 @@ type run struct {
 	// All is set if the tree shows all steps of the run.
 	All bool
 
-	findings []inspect.Finding // what the command diagnose reports; nil if the run has no problems
+	findings []inspect.Finding // what the command diagnose reports; nil if the run itself has no problems
 }
 
 // shownAttempts is the maximum number of ended attempts in the chart of a run.
@@ -190,8 +190,8 @@ func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	}
 }
 
-// running returns an entry for the current attempt of each running step. In the entry, the attempt ends at the current
-// time, now.
+// running returns an entry for the current attempt of each running step. In the entry, the time now is the end of the
+// attempt.
 func running(steps []inspect.Step, now time.Time) (out []inspect.Entry) {
 	for i := range steps {
 		s := &steps[i]

@@ -74,7 +74,7 @@ func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Descri
 // runs.
 func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(f.layout)) }
 
-// Stamp returns a time with its date.
+// Stamp returns the date and the time of t, in UTC.
 func (*frame) Stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 
 // Clock returns an HTML element <time> that shows the date and the time of t; "–" if t is zero.
