@@ -34,8 +34,8 @@ const (
 	quietStarts = 11
 )
 
-// ifChanged is an environment variable of the operator. If modules and values are unchanged, it makes a start resume
-// pending work without a converge.
+// ifChanged is an environment variable of the operator. With it, an operator whose modules and values are unchanged
+// resumes its pending work at startup, and does not converge.
 const ifChanged = "ADDON_OPERATOR_STARTUP=if-changed"
 
 // resumeHook is a hook that watches ConfigMaps, records its start time, and runs for 0.3 s. While the file RECORD.hold
@@ -109,7 +109,8 @@ func (w *environment) quiet(ctx context.Context) (_ []figure, err error) {
 	}}, nil
 }
 
-// ranNothing returns an error if a hook run has ended after the time since. path is the store of the stopped operator.
+// ranNothing returns an error if the history has a hook run that ended later than since. path is the store of the
+// stopped operator.
 func ranNothing(path string, since time.Time) error {
 	db, err := store.OpenReadOnly(path, store.Options{Clock: time.Now})
 	if err != nil {
@@ -272,7 +273,7 @@ func waiting(ctx context.Context, p *operator.Process) (n int, err error) {
 	return n, lines.Err()
 }
 
-// startedSince waits until n hook runs have started after the time since. It returns the start time of the earliest of
+// startedSince waits until n hook runs have started later than since. It returns the start time of the earliest of
 // them.
 func startedSince(ctx context.Context, p *operator.Process, record string, since time.Time, n int) (first time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -35,8 +35,8 @@ fi
 echo "$now" >>"$RECORD"
 `
 
-// floodHook is a hook that records the name of each object it receives in an event. Its first such run waits until the
-// file RECORD.go exists.
+// floodHook is a hook that records the name of each object it receives in an event. The first run that receives events
+// waits until the file RECORD.go exists.
 const floodHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","kubernetes":[{"name":"flood","apiVersion":"v1","kind":"ConfigMap","queue":"flood","namespace":{"nameSelector":{"matchNames":["%[1]s"]}},"labelSelector":{"matchLabels":{"flood":"yes"}},"jqFilter":".metadata.name","keepFullObjectsInMemory":false}]}'

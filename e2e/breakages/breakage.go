@@ -48,8 +48,8 @@ func load(dir string) ([]breakage, error) {
 }
 
 // read reads a breakage from a txtar file. The comment of the archive has a sentence about the breakage, a line "file
-// PATH", and lines "test PACKAGE PATTERN". The archive has two files: the file old has the text to replace, and the
-// file new has the replacement. The last newline of each file is dropped.
+// PATH", and lines "test PACKAGE PATTERN". The archive has two files: the file named "old" has the text to replace, and
+// the file named "new" has the replacement. The last newline of each file is dropped.
 func read(path string) (breakage, error) {
 	archive, err := txtar.ParseFile(path)
 	if err != nil {

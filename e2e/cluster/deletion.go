@@ -32,8 +32,8 @@ const repeatAfter = 2 * time.Second
 // makes the finalizer try again.
 type DeletionRepeater struct{ last time.Time }
 
-// Look changes an annotation of o if o is a CRD or a namespace whose deletion began more than repeatAfter ago. It
-// changes at most one object per repeatAfter. The parameter at is the client for the resource of o.
+// Look changes an annotation of o if o is a CRD or a namespace whose deletion began more than repeatAfter ago. After a
+// change, it changes no object for the time repeatAfter. The parameter named at is the client for the resource of o.
 func (r *DeletionRepeater) Look(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	deleted := o.GetDeletionTimestamp()
 	if kind := o.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {

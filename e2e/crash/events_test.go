@@ -89,7 +89,7 @@ func (w *environment) events(t *testing.T) []string {
 	return events
 }
 
-// until waits until the function holds returns true. It fails the test after 90 seconds, or if p ends first.
+// until waits until the given function returns true. It fails the test after 90 seconds, or if p ends first.
 func (w *environment) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -100,8 +100,8 @@ func (w *environment) until(t *testing.T, p *operator.Process, what string, hold
 }
 
 // attached waits until the operator delivers changes of objects to the hook, and returns the events delivered so far.
-// To find out, it changes an object again and again until the hook receives an event. The operator delivers no
-// Synchronization for which attached could wait: the hook of its test has executeHookOnSynchronization: false.
+// To find out, it changes an object again and again until the hook receives an event. It cannot wait for the
+// Synchronization instead, because the hook of its test has executeHookOnSynchronization: false.
 func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	t.Helper()
 	for version := 1; len(w.events(t)) == 0; version++ {

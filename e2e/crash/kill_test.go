@@ -72,7 +72,7 @@ func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 }
 
 // killedConverge kills an operator in a converge, in the given number of rounds, or in KILLS rounds if this
-// environment variable is set. If continues is set, the operator runs the other modules while one fails.
+// environment variable is set. If continues is set, the operator continues with the other modules when one fails.
 func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -124,8 +124,8 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 type attempts struct{ all, done int }
 
 // killings returns 50 moments. For each node of steps 1 to 8, one moment is the claim of a random attempt, and one is
-// the end of a random successful attempt. The other moments are times distributed over the converge. The parameter
-// named of has the attempts of a converge without kills.
+// the end of a random successful attempt. The other moments are times distributed over the converge. The map named of
+// has the numbers of attempts of a converge without kills, by node.
 func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {
@@ -311,7 +311,7 @@ func (w *environment) end(t *testing.T) end {
 			t.Errorf("task %s at node %s (%v) is still pending", task.ID, task.Node, task.Subject)
 		}
 		for key, text := range tx.Range(store.At(store.Values)) {
-			e.Values[key.String()] = string(writtenAt.ReplaceAll(text, nil)) // because these times differ in each round
+			e.Values[key.String()] = string(writtenAt.ReplaceAll(text, nil)) // without the times, which differ in each round
 		}
 		for key := range tx.Range(store.At(store.Modules)) {
 			m, _, err := store.Load[store.Module](tx, key)

@@ -7,7 +7,8 @@ import (
 
 // modules is the number of the modules m01 to m10. A test runs two converges, and kills the operator in the second one.
 // The first converge installs an older chart of m01, and two modules with the names old and gone. The second converge
-// has the modules m01 to m10. The module old is disabled then, and the directory of the module gone does not exist.
+// has the modules m01 to m10. In the second converge, the module old is disabled, and the directory of the module gone
+// does not exist.
 const modules = 10
 
 // failing is the name of a further module, which exists if continues is set in the environment. Its hook fails at the

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// operations are the object operations that a hook can return, by name. If append, count or unnamed is executed twice,
-// the objects show it.
+// operations are the object operations that a hook can return, by name. If one of the operations "append", "count" and
+// "unnamed" is executed twice, the objects show it.
 var operations = map[string]string{
 	"append":  `{operation: JSONPatch, kind: Role, namespace: ` + namespace + `, name: counted, jsonPatch: [{op: add, path: /rules/-, value: {apiGroups: [""], resources: [secrets], verbs: [get]}}]}`,
 	"count":   `{operation: JQPatch, kind: ConfigMap, namespace: ` + namespace + `, name: counter, jqFilter: '.data.count |= (tonumber + 1 | tostring)'}`,
@@ -25,7 +25,7 @@ var operations = map[string]string{
 }
 
 // inTurn are the names of operations in an order in which each operation finds the objects that it needs. For example,
-// delete precedes replace, which creates the deleted object again.
+// "delete" precedes "replace", which creates the deleted object again.
 var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
 
 // TestKilledBetweenOperationsDoesEachOnce kills the operator once in each subtest: before one of the operations of a
@@ -76,7 +76,7 @@ func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testin
 }
 
 // allDone is a failpoint that the operator reaches after all operations of the hook are executed. The operator reaches
-// "done" of this node twice: the first time is before the hook runs.
+// the failpoint "done" of this node twice: once before the hook runs, and once after all operations.
 const allDone = "global-onstartup:done:2"
 
 // doneOnce runs a hook that returns the operations named in turn, and kills the operator at failpoint. Then it starts

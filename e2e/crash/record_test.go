@@ -116,9 +116,10 @@ func same(a, b run) bool {
 	})
 }
 
-// repeated describes the runs that must not have been repeated, if the operator was killed the given number of times.
-// After each kill, the hook that was running in a queue may run again, with the previous result "interrupted" in its
-// environment. No other run may be repeated. The function queue returns the queue of a hook.
+// repeated describes the runs that were repeated although they must not be. The parameter kills is the number of times
+// that the operator was killed. After each kill, the hook that was running in a queue may run again, with the previous
+// result "interrupted" in its environment. No other run may be repeated. The function queue returns the queue of a
+// hook.
 func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string
 	again := map[string]int{}

@@ -38,7 +38,7 @@ type load struct {
 	interval time.Duration
 	most     int
 
-	// counts is the end of the first converge, or zero if the load begins later. Each change after counts must cause
+	// counts is the end of the first converge, or zero if the load begins later. Each change after this time must cause
 	// an event. Earlier changes may be delivered by the Synchronization of a hook instead.
 	counts time.Time
 

@@ -32,7 +32,7 @@ type plan struct {
 	full    time.Duration // time at which the disk becomes full
 	fullFor time.Duration
 	again   time.Duration // time of another SIGKILL, after the hook that kills the operator is released from quarantine
-	early   bool          // the load begins when the operator starts, not after its first converge
+	early   bool          // whether the load begins when the operator starts, not after its first converge
 }
 
 // newPlan draws a random plan. length is the duration of the load, and fullFor is the time for which the disk is full.
@@ -257,8 +257,8 @@ func (s *storm) kill(ctx context.Context) error {
 	return nil
 }
 
-// wait calls the function holds every 50 ms until it returns nil. wait returns an error after the time most, or if the
-// supervisor has given up restarting the operator.
+// wait calls the given function every 50 ms until the function returns nil. wait returns an error if that takes longer
+// than most, or if the supervisor has given up restarting the operator.
 func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 // A supervisor restarts the operator after each kill, as the kubelet does.
 type supervisor struct {
 	w       *environment
-	stopped chan struct{} // closed when no further process must be started
+	stopped chan struct{} // closed when the supervisor must not start a further process
 	done    chan struct{} // closed when the supervisor has given up or was stopped
 
 	mu      sync.Mutex

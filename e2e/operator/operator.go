@@ -76,8 +76,7 @@ func (s Environment) EndOfLog() string {
 type Process struct {
 	// Started is the time at which the process was started.
 	Started time.Time
-	// Every is the interval of the requests in [Process.Ready], and of the calls of holds in [Process.Until]; 0 means
-	// 5 ms.
+	// Every is the interval of the requests in [Process.Ready], and of the checks in [Process.Until]; 0 means 5 ms.
 	Every time.Duration
 
 	cmd     *exec.Cmd
@@ -190,8 +189,8 @@ func (p *Process) Ready(ctx context.Context) error {
 	})
 }
 
-// Until calls the function holds repeatedly until it returns true. Until returns an error if the process or ctx ends
-// before that. The error says "wait for", followed by the text what.
+// Until calls the given function repeatedly until the function returns true. Until returns an error if the process or
+// ctx ends before that. The error begins with "wait for" and the text in what.
 func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
 	every := cmp.Or(p.Every, 5*time.Millisecond)
 	for !holds() {

@@ -177,8 +177,8 @@ func start(t *testing.T, environment operator.Environment, env ...string) *opera
 	return p
 }
 
-// eventually calls the function holds repeatedly until it returns nil. eventually fails the test after 90 s. The text
-// what names the condition in the failure.
+// eventually calls the given function repeatedly until the function returns nil. eventually fails the test after 90 s.
+// The message of the failure begins with the text in what.
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	const within, every = 90 * time.Second, 20 * time.Millisecond

@@ -73,7 +73,7 @@ func (c checkout) run(until string) (output string, code int) {
 	return c.shell("exec bash e2e/run.sh", func(line string) bool { return pattern.MatchString(line) })
 }
 
-// shell runs a shell command that runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when the function stop returns
+// shell runs a shell command that runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when the given function returns
 // true for a line of the output. shell returns the output and the exit code.
 func (c checkout) shell(command string, stop func(line string) bool) (output string, code int) {
 	c.t.Helper()

@@ -39,7 +39,7 @@ func (r row) most(counts map[string]int) row {
 	return r
 }
 
-// simple is the highest cyclomatic complexity of a function that is not called complex.
+// simple is the maximum cyclomatic complexity of a function that is not counted as complex.
 const simple = 15
 
 // complexity returns the row for the share of functions whose cyclomatic complexity is above simple.

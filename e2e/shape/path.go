@@ -110,8 +110,8 @@ func written(f *ssa.Function) *ssa.Function {
 	return f
 }
 
-// reach returns the function from, and all functions that can be reached from it. The map next has the functions that
-// one step reaches.
+// reach returns the given function, and all functions that can be reached from it in the map next, which has the direct
+// successors of each function.
 func reach(from *ssa.Function, next map[*ssa.Function][]*ssa.Function) map[*ssa.Function]bool {
 	reached := map[*ssa.Function]bool{from: true}
 	for ahead := []*ssa.Function{from}; len(ahead) > 0; {

@@ -221,8 +221,8 @@ func (c *checks) read(fn func(*store.Tx) error) error {
 	return errors.Join(db.View(fn), db.Check(), db.Close())
 }
 
-// stored checks the store after a process of the operator has ended, and before the next one starts. The text when
-// begins the message about a violation.
+// stored checks the store after a process of the operator has ended, and before the next one starts. The message about
+// a violation begins with the text in when.
 func (c *checks) stored(when string) {
 	if err := c.read(func(tx *store.Tx) error { return c.learn(tx, false) }); err != nil {
 		c.simulation.violated("%s, the store is not consistent: %v", when, err)

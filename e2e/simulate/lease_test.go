@@ -104,8 +104,8 @@ func (p *process) lost() bool {
 	return p.lease != nil && errors.Is(p.lease.Check(), lease.ErrLost) && errors.Is(p.db.Err(), store.ErrFenced)
 }
 
-// judge is called when p changes its store or the cluster. The text what names the change. judge reports a violation if
-// p has led and the rival works at this time.
+// judge is called when p changes its store or the cluster. The text in what names the change. judge reports a violation
+// if p has led and the rival works at this time.
 func (p *process) judge(what string) {
 	if r := p.rival; p.leads.Load() && !r.from.IsZero() && !time.Now().Before(r.from) {
 		p.violated("fence: %s of an operator that has lost its Lease is carried out", what)
@@ -118,9 +118,9 @@ type rival struct {
 	terms int
 }
 
-// loseLease makes the rival take the Lease and hold it for the duration held. The argument how says why the operator
-// loses the Lease. "stolen lease": the rival takes the Lease before it expires, and the operator notices this at its
-// next renewal. "paused operator": the operator does nothing until the Lease has expired, as if its machine was
+// loseLease makes the rival take the Lease and hold it for the given duration. The string how is the reason why the
+// operator loses the Lease. "stolen lease": the rival takes the Lease before it expires, and the operator notices this
+// at its next renewal. "paused operator": the operator does nothing until the Lease has expired, as if its machine was
 // suspended, and continues when the rival works. "expired lease": the operator cannot reach the API server until the
 // Lease has expired.
 func (w *simulation) loseLease(how string, held time.Duration) {

@@ -11,8 +11,8 @@ import (
 	"addon-operator/triggers"
 )
 
-// An action is something that happens to the operator or its cluster. The field what is the kind of the action. The
-// meaning of the fields n and more depends on the kind.
+// An action is something that happens to the operator or its cluster. Its kind is in the field what. The fields named n
+// and more are numbers, whose meaning depends on the kind.
 type action struct {
 	number int
 	at     time.Duration // time since the previous action of the round, or since the beginning of the round
@@ -129,8 +129,8 @@ func (w *simulation) changeSetting(module string, n int) {
 	w.writeConfig()
 }
 
-// changeObjects makes n changes to objects that hooks watch: it creates, changes or deletes an object. The number which
-// selects the objects.
+// changeObjects makes n changes to objects that hooks watch: each creates, changes or deletes an object. The second
+// parameter is a number that selects the objects.
 func (w *simulation) changeObjects(n, which int) {
 	server := w.network.server
 	for i := range n {

@@ -294,8 +294,8 @@ func (p *process) committed(n int) error {
 	return nil
 }
 
-// crash counts down to the commit at which a crash is planned, and ends the process at this commit. The argument after
-// says whether the commit has been made.
+// crash counts down to the commit at which a crash is planned, and ends the process at this commit. It is called before
+// each commit, with after set to false, and after each commit, with after set to true.
 func (p *process) crash(after bool) error {
 	if p.crashIn == 0 || after != p.crashAfter {
 		return nil

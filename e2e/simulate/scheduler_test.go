@@ -34,7 +34,7 @@ type scheduler struct {
 type gate struct {
 	process *process
 	name    string
-	trail   string // name of the last gate that identified the work of the goroutine; see the function tells
+	trail   string // name of the last gate that identified the work of the goroutine, according to [tells]
 	turn    int    // the turn in which the goroutine arrived
 	sent    bool   // whether the goroutine arrived before the end of a pause of its process
 	open    chan struct{}
@@ -85,9 +85,9 @@ func (s *scheduler) pause(p *process) {
 	}
 }
 
-// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap. loseLease pauses
-// the operator at such a request, because it is sent after the pause. Requests for release records of Helm and for the
-// Lease would time out during the pause.
+// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap. loseLease pauses the
+// operator at such a request, because this request is still sent after the pause. Requests for release records of Helm
+// and for the Lease would time out during the pause.
 func (s *scheduler) writesConfigMap() bool {
 	synctest.Wait()
 	s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 // shrinkTries is the maximum number of simulations in shrink.
 const shrinkTries = 300
 
-// with does the same as [plan.only]. Its argument is a text with the numbers, separated by commas. "none" means no
+// with returns the result of [plan.only] for the numbers in a text, which are separated by commas. "none" means no
 // numbers.
 func (p plan) with(numbers string) plan {
 	var kept []int

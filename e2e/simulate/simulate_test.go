@@ -125,7 +125,7 @@ var crontabs = map[hookName]string{
 	{"alpha", "hooks/watch"}: "7 * * * *", {"beta", "hooks/turn"}: "0 */6 * * *", {"", "fleet"}: "30 3 * * *",
 }
 
-// due returns the number of ticks of crontab that are later than the time from, and not later than the time to.
+// due returns how often crontab fires after the first time, up to and including the second time.
 func due(crontab string, from, to time.Time) (n int) {
 	schedule, err := cron.ParseStandard(crontab)
 	if err != nil {
@@ -192,16 +192,16 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		passed, seed-first, first, used.Round(time.Second), passed/used.Minutes())
 }
 
-// mostPlays is the maximum number of simulations of one plan until two of them must have been equal. Equal plans can
-// have different histories on a loaded machine: if the system delays the process for 10 ms, the Go runtime preempts
-// the running goroutine, and another goroutine runs first. No setting turns this off.
+// mostPlays is the maximum number of simulations of one plan. Two of them must have the same history. Equal plans can
+// have different histories on a loaded machine: if the system delays the process for 10 ms, the Go runtime preempts the
+// running goroutine, and another goroutine runs first. No setting turns this off.
 const mostPlays = 10
 
 func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
 	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // the number is positive
 		p := newPlan(seed+1, roundsOfHistory, actionsOfRound, 3)
 		first, _ := play(t, p, gates)
-		sums, other := map[string]bool{first.sum(): true}, first // other is the first one that differs from first, if any
+		sums, other := map[string]bool{first.sum(): true}, first // other is the first history that differs from the history first, if there is one
 		for equal := false; !equal; {
 			if len(sums) == mostPlays {
 				t.Errorf("seed %d has %d histories. The first two differ%s", p.seed, mostPlays, firstDifference(first.lines, other.lines))

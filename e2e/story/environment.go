@@ -218,8 +218,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait calls the function look repeatedly until it returns nil or a [final] error, or until the time patience is over.
-// wait returns the last error of look.
+// wait calls the given function repeatedly until the function returns nil or a [final] error, or until the time
+// patience has passed. wait returns the last error of the function.
 func wait(look func() error) error { return waitAtMost(patience, look) }
 
 // waitAtMost does the same as wait, but with the given limit instead of patience.

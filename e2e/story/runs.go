@@ -256,8 +256,8 @@ func (w *environment) busy() (tasks []string) {
 }
 
 // told returns the implementation of the commands "context HOOK N [FILTER]", "values HOOK N [FILTER]" and "config HOOK
-// N [FILTER]". The argument what is the name of the command. The command prints the results of the jq filter FILTER for
-// an input file of run N of the hook: the binding context, the values, or the config values.
+// N [FILTER]". The parameter what must be "context", "values" or "config". The command prints the results of the jq
+// filter FILTER for an input file of run N of the hook: the binding context, the values, or the config values.
 func told(what string) command {
 	return func(w *environment, ts *testscript.TestScript, args []string) error {
 		if len(args) != 2 && len(args) != 3 {

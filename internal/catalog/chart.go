@@ -159,8 +159,8 @@ type budget struct {
 	depth  int
 }
 
-// checkChart returns an error if Helm would need unbounded memory to load the chart, or if Helm would read other
-// documents when it installs the chart.
+// checkChart returns an error if Helm would need unbounded memory to load the chart, or if a schema of the chart refers
+// to another document, which Helm would read when it installs the chart.
 func checkChart(files []file, b *budget) error {
 	for _, f := range files {
 		var err error

@@ -34,7 +34,7 @@ func Digest(fsys fs.FS) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// eachFile calls the function do for each regular file in fsys, in lexical order. eachFile returns an error if the
+// eachFile calls the given function for each regular file in fsys, in lexical order. eachFile returns an error if the
 // files exceed [DefaultLimits].
 func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	r := newReader(fsys, DefaultLimits)

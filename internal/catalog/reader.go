@@ -111,9 +111,9 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// visit calls the function file for each regular file below dir, in lexical order. The argument name is the path of the
-// file, and below is the path relative to dir. visit omits files and directories for which skip returns true. It
-// returns an error if it finds anything that is neither a regular file nor a directory.
+// visit calls a function, its last argument, for each regular file below dir, in lexical order. The function gets the
+// path of the file as name, and the path relative to dir as below. visit omits files and directories for which skip
+// returns true. It returns an error if it finds anything that is neither a regular file nor a directory.
 func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
 	return r.visitBelow(dir, "", 0, skip, file)
 }

@@ -1,8 +1,8 @@
 // Package kubelet simulates the kubelets of a cluster without nodes. It reports a pod as running if its restart policy
 // is Always, and as succeeded otherwise. It starts no containers.
 //
-// The controllers of Deployments, StatefulSets and Jobs need only the status of the pods. So do clients that wait for
-// these objects. There is no scheduler, so pods have no node. The API server deletes pods without a node at once.
+// The controllers of Deployments, StatefulSets and Jobs, and clients that wait for these objects, need only the status
+// of the pods. There is no scheduler, so pods have no node. The API server deletes pods without a node at once.
 package kubelet
 
 import (

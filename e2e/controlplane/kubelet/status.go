@@ -11,8 +11,8 @@ func waits(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0
 }
 
-// status returns the status that the kubelet reports for pod. If the restart policy is Always, the pod started at the
-// time now, runs and is ready. Otherwise it started and succeeded at the time now.
+// status returns the status that the kubelet reports for pod. The parameter now is the start time of the pod. If the
+// restart policy is Always, the pod is running and ready. Otherwise it has already succeeded.
 func status(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation

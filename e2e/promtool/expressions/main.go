@@ -72,8 +72,8 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// need reports each label in names that is not in have. The text where names the part of the expression that has the
-// labels in have.
+// need reports a problem for each label in names that is not in have. The slice have lists the labels of one part of
+// the expression; the message describes this part with the text in where.
 func (c *checker) need(have, names []string, where string) {
 	for _, name := range names {
 		if !slices.Contains(have, name) {

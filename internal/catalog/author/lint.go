@@ -89,8 +89,8 @@ func (r *Repository) outdated(a *addon) []string {
 	return nil
 }
 
-// check adds the errors and the advice for the addon a to its report, about. They have no effect on the status of
-// addons configurations.
+// check adds errors and advice to the parameter named about, the report of the addon a. These errors and this advice
+// have no effect on the status of addons configurations.
 func (r *Repository) check(a *addon, about *AddonReport) {
 	if a.path != a.address() {
 		about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
@@ -109,7 +109,7 @@ func (r *Repository) check(a *addon, about *AddonReport) {
 }
 
 // checkPlans checks the values of each plan against create-instance-schema.json, the schema for values that users can
-// set. It adds its findings to the report about.
+// set. It adds its findings to the parameter named about, the report of the addon.
 func checkPlans(plans []catalog.Plan, about *AddonReport) {
 	for i := range plans {
 		plan := module.AddonPlan{Name: plans[i].Name, Schema: plans[i].CreateSchema}

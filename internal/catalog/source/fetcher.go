@@ -30,7 +30,8 @@ type Options struct {
 	Limits Limits
 }
 
-// Limits limit the resources of the operator that the servers of repositories can use.
+// Limits are maximum sizes, numbers and times. They protect the operator from servers that send too much or respond too
+// slowly.
 type Limits struct {
 	// Index, Archive and Repository are maximum sizes in bytes: of an index, of the archive of an addon, and of the
 	// data that a git or hg server sends for a repository.
@@ -51,7 +52,7 @@ type Limits struct {
 	Request, Command time.Duration
 }
 
-// DefaultLimits are the limits of a Fetcher if [Options.Limits] is the zero value.
+// DefaultLimits are the limits of a Fetcher for which [Options.Limits] has no other values.
 var DefaultLimits = Limits{
 	Index:           catalog.MaxIndexSize,
 	Archive:         catalog.DefaultLimits.Total,

@@ -352,8 +352,8 @@ func (r *references) want() (want, error) {
 	if len(r.tips) == 0 {
 		return want{}, errReference(r.ref)
 	}
-	// The server only accepts requests for tips of branches and tags. So all commits are requested, and the wanted
-	// commit is searched in them.
+	// The server accepts only requests for tips of branches and tags. So all commits are requested, and the wanted
+	// commit is searched for among them.
 	return want{objects: r.tips, prefix: r.ref, history: true}, nil
 }
 

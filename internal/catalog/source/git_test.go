@@ -116,7 +116,7 @@ func TestGitRepositoriesAreFetchedByReference(t *testing.T) {
 			"?ref=feature/x":            "second",
 			"?ref=refs/heads/feature/x": "second",
 			"?ref=main":                 "third",
-			"?ref=" + first:             "first", // not a tip, so it must be searched in the history
+			"?ref=" + first:             "first", // not a tip, so it must be searched for in the history
 			"?ref=" + first[:8]:         "first",
 		} {
 			t.Run(kind+query, func(t *testing.T) {

@@ -120,8 +120,8 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 	}}, nil
 }
 
-// redirect returns the target if the response from is a redirect that must be followed. Otherwise it returns nil. It
-// returns an error if the redirect is not allowed.
+// redirect returns the target of the given response if the response is a redirect that must be followed. Otherwise it
+// returns nil. It returns an error if the redirect is not allowed.
 func (c *client) redirect(from *response, r request) (*url.URL, error) {
 	switch from.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

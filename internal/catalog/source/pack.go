@@ -20,7 +20,7 @@ const (
 	// maxDeltaBytes is the maximum total size of the objects that are in memory while deltas are resolved. Deltas that
 	// would exceed it are skipped.
 	maxDeltaBytes = 32 << 20
-	// inflation times [Limits.Repository] is the maximum total size of all objects after decompression.
+	// inflation is the maximum total size of all objects after decompression, as a multiple of [Limits.Repository].
 	inflation = 8
 )
 

@@ -73,11 +73,11 @@ type Repository struct {
 // A backend fetches from a repository of one kind, such as git. Its errors may contain secrets, which the methods of
 // Repository remove.
 type backend interface {
-	// index returns the index and its current validators, except Source and Digest, which the caller sets. If the
-	// validators known are those of the current index, it may return nil instead of the index.
+	// index returns the index and its current validators, except Source and Digest, which the caller sets. If known has
+	// the validators of the current index, the method may return nil instead of the index.
 	index(ctx context.Context, known Validators) (*spool, Validators, error)
-	// addon returns the addon as a gzipped tar archive, and its current validators, except Source and Digest. If the
-	// validators known are those of the current addon, it may return nil instead of the archive.
+	// addon returns the addon as a gzipped tar archive, and its current validators, except Source and Digest. If known
+	// has the validators of the current addon, the method may return nil instead of the archive.
 	addon(ctx context.Context, name, version string, known Validators) (*spool, Validators, error)
 	close() error
 }
@@ -165,15 +165,13 @@ func (r *Repository) index(ctx context.Context, known Validators) (Document, err
 	return Document{Data: data, Validators: validators}, nil
 }
 
-// settle sets the source and the digest of content in validators, and reports whether the digest equals that of the
-// validators known.
+// settle sets the source and the digest of content in validators, and reports whether the digest equals known.Digest.
 func (r *Repository) settle(content *spool, validators *Validators, known Validators) bool {
 	validators.Source, validators.Digest = r.source, content.digest()
 	return validators.Digest == known.Digest
 }
 
-// settled returns validators with the source of r and the digest of the validators known, for content that is not
-// modified.
+// settled returns validators with the source of r and the digest known.Digest. It is for content that is not modified.
 func (r *Repository) settled(validators, known Validators) Validators {
 	validators.Source, validators.Digest = r.source, known.Digest
 	return validators
