@@ -23,7 +23,7 @@ import (
 const convergeWithin = 3 * time.Minute
 
 // sharedMemory is the directory in which Linux has a file system in memory. The operator's temporary files are put
-// there, because deploy/ mounts /tmp in memory, too.
+// there, because the Deployment in deploy/ also has /tmp in memory.
 const sharedMemory = "/dev/shm"
 
 // An environment has the cluster, the program and the directories of the measurements.
@@ -190,7 +190,7 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 		return nil, 0, err
 	}
 	took := ended.Sub(p.Started)
-	// If a hook received no Synchronization, the converge was incomplete, and its duration cannot be compared.
+	// If a hook received no Synchronization, the converge was incomplete, and its duration must not be used.
 	if err := synchronized(record, n, p.Started); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, env.EndOfLog())
@@ -198,7 +198,7 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 	return p, took, nil
 }
 
-// convergedAfter returns the end of the first converge after the time start, according to the log of the operator.
+// convergedAfter returns the time at which the first converge after start ended, according to the log of the operator.
 // convergedAfter returns the zero time if no converge has ended.
 func convergedAfter(start time.Time, log string) time.Time {
 	for line := range strings.Lines(log) {

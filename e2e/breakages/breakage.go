@@ -107,8 +107,8 @@ func firstFailed(output []byte) (name string, ok bool) {
 }
 
 // test runs the tests of the breakage on the broken code. The flag -overlay of the go command replaces the changed
-// file, so the repository at root is not written. test returns the first failing test of each target. It returns an
-// error if no test of a target fails, or if the broken code does not pass go vet.
+// file, so no file of the repository at root is changed. test returns the first failing test of each target. It returns
+// an error if no test of a target fails, or if the broken code does not pass go vet.
 func (b *breakage) test(ctx context.Context, root string) (caught string, err error) {
 	dir, err := os.MkdirTemp("", "breakage-")
 	if err != nil {
@@ -153,7 +153,7 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 		return "", err
 	}
 	if drawn {
-		args = append(args, "-rapid.nofailfile") // otherwise rapid would write the failing input to the repository, and all later tests would replay it
+		args = append(args, "-rapid.nofailfile") // otherwise the package rapid would write the failing input to the repository, and all later tests would replay it
 	}
 	tests := exec.CommandContext(ctx, "go", args...)
 	tests.Dir, tests.Env = root, append(os.Environ(), simulated...)

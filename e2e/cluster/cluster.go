@@ -9,8 +9,8 @@
 //		client, err := kubernetes.NewForConfig(c.Config())
 //
 // A start takes two to four seconds and 300 MB of memory, so the tests of a package share one cluster. A cluster stops
-// when the process that started it ends, even if that process is killed. A cluster of [Start] leaves no files and
-// processes.
+// when the process that started it ends, even if that process is killed. A cluster that [Start] has started leaves no
+// files or processes behind.
 package cluster
 
 import (

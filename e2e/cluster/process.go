@@ -21,7 +21,7 @@ type process struct {
 	dir    string
 	cmd    *exec.Cmd
 	killed atomic.Bool   // set by kill
-	done   chan struct{} // closed when the process has ended; err and said are complete by then
+	done   chan struct{} // closed when the process has ended; then the fields err and said are complete
 	err    error
 	said   bytes.Buffer // standard error
 }

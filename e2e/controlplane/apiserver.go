@@ -61,7 +61,7 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 	return completed, errors.Join(completed.Validate()...)
 }
 
-// parseFlags parses args with the flags of sets, which set the options of a server. The servers are configured by
+// parseFlags parses args, and sets the options of a server whose flags are in sets. The servers are configured by
 // flags, because flags are documented and stable across versions. The fields of the option structs are not documented,
 // and change between versions.
 func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {

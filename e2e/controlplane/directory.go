@@ -104,8 +104,8 @@ func (d *directory) write(name string, data []byte) error {
 	return os.Rename(part, d.file(name))
 }
 
-// keep returns the content of the file called name. If it does not exist, keep writes it with the
-// result of create.
+// keep returns the content of the file called name. If the file does not exist, keep calls create and writes the result
+// to the file.
 func (d *directory) keep(name string, create func() ([]byte, error)) ([]byte, error) {
 	data, err := os.ReadFile(d.file(name))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {

@@ -28,8 +28,8 @@ type parts struct {
 
 func newParts() *parts { return &parts{ended: make(chan *part, 1)} }
 
-// start runs serve in a goroutine as the part called name. The context of serve ends only in stop, so that the parts
-// stop in order.
+// start runs the given function in a goroutine, as the part called name. Only stop ends the context of the function, so
+// that the parts stop in order.
 func (ps *parts) start(name string, serve func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &part{name: name, cancel: cancel, done: make(chan struct{})}

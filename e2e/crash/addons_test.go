@@ -222,7 +222,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 				}
 				p = next
 			case <-l.stopped:
-				_ = p.Stop() // the test checks the store afterwards, which shows a failure
+				_ = p.Stop() // an error is ignored, because the test checks the store afterwards
 				l.killed <- dead
 				return
 			}

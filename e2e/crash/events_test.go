@@ -143,7 +143,7 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // no further event must be delivered in this time
+	time.Sleep(300 * time.Millisecond) // in this time, a wrong further event could be delivered
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}

@@ -175,8 +175,8 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 
 // tasks checks the history records of each task, and returns what is wrong. The last record of a task must not say that
 // the task failed or is in quarantine. Only tasks of the module that the test disables, and events of objects that a
-// Synchronization has delivered, may have been dropped. For each task of a hook that is done, the hook must have
-// completed a run. Only tasks of the hook that kills the operator may have been quarantined.
+// Synchronization has delivered, may have been dropped. If the history says that a task of a hook is done, the hook
+// must have completed a run for this task. Only tasks of the hook that kills the operator may have been quarantined.
 func (h history) tasks(record *stormRecord) (wrong []string) {
 	type key struct {
 		run  uint64

@@ -191,7 +191,7 @@ func alertExpressions(t *testing.T) (all []monitoringExpression) {
 	return all
 }
 
-// named returns the text of the first group in each match of the pattern form in text.
+// named searches text for all matches of a pattern, and returns the first group of each match.
 func named(form *regexp.Regexp, text string) (names []string) {
 	for _, match := range form.FindAllStringSubmatch(text, -1) {
 		names = append(names, match[1])

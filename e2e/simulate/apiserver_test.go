@@ -47,7 +47,7 @@ func (r *resource) apiVersion() string {
 	return strings.TrimPrefix(strings.TrimPrefix(r.path, "/apis/"), "/api/")
 }
 
-// An object is one version of an object.
+// An object is one version of a Kubernetes object.
 type object struct {
 	at      address
 	version int

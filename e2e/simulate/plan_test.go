@@ -166,7 +166,7 @@ func (w *simulation) disturbNetwork(a action) {
 		codes := []int{0, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 		f := &fault{code: codes[a.n%len(codes)], after: a.more%2 == 0, writes: a.more%3 > 0, left: 1 + a.more%5}
 		if f.code == http.StatusConflict || f.code == http.StatusTooManyRequests {
-			f.after = false // an API server sends these two responses only instead of executing the request
+			f.after = false // an API server that sends one of these two responses has not executed the request
 		}
 		if f.code == http.StatusConflict {
 			f.writes = true

@@ -41,7 +41,7 @@ type process struct {
 	killed chan struct{} // closed by kill
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // error that the method run has returned; valid after the channel ended is closed
+	err    error // result of the method run; set before ended is closed
 
 	db         *store.DB
 	written    time.Time // time of the last write of an earlier process to the store

@@ -36,7 +36,7 @@ type simulation struct {
 	startup   triggers.StartMode
 
 	full          bool // whether the disk is full
-	crashIn       int  // number of commits from now at which the process crashes; 0 for never
+	crashIn       int  // number of commits until the process crashes; 0 if no crash is planned
 	crashAfter    bool // whether the crash comes after the commit, not before it
 	crashAtEffect bool // whether the process crashes instead of receiving the response to the next object operation of reporter
 	crashing      bool // whether the process has crashed and must be started again

@@ -31,7 +31,7 @@ import (
 // stories also run on machines with one slow CPU.
 const patience = 90 * time.Second
 
-// glance is the interval at which [wait] checks.
+// glance is the interval at which [wait] calls its function.
 const glance = 20 * time.Millisecond
 
 // library is a shell file that the hooks of stories source. Its functions record the runs of hooks.

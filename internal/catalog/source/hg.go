@@ -25,9 +25,9 @@ import (
 // a temporary directory.
 //
 // If the URL has the scheme https or http, hg sends its requests only to a relay on the loopback address, and the
-// relay forwards them with the HTTP client of this package. So hg gets no secrets, and credentials, limits,
-// certificates and redirects are handled as for all other repositories. The whole history is cloned, because Mercurial
-// has no shallow clones.
+// relay forwards them with the HTTP client of this package. So hg gets no secrets. Credentials, limits, certificates
+// and redirects are handled as for all other repositories. The whole history is cloned, because Mercurial has no
+// shallow clones.
 type hgRepository struct {
 	fetcher  *Fetcher
 	location location

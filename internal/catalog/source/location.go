@@ -50,8 +50,8 @@ var (
 // shorthands are the hosts of git repositories whose URL needs no scheme: HOST/OWNER/NAME//PATH.
 var shorthands = []string{"github.com", "gitlab.com", "bitbucket.org"}
 
-// parse parses a repository URL in which placeholders are already replaced. To keep secrets, its errors contain no
-// part of the URL except the scheme and the host of a shorthand.
+// parse parses a repository URL in which placeholders are already replaced. Because the URL can contain secrets, errors
+// contain no part of it except the scheme, or the host of a shorthand.
 func parse(rendered string, develop bool) (location, error) {
 	forced := strings.TrimSuffix(forcedScheme.FindString(rendered), "::")
 	text := rendered

@@ -17,7 +17,7 @@ type packer struct {
 	files  int
 }
 
-// newPacker returns a packer whose files can have the same total size as a downloaded archive.
+// newPacker returns a packer. The maximum total size of its files is that of a downloaded archive.
 func (f *Fetcher) newPacker() *packer {
 	const overhead = 2 << 10 // of each file
 	p := &packer{to: f.disk.newSpool("the directory of the addon", f.limits.Archive+int64(catalog.DefaultLimits.Entries)*overhead)}
