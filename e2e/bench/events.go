@@ -114,8 +114,8 @@ func (w *environment) makeFor(ctx context.Context, namespace, name, label string
 	return err
 }
 
-// delays waits until hooks have received all created objects. It returns the delay of each object in milliseconds,
-// shortest first.
+// delays returns the delay of each created object in milliseconds, shortest first. It waits until hooks have received
+// all of them.
 func (w *environment) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -184,7 +184,7 @@ func violation(output []byte) (text string, ok bool) {
 	return "the simulation (" + string(found[1]) + ")", true
 }
 
-// drawn reports whether tests of the package t.pkg use rapid, which draws their input at random.
+// drawn reports whether tests of the package t.pkg use the package rapid, which draws their input at random.
 func (t target) drawn(ctx context.Context, root string) (bool, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.TestImports}} {{.XTestImports}}", t.pkg)
 	list.Dir = root

@@ -160,7 +160,7 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 	return out
 }
 
-// prepare runs the converge that precedes the one with kills, until hooks have received at least as many deliveries as
+// prepare runs the first converge, without kills, and waits until hooks have received at least as many deliveries as
 // want says. If want is 0, prepare waits until hooks have received no delivery for two seconds.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()

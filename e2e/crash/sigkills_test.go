@@ -17,7 +17,7 @@ type sigkills struct {
 	byTest map[string]int
 }
 
-// killed has the counts of all tests of this package.
+// killed has the numbers of kills of all tests of this package.
 var killed = sigkills{byTest: map[string]int{}}
 
 // add counts one kill in the named test, which can be a subtest.

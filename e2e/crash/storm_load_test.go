@@ -15,8 +15,8 @@ import (
 )
 
 // A change is one change that a load has made to an object. Event is Added, Modified or Deleted. Name is unique among
-// the objects of all loads. Seq numbers the changes of an object; it continues to grow if the object is deleted and
-// created again.
+// the objects of all loads. Seq is the number of the change among all changes of the object; it is not reset if the
+// object is deleted and created again.
 type change struct {
 	Event, Name string
 	Seq         int

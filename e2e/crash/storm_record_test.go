@@ -23,8 +23,8 @@ type stormRecord struct {
 	// delivered has the changes that completed runs have received as events, by hook and by the key of the change. The
 	// value is the position of the first delivery in the order of all first deliveries to the hook.
 	delivered map[string]map[string]int
-	// newest and synchronized have the highest number of a delivered change, by hook and name of the object: newest
-	// counts changes that events delivered, and synchronized counts changes that a Synchronization delivered.
+	// newest has the highest number of a change that an event delivered, and synchronized has the highest number of a
+	// change that a Synchronization delivered, both by hook and name of the object.
 	newest, synchronized map[string]map[string]int
 	// ends counts the completed runs, by task and hook.
 	ends map[[2]string]int

@@ -24,7 +24,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A plan says what happens in a storm test and when. Times count from the beginning of the load.
+// A plan says what happens in a storm test and when. All times are relative to the beginning of the load.
 type plan struct {
 	length  time.Duration // duration of the load
 	kill    time.Duration // time of the SIGKILL that the test sends

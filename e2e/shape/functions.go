@@ -25,7 +25,7 @@ func (t *tree) methods() row {
 }
 
 // most returns r with the greatest count as its value, and the name of this count as the place. The details of the row
-// are the greatest counts with their names. Their maximum number is the constant shown.
+// are the greatest counts with their names. The constant named shown is the maximum number of these details.
 func (r row) most(counts map[string]int) row {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

@@ -151,8 +151,8 @@ func circular(arrows []arrow) bool {
 	}
 }
 
-// TestThisTreeIsMeasured measures this repository. Among others, it fails if a function that is named in main.go was
-// renamed.
+// TestThisTreeIsMeasured measures this repository. For example, it fails if main.go still has the old name of a renamed
+// function.
 func TestThisTreeIsMeasured(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

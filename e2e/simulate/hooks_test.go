@@ -360,8 +360,9 @@ func (hs *hooks) undeleted(h hookName) []string {
 	return slices.Sorted(maps.Keys(hs.added[h]))
 }
 
-// lose forgets which objects the hooks of module have received in events. If every is true, it does so for all hooks.
-// It is called when the operator loses its record of delivered objects, and so cannot deliver their deletion.
+// lose forgets which objects the hooks of module have received in events. If every is true, lose forgets this for the
+// hooks of all modules, and for global hooks. It is called when the operator loses its record of delivered objects, and
+// so cannot deliver their deletion.
 func (hs *hooks) lose(module string, every bool) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

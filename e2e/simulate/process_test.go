@@ -34,7 +34,7 @@ const (
 var errKilled = errors.New("the process is killed")
 
 // A process is one simulated process of the operator. It uses the real packages, and connects them as the program does,
-// but has no HTTP servers, webhooks, addons or surveys of directories.
+// but has no HTTP servers, webhooks or addons, and does not look for changed files.
 type process struct {
 	*simulation
 	dead   atomic.Bool

@@ -57,7 +57,7 @@ func play(t *testing.T, p plan, keep detail) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFiles(t, dir)
-	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // the backoff of watches and of client-go uses the global source
+	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // the backoff of watches and of client-go uses the global source of random numbers
 	inBubble(t, func() {
 		w := newSimulation(p.seed, dir, keep)
 		s = w.story

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// trails has the trail of each goroutine: the name of the last gate that it has passed. A goroutine that has passed no
-// gate has the trail of the goroutine that started it. A trail is stored as a profiler label of the goroutine, because
-// the Go runtime copies these labels to new goroutines.
+// trails has the trail of each goroutine: the name of the last gate that it has passed and that identified its work,
+// according to [tells]. A goroutine that has passed no such gate has the trail of the goroutine that started it. A
+// trail is stored as a profiler label of the goroutine, because the Go runtime copies these labels to new goroutines.
 type trails struct {
 	labels map[string]context.Context // by trail
 	names  map[unsafe.Pointer]string  // trails, by profiler label

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// holdVariable is the environment variable with the name of the story that must be held, so that a user can look at
-// it.
+// holdVariable is the environment variable with the name of the story that must be held, so that a user can look at its
+// operator and cluster.
 const holdVariable = "INCIDENT_HOLD"
 
 // hold returns at once if holdVariable does not name this story. Otherwise it prints how to reach the operator and the

@@ -186,7 +186,7 @@ func (w *environment) read(object string) ([]byte, error) {
 }
 
 // namespacePatience is the maximum time for which a story waits until a namespace is deleted. The namespace controller
-// sends more than a hundred requests for each namespace, and may delete namespaces of other stories at the same time.
+// sends more than a hundred requests for each namespace, and can be busy with namespaces of other stories.
 const namespacePatience = 4 * time.Minute
 
 // deletionOf returns a text that says since when o is being deleted, with the conditions in its status. If o is not

@@ -31,13 +31,13 @@ var readingCommands = []string{
 	"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "timeline", "values explain", "why", "workflow",
 }
 
-// A reader represents a user on call who runs commands of the operator, and who knows only the text on the screen.
+// A reader represents a user on call, who runs commands of the operator and knows only the text on the screen.
 type reader struct {
 	store string         // value of the flag --store, if the operator does not run; otherwise empty
-	typed int            // number of commands since the command "screen", including its own
+	typed int            // number of commands that the reader has run since the last "screen", including that of "screen"
 	text  string         // output of the last command
 	found *regexp.Regexp // first pattern of the last command; nil if it has none
-	all   string         // output of all commands since the command "screen", including its own
+	all   string         // output of these commands
 }
 
 var readerCommands = map[string]command{
@@ -65,7 +65,7 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 // followAdvice implements the command "follow REGEXP...". It takes a command after "next:" on the last screen: the
 // first such command below the match of the screen's first pattern, or the first one on the whole screen if there is
 // none below. It runs the command until its output matches each REGEXP. The command must be one that changes nothing.
-// Together with the commands before, the reader may run at most three commands.
+// Including that of "screen", the reader may run at most three commands.
 func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
@@ -148,10 +148,10 @@ func typed(w *environment, command []string) *exec.Cmd {
 	return cmd
 }
 
-// advised returns the first command in text, the lines of a screen, that matches and stands after the given label, such
-// as "next". An empty label means any label. The result has the arguments of the command, without "addon-operator" and
-// without a comment. If no command matches, the result is nil. A terminal wraps a long command without adding a line
-// break to the text, so a command is always on one line of the text.
+// advised returns the first command in text that matches the given pattern and stands after the given label, such as
+// "next". text has the lines of a screen. An empty label means any label. The result has the arguments of the command,
+// without "addon-operator" and without a comment. If no command matches, the result is nil. A terminal wraps a long
+// command without adding a line break to the text, so a command is always on one line of the text.
 func advised(text, label string, matching *regexp.Regexp) []string {
 	for line := range strings.Lines(text) {
 		at, command, found := strings.Cut(strings.TrimSpace(line), ":")

@@ -25,7 +25,7 @@ const (
 	NamespacedKind = "AddonsConfiguration"
 )
 
-// The resources of the kinds.
+// The API resources of the two kinds.
 var (
 	ClusterResource    = schema.GroupVersionResource{Group: Group, Version: Version, Resource: "clusteraddonsconfigurations"}
 	NamespacedResource = schema.GroupVersionResource{Group: Group, Version: Version, Resource: "addonsconfigurations"}

@@ -27,7 +27,7 @@ const (
 	maxSubcharts = 4
 )
 
-// loadChart reads the chart of an addon. In the result, only the fields about the chart are set.
+// loadChart reads the chart of an addon. It sets only the fields of the result that describe the chart.
 func loadChart(r *reader) (*Loaded, error) {
 	dir, ignored, err := chartDir(r)
 	if err != nil {
@@ -53,8 +53,8 @@ func loadChart(r *reader) (*Loaded, error) {
 	return &Loaded{Addon: Addon{Chart: about}, Archive: archive, Advice: append(ignored, advise(files, ch)...)}, nil
 }
 
-// chartDir returns the path of the directory with the chart, which must be the only directory below chart/. advice has
-// a warning for each file in chart/, which is ignored.
+// chartDir returns the path of the directory with the chart, which must be the only directory below chart/. The result
+// advice has a warning for each file in chart/ that is not hidden. Files in chart/ are ignored.
 func chartDir(r *reader) (dir string, advice []string, err error) {
 	infos, err := r.list(chartsDir)
 	if errors.Is(err, fs.ErrNotExist) {

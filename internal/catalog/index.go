@@ -27,7 +27,7 @@ const maxNameLength = 200
 // An Entry is one version of an addon in an index.
 type Entry struct {
 	// Name is the key of the addon in the index. Version is the version as written in the index. The address of the
-	// addon is made from Name and Version. If Err is set, they can be shortened.
+	// addon is made from Name and Version. If Err is set, Name and Version can be cut off, and Version can be empty.
 	Name, Version string
 	// Err says why the entry is invalid; nil if it is valid. The addon of an invalid entry must not be fetched.
 	Err error

@@ -12,7 +12,8 @@ import (
 )
 
 // metadataServices are addresses at which cloud providers give the credentials of a machine to each of its processes.
-// Link-local addresses, at which most providers do so, are not in the list, because checkAddress rejects all of them.
+// Most providers use link-local addresses for this. They are not in the list, because checkAddress rejects all
+// link-local addresses.
 var metadataServices = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
@@ -22,7 +23,8 @@ var metadataServices = []netip.Addr{
 type trust int
 
 const (
-	// redirected means that another server has chosen the host with a redirect.
+	// redirected means that another server has chosen the host with a redirect. It is not used in develop mode, and not
+	// if the first host is the local machine.
 	redirected trust = iota + 1
 	// proxied means that the request goes to the HTTP proxy that the operator's environment variables name.
 	proxied

@@ -310,7 +310,7 @@ func (r *references) meanings() []string {
 // A want is what a request asks the server for.
 type want struct {
 	objects []plumbing.Hash
-	commit  plumbing.Hash // zero if only prefix is known
+	commit  plumbing.Hash // zero if only the field prefix is set
 	prefix  string
 	history bool // whether all commits are requested, not only one
 }

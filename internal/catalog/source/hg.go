@@ -231,7 +231,7 @@ func (r *relay) fail(w http.ResponseWriter, err error) {
 }
 
 // A budget is a reader with a limit, which several readers can share: left is the number of bytes that all of them
-// together can still read. If they read more, they return an error.
+// together can still read. If they read more than that, they return an error.
 type budget struct {
 	reader io.Reader
 	left   *atomic.Int64
