@@ -34,7 +34,7 @@ func client(t *testing.T, cfg *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// seen reads events until the function wanted returns true for the object of an event. seen fails the test after a
+// seen reads events until the given function returns true for the object of an event. seen fails the test after a
 // minute, or at once if err is not nil.
 func seen[T any](t *testing.T, events watch.Interface, err error, wanted func(T) bool) {
 	t.Helper()

@@ -33,7 +33,8 @@ const repeatAfter = 2 * time.Second
 type DeletionRepeater struct{ last time.Time }
 
 // Look changes an annotation of o if o is a CRD or a namespace whose deletion began more than repeatAfter ago. After a
-// change, it changes no object for the time repeatAfter. The parameter named at is the client for the resource of o.
+// change, it changes no object for the duration of repeatAfter. The parameter named at is the client for the resource
+// of o.
 func (r *DeletionRepeater) Look(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	deleted := o.GetDeletionTimestamp()
 	if kind := o.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {

@@ -265,8 +265,8 @@ func deleteConfiguration(t *testing.T, at dynamic.ResourceInterface, name string
 	}
 }
 
-// awaitConfiguration waits until the function wanted returns true for the configuration called name. If there is no
-// such configuration, the argument of the function is nil.
+// awaitConfiguration waits until the given function returns true for the configuration called name. If there is no such
+// configuration, the argument of the function is nil.
 func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string, wanted func(*api.Configuration) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -143,8 +143,8 @@ func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	return all
 }
 
-// chosen returns n elements of the list all, evenly distributed. If the environment variable KILLS is set, its value
-// replaces n. If the list has fewer than n elements, they are repeated.
+// chosen returns n elements of a list, evenly distributed. If the environment variable KILLS is set, its value replaces
+// n. If the list has fewer than n elements, they are repeated.
 func chosen(t *testing.T, all []killing, n int) []killing {
 	t.Helper()
 	if text := os.Getenv("KILLS"); text != "" {

@@ -172,7 +172,7 @@ type editor struct {
 	data   map[string]string
 }
 
-// run edits the ConfigMap at regular intervals until ctx ends. Then it calls the method last.
+// run edits the ConfigMap at regular intervals until ctx ends. At the end it makes one more edit, with the method last.
 func (e *editor) run(ctx context.Context, interval time.Duration) error {
 	again := time.NewTicker(interval)
 	defer again.Stop()

@@ -218,8 +218,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait calls the given function repeatedly until the function returns nil or a [final] error, or until the time
-// patience has passed. wait returns the last error of the function.
+// wait calls the given function repeatedly until the function returns nil or a [final] error, but for at most the
+// duration of the constant patience. wait returns the last error of the function.
 func wait(look func() error) error { return waitAtMost(patience, look) }
 
 // waitAtMost does the same as wait, but with the given limit instead of patience.

@@ -128,7 +128,7 @@ func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 }
 
 // keepOn implements the command "keep-on FILE SECONDS". For SECONDS, it sends the object in FILE to the API server
-// again and again, as dry runs. It fails if the API server rejects the object once.
+// again and again, as dry runs. It fails if the API server rejects any of these requests.
 func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("keep-on FILE SECONDS")

@@ -199,8 +199,8 @@ func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 }
 
 // settle implements the command "settle". It waits until the operator is idle: no task runs or can start, and no hook
-// has started for the time quiet. settle also returns if nothing has changed for the time standstill, because a
-// running task may be waiting for the story.
+// has started for the duration of the constant quiet. settle also returns if nothing has changed for the duration of
+// the constant standstill, because a running task may be waiting for the story.
 func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("settle")

@@ -70,7 +70,8 @@ func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	return trust(w, s3.Server)
 }
 
-// trust makes operators that the story starts later trust the certificate of the given server.
+// trust writes the certificate of the given server to a file. Operators that the story starts later trust only the
+// certificates in this file.
 func trust(w *environment, server *httptest.Server) error {
 	w.certificates = w.path("certificates.pem")
 	return os.WriteFile(w.certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
