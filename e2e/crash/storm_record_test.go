@@ -214,7 +214,7 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 
 // silentlyRepeated returns runs that were repeated without notice: an earlier run of the hook for the same task began
 // and did not end, but the next run did not receive the previous result "interrupted". It checks only hooks that watch
-// objects.
+// objects, and not those of the module that the test disables.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {

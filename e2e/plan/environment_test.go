@@ -34,7 +34,7 @@ type environment struct {
 	process *operator.Process
 	client  dynamic.Interface
 
-	modules  string                    // path of the directory with the modules; the path with the suffix .last is a copy as of the last converge
+	modules  string                    // path of the directory with the modules; the directory with the suffix .last has a copy from the last converge
 	settings map[string]map[string]any // sections of the operator's ConfigMap, by module
 	flags    map[string]bool           // enabled flags in the operator's ConfigMap, by module
 	removed  map[string]bool           // modules without a directory
