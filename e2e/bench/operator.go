@@ -23,7 +23,7 @@ import (
 const convergeWithin = 3 * time.Minute
 
 // sharedMemory is the directory in which Linux has a file system in memory. The operator's temporary files are put
-// there, because the Deployment in deploy/ also has /tmp in memory.
+// there, because the operator's pod in deploy/ also has /tmp in memory.
 const sharedMemory = "/dev/shm"
 
 // An environment has the cluster, the program and the directories of the measurements.

@@ -156,7 +156,7 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 }
 
 // TestChangesWhileDownReachTheHook creates, changes and deletes objects while no operator runs. The next process must
-// deliver each difference once.
+// deliver each of these changes once.
 func TestChangesWhileDownReachTheHook(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*operator.Process) error{

@@ -29,7 +29,7 @@ var operations = map[string]string{
 var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
 
 // TestKilledBetweenOperationsDoesEachOnce kills the operator once in each subtest: before one of the operations of a
-// hook run, or after the last operation.
+// hook run, or after the last operation. In the end, each operation must have been executed exactly once.
 func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	t.Parallel()
 	for nth := range len(inTurn) + 1 {
@@ -45,7 +45,7 @@ func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 }
 
 // TestKilledAfterAnOperationWasSentDoesItOnce kills the operator after it has executed the last operation of a hook
-// run, and before it has recorded this operation.
+// run, and before it has recorded this operation. The next process must not execute the operation again.
 func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"append", "count", "create", "unnamed", "replace"} {

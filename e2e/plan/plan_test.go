@@ -39,14 +39,15 @@ var program = sync.OnceValues(func() (string, error) {
 	return operator.Build(dir)
 })
 
-// TestPlansAgreeWithTheConverge makes random edits of the modules in testdata. The environment variable PLAN_EDITS is
-// the number of edits, 6 by default. PLAN_SEED is the seed.
+// TestPlansAgreeWithTheConverge makes random edits of the modules in testdata. The plan of each edit must have the same
+// changes as the converge after it. The environment variable PLAN_EDITS is the number of edits, 6 by default. PLAN_SEED
+// is the seed.
 func TestPlansAgreeWithTheConverge(t *testing.T) {
 	agree(t, 6, newEnvironment)
 }
 
-// TestPlansAgreeWithTheConvergeOfTheSamples makes random edits of the sample modules, which have hooks. The
-// environment variable PLAN_EDITS is the number of edits, 3 by default. PLAN_SEED is the seed.
+// TestPlansAgreeWithTheConvergeOfTheSamples does the same with the sample modules, which have hooks. The environment
+// variable PLAN_EDITS is the number of edits, 3 by default. PLAN_SEED is the seed.
 func TestPlansAgreeWithTheConvergeOfTheSamples(t *testing.T) {
 	agree(t, 3, newSamples)
 }

@@ -339,8 +339,8 @@ func metricsServed(t *testing.T, p *operator.Process) {
 	})
 }
 
-// carriedOut names the test of each code block that is neither marked "sh test" nor a quote of a sample file. The keys
-// are the path of the document and the beginning of the block.
+// carriedOut names the test of each code block that has a language, and that is neither marked "sh test" nor a quote of
+// a sample file. The keys are the path of the document and the beginning of the block.
 var carriedOut = map[string]map[string]string{
 	"README.md": {
 		"make run":     "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestSamplesBearAKillAtEveryStep runs the command test --crash-every-step as shown in writing-hooks.md, but kills the
-// operator only at 4 steps, which are spread over the run. The command "make every-step" kills it at each step.
+// TestSamplesBearAKillAtEveryStep runs the command "test --crash-every-step" as shown in writing-hooks.md, but kills
+// the operator only at 4 steps, which are spread over the run. The results must be the same as without kills. The
+// command "make every-step" kills it at each step.
 func TestSamplesBearAKillAtEveryStep(t *testing.T) {
 	dir := shortDir(t)
 	linkPrograms(t, dir)

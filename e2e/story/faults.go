@@ -76,7 +76,7 @@ const otherCluster = "00000000-0000-4000-8000-000000000000"
 
 // proxyServer implements the commands of a proxy between the operator and the API server. "proxy start FILE" starts
 // the proxy and writes a kubeconfig for it to FILE. "proxy slow|limiting|failing|ahead|other|well" selects the fault of
-// the proxy. The proxy forwards all requests for watches and Leases without a delay.
+// the proxy. The faults "slow", "limiting" and "failing" do not affect requests for watches and Leases.
 func proxyServer(w *environment, _ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "start" && w.proxy == nil:

@@ -409,8 +409,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// TestChartWhoseSchemaRefersToOtherDocumentsIsRefused checks charts whose schema refers to a file or a URL. If Load
-// accepted such a chart, Helm would read the document: a file of the operator, or a URL in the operator's network.
+// TestChartWhoseSchemaRefersToOtherDocumentsIsRefused checks that Load rejects charts whose schema refers to a file or
+// a URL. Otherwise Helm would read this file of the operator, or this URL in the operator's network.
 func TestChartWhoseSchemaRefersToOtherDocumentsIsRefused(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32

@@ -81,8 +81,8 @@ func TestValidatorsAreSentOnlyWithTheContentTheyBelongTo(t *testing.T) {
 	}
 }
 
-// TestAnUnaskedNotModifiedIsAFailure sends requests without ETag and Last-Modified. A server must
-// not answer them with "not modified", because they name no earlier content.
+// TestAnUnaskedNotModifiedIsAFailure sends requests without If-None-Match and If-Modified-Since. If the server answers
+// "not modified", Index must return an error, because the request names no earlier content.
 func TestAnUnaskedNotModifiedIsAFailure(t *testing.T) {
 	t.Parallel()
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })

@@ -9,8 +9,8 @@ import (
 	"addon-operator/internal/catalog/source"
 )
 
-// TestURLsInATextAreShownWithoutCredentials checks that users, passwords and queries of URLs are removed, and that the rest of the text
-// stays.
+// TestURLsInATextAreShownWithoutCredentials checks that users, passwords and queries are removed from URLs, and that
+// the rest of the text stays.
 func TestURLsInATextAreShownWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
