@@ -171,5 +171,5 @@ func namePrefix(name string) string {
 // cluster, because Run does that.
 func (c *Cluster) Stop() error { return c.process.stop() }
 
-// Kill kills the process of the control plane, as a power failure would, and waits until the process has ended.
+// Kill kills the process of the control plane without a shutdown, and waits until the process has ended.
 func (c *Cluster) Kill() { c.process.kill() }

@@ -172,7 +172,7 @@ func getObject(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, strings.ReplaceAll(append(args[1:], ".")[0], "$REPO", ts.Getenv("REPO")))
 }
 
-// read returns the JSON of an object. The argument names the object as stories do.
+// read returns the JSON of an object. The argument has the form KIND/NAME, as in stories.
 func (w *environment) read(object string) ([]byte, error) {
 	at, name, err := w.named(object)
 	if err != nil {
