@@ -38,7 +38,7 @@ type Limits struct {
 	Index, Archive, Repository int64
 	// Disk is the maximum total size in bytes of all temporary files of the Fetcher.
 	Disk int64
-	// Objects is the maximum number of files in an S3 directory, and of objects in a git repository.
+	// Objects is the maximum number of objects in a git repository.
 	Objects int
 	// Redirects is the maximum number of redirects of one request.
 	Redirects int
