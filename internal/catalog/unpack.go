@@ -17,7 +17,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Limits limit the number and the sizes of the files of an addon.
+// Limits has the maximum number and the maximum sizes of the files of an addon.
 type Limits struct {
 	// File is the maximum size of one file in bytes, and Total is the maximum total size of all files.
 	File, Total int64
@@ -168,8 +168,8 @@ func entryName(raw string) (string, error) {
 	return "", fmt.Errorf("archive entry %q: path must be relative, with slashes and without parent directories", tree.Excerpt(raw))
 }
 
-// stoppable is a reader of r. Before each read it calls the function stopped. If this returns an error, Read returns
-// the error and does not read. stoppable does not interrupt a blocked read of r.
+// stoppable is a reader of r. Before each read it calls the function in the field stopped. If that function returns
+// an error, Read returns the same error and reads nothing. A read of r that is blocked is not interrupted.
 type stoppable struct {
 	stopped func() error
 	r       io.Reader

@@ -43,8 +43,8 @@ type Installer struct {
 	dry     bool // whether all writes are dry runs; if so, the installer does not wait for their effects
 }
 
-// DryRun returns an Installer that does not wait for the effects of its writes. The client of i
-// must turn the writes into dry runs.
+// DryRun returns an Installer that does not wait for the effects of its writes. The client of the
+// Installer i must turn the writes into dry runs.
 func (i *Installer) DryRun() *Installer {
 	dry := *i
 	dry.dry = true
@@ -64,7 +64,7 @@ type Result struct {
 	// Warnings has one sentence for each installed definition that differs from its file, because it keeps a version
 	// that the file does not have.
 	Warnings []string
-	// Refused joins the errors of the definitions that the API server rejects. It is nil if it rejects none.
+	// Refused joins the errors of the definitions that the API server rejects. Refused is nil if it rejects no definition.
 	Refused error
 }
 

@@ -17,7 +17,7 @@ const inMemory = 256 << 10
 // temporary file. The name of the file is removed at once, so the system frees the file when the spool is closed or the
 // process ends.
 type spool struct {
-	name  string // what errors call the content, such as "the index"
+	name  string // name of the content in errors, such as "the index"
 	limit int64
 	disk  *diskSpace
 

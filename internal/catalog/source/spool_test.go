@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// diskOf returns a diskSpace of space bytes in an empty directory.
+// diskOf returns a diskSpace in an empty directory. The argument space is its size in bytes.
 func diskOf(t *testing.T, space int64) *diskSpace {
 	t.Helper()
 	d := &diskSpace{dir: t.TempDir()}

@@ -37,7 +37,8 @@ type sshUploadPack struct {
 	stdout io.Reader
 }
 
-// checkSSH returns an error if l has neither a private key nor a password for ssh, or if the private key is invalid.
+// checkSSH returns an error if the location l has neither a private key nor a password for ssh, or if the private key
+// is invalid.
 func checkSSH(l location) error {
 	_, password := l.root.User.Password()
 	if len(l.privateKey) == 0 {

@@ -22,7 +22,7 @@ func (e treeEntry) isFile() bool {
 	return e.mode == "100644" || e.mode == "100755" || e.mode == "100664"
 }
 
-// tree returns the entries of the tree object with this hash, which is a directory.
+// tree returns the entries of the git tree (a directory) with this hash.
 func (p *pack) tree(hash plumbing.Hash) ([]treeEntry, error) {
 	data, err := p.object(hash, plumbing.TreeObject)
 	if err != nil {
@@ -42,8 +42,8 @@ func (p *pack) tree(hash plumbing.Hash) ([]treeEntry, error) {
 	return entries, nil
 }
 
-// find returns the entry whose path, relative to the tree with the hash root, is name. If there is no such entry, the
-// error is [fs.ErrNotExist].
+// find returns one entry. root is the hash of a tree, and name is the path of the entry relative to this tree. If there
+// is no such entry, the error is [fs.ErrNotExist].
 func (p *pack) find(root plumbing.Hash, name string) (treeEntry, error) {
 	at := treeEntry{mode: "40000", hash: root}
 	if name == "" {

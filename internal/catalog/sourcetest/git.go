@@ -31,8 +31,8 @@ type Git struct {
 	t   testing.TB
 }
 
-// NewGit creates a git repository in the directory root/name, and commits files on the branch main. files has the
-// contents of the files by path.
+// NewGit creates a git repository in the directory root/name, and commits files on the branch main. files maps the
+// path of each file to its contents.
 func NewGit(t testing.TB, root, name string, files map[string]string) *Git {
 	t.Helper()
 	g := &Git{Dir: filepath.Join(root, name), t: t}
@@ -44,8 +44,8 @@ func NewGit(t testing.TB, root, name string, files map[string]string) *Git {
 	return g
 }
 
-// Commit writes files, whose contents are given by path, and commits all changes. Commit returns the hash of the
-// commit.
+// Commit writes files, commits all changes, and returns the hash of the commit. files maps the path of each file to its
+// contents.
 func (g *Git) Commit(files map[string]string) string {
 	g.t.Helper()
 	for name, text := range files {
@@ -189,8 +189,8 @@ func serveSSH(ctx context.Context, connection net.Conn, config *ssh.ServerConfig
 	}
 }
 
-// command matches the command that a git client sends. The path in it, with or without a leading slash, is relative to
-// the root of ServeSSH.
+// command is a regular expression for the shell command that a git client sends. The path in the shell command, with or
+// without a leading slash, is relative to the root of ServeSSH.
 var command = regexp.MustCompile(`^git-upload-pack '/?([^']+)'$`)
 
 func uploadPack(ctx context.Context, channel ssh.Channel, line, root string) uint32 {
