@@ -25,8 +25,8 @@ func TestArchiveIsUnpackedWithAndWithoutLeadingDotsAndParents(t *testing.T) {
 		tar.Header{Name: "pax_global_header", Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "0123"}},
 		tar.Header{Name: "./", Typeflag: tar.TypeDir},
 		tar.Header{Name: "./meta.yaml", Linkname: "id: a"},
-		tar.Header{Name: "plans/micro/meta.yaml", Linkname: "id: b"}, // the archive has no entries for plans/ and plans/micro/ before this file
-		tar.Header{Name: "plans/", Typeflag: tar.TypeDir},            // this entry for a directory comes after a file in the directory
+		tar.Header{Name: "plans/micro/meta.yaml", Linkname: "id: b"}, // a file before its directories
+		tar.Header{Name: "plans/", Typeflag: tar.TypeDir},            // a directory after its file
 		tar.Header{Name: "chart/" + strings.Repeat("long/", 20) + "name", Linkname: "x"},
 		tar.Header{Name: "..data", Linkname: "y"},
 		tar.Header{Name: "empty", Typeflag: tar.TypeDir},
@@ -119,8 +119,8 @@ func TestDamagedArchiveIsRefused(t *testing.T) {
 	}
 }
 
-// zeros returns a gzipped tar archive that is practically endless. Each file in it has the given size, and all its bytes
-// are zero.
+// zeros returns a gzipped tar archive that is practically endless. Each file in it has the given size, and all bytes of
+// the file are zero.
 func zeros(t *testing.T, size int64) io.Reader {
 	t.Helper()
 	r, w := io.Pipe()

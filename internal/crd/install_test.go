@@ -47,7 +47,8 @@ type version struct {
 	stored bool
 }
 
-// text returns the YAML text of a definition of the resource "things" in the API group of b, with these versions.
+// text returns the YAML text of a definition of the resource "things" in the API group of the fixture b, with these
+// versions. The YAML text more is added to its spec.
 func (b fixture) text(more string, versions ...version) string {
 	text := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -30,10 +30,11 @@ const (
 	storageWithin = 5 * time.Second
 )
 
-// change replaces an existing definition, given as before, with want. The API server rejects the removal of a version
-// that is in status.storedVersions, and it cannot read objects that are stored in a removed version. So change first
-// writes all objects of the kind again, which stores them in the storage version, and then removes such a version. If
-// the writes fail, the version stays in the definition but is not served, and warning says so.
+// change replaces a definition in the cluster. The argument before is the existing definition, and want is the new one.
+// The API server rejects the removal of a version that is in status.storedVersions, and it cannot read objects that are
+// stored in a removed version. So change first writes all objects of the kind again, which stores them in the storage
+// version, and then removes such a version. If the writes fail, the version stays in the definition but is not served,
+// and the result warning says so.
 func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstructured) (after *unstructured.Unstructured, warning string, err error) {
 	was, err := shapeOf(before)
 	if err != nil {
@@ -86,8 +87,9 @@ func storedVersions(o *unstructured.Unstructured) (versions []string) {
 	return versions
 }
 
-// keeping returns a copy of want with additional versions of the existing definition, which is given as was. The names
-// of these versions are in named. In the copy, they are neither served nor the storage version.
+// keeping returns a copy of the definition want, to which it adds versions of the existing definition. The argument was
+// describes the existing definition, and named has the names of the versions to add. In the copy, the added versions
+// are neither served nor the storage version.
 func keeping(want *unstructured.Unstructured, was shape, named []string) *unstructured.Unstructured {
 	want = want.DeepCopy()
 	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // no error, because shapeOf has read the versions
@@ -103,8 +105,8 @@ func keeping(want *unstructured.Unstructured, was shape, named []string) *unstru
 	return want
 }
 
-// rewrite makes the API server store every object of a kind in the storage version. of describes the definition of the
-// kind.
+// rewrite makes the API server store every object of a kind in the storage version. The argument of describes the
+// definition of the kind.
 func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	if of.served == "" {
 		return fmt.Errorf("no version of %s is served", of.plural)
@@ -112,7 +114,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	gv := schema.GroupVersion{Group: of.group, Version: of.served}
 	objects := i.objects.Resource(gv.WithResource(of.plural))
 	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
-		return fmt.Errorf("list the %s: %w", of.plural, err) // check the right to list first: without it, the slow awaitStorage would delay each start for nothing
+		return fmt.Errorf("list the %s: %w", of.plural, err) // found out before awaitStorage, which is slow and would delay each start for nothing
 	}
 	if err := i.awaitStorage(ctx, gv, of); err != nil {
 		return err
@@ -163,7 +165,8 @@ func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of
 }
 
 // storageHash returns the storageVersionHash that discovery shows when the API server stores objects of the kind in the
-// storage version: the first eight bytes of a SHA-256 checksum, in base64. of describes the definition of the kind.
+// storage version: the first eight bytes of a SHA-256 checksum, in base64. The argument of describes the definition
+// of the kind.
 func storageHash(of shape) string {
 	sum := sha256.Sum256([]byte(of.group + "/" + of.storage + "/" + of.kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

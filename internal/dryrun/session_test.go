@@ -257,7 +257,7 @@ func TestPatchesAreRelativeToTheSession(t *testing.T) {
 	if diff := cmp.Diff([]string{"PATCH " + maps + "/old", "PUT " + maps + "/old"}, f.server.sent); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	// A strategic merge patch must keep the keys of the map that it does not name.
+	// A strategic merge patch must keep the keys of data that are not in the patch.
 	two := map[string]any{"data": map[string]any{"other": "4"}}
 	if code, o := f.send(http.MethodPatch, maps+"/old", "application/strategic-merge-patch+json", two); code != http.StatusOK || valueOf(o) != "3" {
 		t.Errorf("patched to %v, status %d", o, code)
@@ -272,9 +272,9 @@ func TestAnObjectThatIsDeletedAndCreatedAgainIsMarked(t *testing.T) {
 	f.changes("old=1 → none", "none → old=2 (it is deleted and created again)")
 }
 
-// TestPreconditionsAreAboutTheSession deletes objects with a precondition that the API server does not fulfill: another
-// UID. The API server must reject the deletion of an unchanged object. If the session has changed the object, the
-// session must remove the precondition.
+// TestPreconditionsAreAboutTheSession deletes objects with a precondition on the UID. The objects in the API server have
+// other UIDs. The API server must reject the deletion of an object that the session has not changed. If the session has
+// changed the object, the session must remove the precondition.
 func TestPreconditionsAreAboutTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, configMap("old", "1"), configMap("other", "1"))

@@ -14,8 +14,8 @@ import (
 // mode is an environment variable. If its value is a key of the map programs, the test binary runs this program.
 const mode = "FIRSTGC_PROGRAM"
 
-// programs are the checks, by the property that they check. Each runs in a process of its own, because a process has
-// only one first collection.
+// programs maps each property to a function that checks it. Each check runs in a process of its own, because a process
+// has only one first collection.
 var programs = map[string]func() error{
 	"no collection while the heap is small": func() error {
 		live := allocate(Heap / 2)

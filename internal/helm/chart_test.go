@@ -13,8 +13,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// tree writes files into a new directory, and returns its path. files has the texts by path. If a text begins with "->
-// ", the file is a symbolic link to the path that follows.
+// tree writes files into a new directory, and returns the path of the directory. files maps the path of each file to
+// its text. If a text begins with "-> ", the file is a symbolic link to the path after the arrow.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

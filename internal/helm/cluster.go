@@ -52,7 +52,7 @@ func newCluster(config *rest.Config, log func(string, ...any)) (*cluster, error)
 	return k, nil
 }
 
-// tap wraps next, and records the ETag of each response for apisPath.
+// tap wraps the transport next, and records the ETag of each response for apisPath.
 func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)

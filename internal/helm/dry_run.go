@@ -44,7 +44,7 @@ func (d *DryRun) Take() []DryRevision {
 	return taken
 }
 
-// add adds a revision. If d has a revision of the same release, it is replaced.
+// add adds a revision. If d already has a revision of the same release, add replaces that revision.
 func (d *DryRun) add(r DryRevision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *DryRun) add(r DryRevision) {
 }
 
 // keepUnsaved makes s keep written records in memory instead of storing them, for dry runs. Reads return the records
-// in memory, and the others from the cluster. Each written revision is added to the dry run given as to.
+// in memory, and the others from the cluster. Each written revision is added to the DryRun in the argument to.
 func (s *records) keepUnsaved(to *DryRun) {
 	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written

@@ -61,7 +61,7 @@ func (b fixture) client(t testing.TB, change ...func(*helm.Options)) *helm.Clien
 	return made
 }
 
-// files are the contents of a module's files, by path.
+// files maps the path of each file of a module to its contents.
 type files map[string]string
 
 // module writes the files of a module to a new directory, and returns a release of its chart.
@@ -180,7 +180,7 @@ func (b fixture) state(t testing.TB, name string, want helm.State) {
 	}
 }
 
-// configMap returns a ConfigMap in the namespace of b, and whether it exists.
+// configMap returns a ConfigMap in the namespace of the fixture b, and whether the ConfigMap exists.
 func (b fixture) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) {
 	t.Helper()
 	m, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})

@@ -32,7 +32,7 @@ type objectClient struct {
 	*kube.Client
 	release  string
 	within   func(time.Duration) (context.Context, context.CancelFunc)
-	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; over is called when the wait ends
+	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; the returned function is called when the wait ends
 	failures []error
 
 	mu   sync.Mutex
@@ -140,8 +140,8 @@ func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Dur
 	return nil
 }
 
-// wait watches one object until one of the functions already and done returns true. It calls already once with the
-// listed objects, unless already is nil, and calls done for each event.
+// wait watches one object until either function, already or done, returns true. It calls the function already once with
+// the listed objects, unless that function is nil. It calls the function done for each event.
 func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
 	ctx, cancel := o.within(timeout)
 	defer cancel()

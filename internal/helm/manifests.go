@@ -90,9 +90,9 @@ func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, er
 	return len(nodes) - len(served), err
 }
 
-// gather adds the objects of older deployed revisions to the manifest of the newest revision, and stores it. It
-// prepares an uninstall: Helm deletes only the objects of the newest revision. If this revision was not applied
-// completely, objects that only an older revision has would stay forever.
+// gather adds the objects of older deployed revisions to the manifest of the newest revision, and stores the
+// result. It must be called before an uninstall: Helm deletes only the objects of the newest revision. So if this
+// revision was not applied completely, objects that only an older revision has would stay forever.
 func (m manifests) gather(name string) error {
 	revisions, err := m.revisions(name)
 	if err != nil {

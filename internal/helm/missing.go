@@ -14,8 +14,8 @@ import (
 // lookups is the maximum number of concurrent requests for objects of a release.
 const lookups = 8
 
-// Missing returns those of objects that do not exist in the cluster, in the same order. They include objects whose
-// kind the API server does not serve. Missing sends one small request for each object, and changes nothing.
+// Missing returns the elements of objects that do not exist in the cluster, in the same order. The result includes
+// objects whose kind the API server does not serve. Missing sends one small request for each object, and changes nothing.
 func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error) {
 	mappings, err := c.cluster.mappings(ctx, objects)
 	if err != nil {

@@ -69,8 +69,8 @@ type labeller struct {
 	sum string
 }
 
-// newLabeller returns the post-renderer for r. The post-renderer adds the labels in all to every object. If
-// r.Maintained is set, it also adds maintenanceLabel.
+// newLabeller returns the post-renderer for r. The post-renderer adds the labels in the map all to every
+// object. If r.Maintained is set, it also adds maintenanceLabel.
 func newLabeller(all map[string]string, r Release) *labeller {
 	labels := maps.Clone(all)
 	if r.Maintained {
@@ -150,7 +150,7 @@ func formed(n *yaml.RNode) error {
 }
 
 // add adds l.labels to the object n, and appends n to l.documents. If n is a list, add does this for each item of the
-// list instead. For an item without a kind, it uses of.APIVersion and of.Kind.
+// list instead. For an item without a kind, add uses the APIVersion and the Kind of the argument of.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),
@@ -202,8 +202,8 @@ func beginning(n *yaml.RNode) string {
 	return text
 }
 
-// lasting returns those objects of documents that must exist as long as the release is deployed. If a namespaced
-// object has no namespace, the result has the namespace of the client instead.
+// lasting returns the objects in documents that must exist as long as the release is deployed. If a namespaced object
+// names no namespace, its Namespace in the result is the namespace of the client.
 func (c *Client) lasting(ctx context.Context, documents []document) ([]Object, error) {
 	objects := make([]Object, 0, len(documents))
 	for _, d := range documents {

@@ -43,8 +43,8 @@ func (b fixture) belongs(t testing.TB, namespace, release string) {
 	}
 }
 
-// shared returns the objects that an action is expected to return as kept: the ConfigMap called shared, which belongs
-// to the release owner.
+// shared returns the result that a test expects in the field Kept: only the ConfigMap called shared, which belongs to
+// the release called owner.
 func (b fixture) shared(owner string) []helm.Kept {
 	return []helm.Kept{{Object: helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "shared"}, Owner: owner}}
 }

@@ -117,9 +117,9 @@ func (a answer) response(request *http.Request) *http.Response {
 	}
 }
 
-// readAhead starts to read objects into a cache, which is given as known, so that they are read while Helm renders the
-// chart. The caller must wait for known.ahead. readAhead ignores errors of the requests, because Helm gets them from
-// its own requests.
+// readAhead starts to read objects into the cache known, so that they are read while Helm renders the chart. The
+// caller must wait for known.ahead. readAhead ignores errors of the requests, because Helm gets them from its own
+// requests.
 func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

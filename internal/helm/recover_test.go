@@ -45,8 +45,8 @@ func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	}
 }
 
-// rewrite changes the Secret of a revision. change gets the labels of the Secret, and the decoded release in it, and
-// modifies them.
+// rewrite changes the Secret of a revision. It passes the labels of the Secret, and the decoded release in it, to the
+// function change, which modifies them.
 func (b fixture) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[string]string, release map[string]any)) {
 	t.Helper()
 	zipped, err := base64.StdEncoding.DecodeString(string(s.Data["release"]))
@@ -177,8 +177,8 @@ func TestUninstallThatWasBegunIsEndedBeforeAnInstall(t *testing.T) {
 				t.Errorf("the install is revision %d, want 1", revision)
 			}
 			b.state(t, "back", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
-			// With the status "uninstalled", the release was uninstalled with its history kept. Then it has no
-			// objects, so Helm deletes none.
+			// A release with the status "uninstalled" was uninstalled with its history kept. It has no objects, so
+			// Helm deletes none.
 			if _, ok := b.configMap(t, "only-before"); ok && status == "uninstalling" {
 				t.Error("an object of the uninstalled release is still there")
 			}

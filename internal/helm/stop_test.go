@@ -37,8 +37,8 @@ func wantError(t testing.TB, err error, parts ...string) {
 var errShutdown = errors.New("the operator is shutting down")
 
 // stopped upgrades r, and ends the context before the n-th request with this method for ConfigMaps. It checks that the
-// upgrade returns within soon and leaves no goroutine. It returns the client of the upgrade, which sees its own
-// writes. Another client might not see them at once, because the API server can answer from a cache.
+// upgrade returns within the time in the constant soon, and leaves no goroutine. stopped returns the client of the
+// upgrade, which sees its own writes. Another client might not see them at once, because the API server can answer from a cache.
 func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *helm.Client {
 	t.Helper()
 	m := b.render(t, r)
@@ -115,7 +115,8 @@ func TestStoppedUpgradeFails(t *testing.T) {
 	}
 }
 
-// count returns the number of ConfigMaps of releases whose data has this size. "" means any size.
+// count returns the number of ConfigMaps that belong to releases and whose key "size" has this value. "" means any
+// value.
 func (b fixture) count(t *testing.T, size string) int {
 	t.Helper()
 	list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
@@ -143,8 +144,8 @@ func TestUpgradeAfterTheEndChangesNothing(t *testing.T) {
 	b.state(t, "late", helm.State{Status: helm.Absent})
 }
 
-// hooked returns a release whose chart has a ConfigMap, and a Job that is a Helm hook for event. spec is added to the
-// spec of the Job.
+// hooked returns a release whose chart has a ConfigMap, and a Job that is a Helm hook for this event. The YAML text spec is
+// added to the spec of the Job.
 func hooked(t *testing.T, name, event, spec string) helm.Release {
 	t.Helper()
 	return module(t, name, files{
