@@ -272,9 +272,9 @@ func TestAnObjectThatIsDeletedAndCreatedAgainIsMarked(t *testing.T) {
 	f.changes("old=1 → none", "none → old=2 (it is deleted and created again)")
 }
 
-// TestPreconditionsAreAboutTheSession deletes objects with a precondition on the UID. The objects in the API server have
-// other UIDs. The API server must reject the deletion of an object that the session has not changed. If the session has
-// changed the object, the session must remove the precondition.
+// TestPreconditionsAreAboutTheSession deletes objects with a precondition on the UID. The objects in the API server
+// have other UIDs. The API server must reject the deletion of an object that the session has not changed. If the
+// session has changed the object, the session must remove the precondition.
 func TestPreconditionsAreAboutTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, configMap("old", "1"), configMap("other", "1"))

@@ -38,7 +38,8 @@ var errShutdown = errors.New("the operator is shutting down")
 
 // stopped upgrades r, and ends the context before the n-th request with this method for ConfigMaps. It checks that the
 // upgrade returns within the time in the constant soon, and leaves no goroutine. stopped returns the client of the
-// upgrade, which sees its own writes. Another client might not see them at once, because the API server can answer from a cache.
+// upgrade, which sees its own writes. Another client might not see them at once, because the API server can answer from
+// a cache.
 func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *helm.Client {
 	t.Helper()
 	m := b.render(t, r)
@@ -144,8 +145,8 @@ func TestUpgradeAfterTheEndChangesNothing(t *testing.T) {
 	b.state(t, "late", helm.State{Status: helm.Absent})
 }
 
-// hooked returns a release whose chart has a ConfigMap, and a Job that is a Helm hook for this event. The YAML text spec is
-// added to the spec of the Job.
+// hooked returns a release whose chart has a ConfigMap, and a Job that is a Helm hook for this event. The YAML text
+// spec is added to the spec of the Job.
 func hooked(t *testing.T, name, event, spec string) helm.Release {
 	t.Helper()
 	return module(t, name, files{

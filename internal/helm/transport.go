@@ -35,8 +35,8 @@ func bound(ctx context.Context, config *rest.Config) *rest.Config {
 	return b
 }
 
-// roundTripUntil sends the request r with the transport next. If ctx ends before the response, the request fails. If ctx
-// ends later, reading the response body fails.
+// roundTripUntil sends the request r with the transport next. If ctx ends before the response, the request fails. If
+// ctx ends later, reading the response body fails.
 func roundTripUntil(ctx context.Context, next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	if ctx.Err() != nil {
 		if r.Body != nil {

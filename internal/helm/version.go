@@ -45,8 +45,8 @@ func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOption
 }
 
 // written must be called after each create or update, with the result of the request. It makes the resource version of
-// the object the minimum version. After an error, it calls forget. Between a delete and the next list it has no
-// effect, because a write that ran at the same time may have an older version than the delete.
+// the object the minimum version. After an error, it calls forget. Between a delete and the next list, written
+// has no effect, because a write that ran at the same time as the delete may have an older version.
 func (v *version) written(object metav1.Object, err error) {
 	if err != nil {
 		v.forget() // the write may have succeeded

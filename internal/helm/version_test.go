@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// listed records the resource versions that a client requests when it lists release records.
+// The type listed has the resource versions that a client has requested when it listed release records.
 type listed struct {
 	mu       sync.Mutex
 	versions []string

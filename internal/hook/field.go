@@ -46,7 +46,7 @@ func (f field) fail(format string, args ...any) {
 	*f.wrong = append(*f.wrong, errors.New(text))
 }
 
-// child returns the field with this key. If the map does not have the key, given is false in the field.
+// child returns the field with this key. If the map does not have the key, the result has given set to false.
 func (o object) child(key string) field {
 	value, given := o.entries[key]
 	return field{path: below(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
@@ -108,8 +108,8 @@ func (f field) list(least int) []field {
 	return items
 }
 
-// text reads the field as a string. If the field is absent, invalid or an empty string, text returns its argument
-// absent. For compatibility, an empty string is not a problem.
+// text reads the field as a string. The argument absent is the result if the field is absent, invalid or an empty
+// string. For compatibility, an empty string is not a problem.
 func (f field) text(absent string) string {
 	if !f.given {
 		return absent
@@ -185,8 +185,8 @@ func (f field) flag(absent bool) bool {
 }
 
 // integer reads the field as an integer. integer reports a problem if the integer is not in the range from least to
-// 2³¹-1. If the field is absent or invalid, integer returns its argument absent. It accepts 10.0, because in JSON this
-// is the same number as 10.
+// 2³¹-1. The argument absent is the result if the field is absent or invalid. integer accepts 10.0, because in JSON
+// this is the same number as 10.
 func (f field) integer(least, absent int) int {
 	if !f.given {
 		return absent

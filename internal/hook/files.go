@@ -122,8 +122,8 @@ func (files runFiles) output(variable string) ([]byte, error) {
 	return content, nil
 }
 
-// readBounded returns the content of the file at path. readBounded returns an error if the number of bytes in the file
-// is greater than most.
+// readBounded returns the content of the file at path. The argument most is the maximum size in bytes. If the file is
+// larger, readBounded returns an error.
 func readBounded(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

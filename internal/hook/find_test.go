@@ -11,8 +11,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// tree creates files in a new directory, and returns its path. The keys are paths. The value is "x" for an executable
-// file, "-" for any other file, "dir" for a directory, and "-> TARGET" for a symbolic link.
+// tree creates files in a new directory, and returns its path. The keys of files are paths. A value is "x" for an
+// executable file, "-" for any other file, "dir" for a directory, and "-> TARGET" for a symbolic link.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

@@ -85,7 +85,7 @@ func FuzzJoiner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
 		if strings.Contains(text, "err: ") {
-			return // the line would be a line of stderr, and a joiner keeps the order only within a stream
+			return // joined would read this as a line of stderr, and a joiner keeps the order only within a stream
 		}
 		lines := strings.Split(text, "\n")
 		if got, want := squeeze(strings.Join(joined(lines...), "\n")), squeeze(strings.Join(lines, "\n")); got != want {

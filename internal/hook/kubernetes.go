@@ -33,11 +33,11 @@ type KubernetesBinding struct {
 	Events []string `json:"executeHookOnEvent"`
 	// ExecuteOnSynchronization means that the hook runs once with all existing objects before it runs for a change.
 	ExecuteOnSynchronization bool `json:"executeHookOnSynchronization"`
-	// WaitForSynchronization makes the tasks behind the Synchronization in the main queue wait until it has run. It
-	// has no effect if Queue is the main queue, where they wait in any case.
+	// WaitForSynchronization makes the later tasks in the main queue wait until the hook has run for Synchronization. It
+	// has no effect if Queue is the main queue, where later tasks wait in any case.
 	WaitForSynchronization bool `json:"waitForSynchronization"`
-	// KeepFullObjects means that full objects are kept in memory and included in the binding context. Results of
-	// JqFilter always are.
+	// KeepFullObjects means that full objects are kept in memory and included in the binding context. The results of
+	// JqFilter are always kept and included.
 	KeepFullObjects bool `json:"keepFullObjectsInMemory"`
 	// JqFilter is the jq filter that is applied to each object, or "" if there is none.
 	JqFilter string `json:"jqFilter,omitempty"`
@@ -53,8 +53,8 @@ type KubernetesBinding struct {
 	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run,
 	// including those of all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// ResynchronizationPeriod is the interval at which all objects are listed although they are watched. Zero means
-	// that they are not listed again.
+	// ResynchronizationPeriod is the interval at which the operator lists all objects again, in addition to the watch.
+	// Zero means that it does not list them again.
 	ResynchronizationPeriod metav1.Duration `json:"resynchronizationPeriod,omitzero"`
 	// Timeout is the maximum duration of a run for this binding. Zero means the timeout in the settings of the hook.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
