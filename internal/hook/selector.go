@@ -61,8 +61,8 @@ func checkName(f field, name string) string {
 	return name
 }
 
-// readNamespaceSelector reads the field "namespace" of a binding. If it has a label selector, the names in it are
-// ignored, for compatibility.
+// readNamespaceSelector reads the field "namespace" of a binding. If the field has a label selector, its names
+// are ignored, for compatibility.
 func readNamespaceSelector(f field) NamespaceSelector {
 	if !f.given {
 		return NamespaceSelector{}

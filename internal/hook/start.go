@@ -64,7 +64,7 @@ func (s *starter) run() {
 	}
 }
 
-// ended tells s that a process that start had returned has ended.
+// ended tells the starter s that one of its processes has ended. Call it once for each process that start has returned.
 func (s *starter) ended() { s.processes.Done() }
 
 func (s *starter) close() {

@@ -22,8 +22,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// TestMain runs the tests. If the environment variable HOOK_TEST_AS is set, this process acts as an operator instead:
-// it either runs one hook or kills leftover processes.
+// TestMain runs the tests. If the environment variable HOOK_TEST_AS is set, this process runs no tests, but acts as an
+// operator: it either runs one hook or kills leftover processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("HOOK_TEST_AS") {
 	case "operator":

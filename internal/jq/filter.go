@@ -84,7 +84,7 @@ func (f *Filter) String() string {
 	return f.text
 }
 
-// Apply runs the filter with the input in, and returns the result as JSON. If the program has no output, the result is
+// Apply applies the filter to an input, and returns the result as JSON. If the program has no output, the result is
 // null. If it has one output, the result is this output. If it has several outputs, the result is an array of them.
 // Equal results have equal texts. If f is nil, the result is nil. If the filter fails, the error is a *FilterError. Any
 // other error means that the filter was interrupted or could not be run.

@@ -117,8 +117,8 @@ func answer(ctx context.Context, compiled map[string]*gojq.Code, program string,
 	return evaluate(ctx, code, tree)
 }
 
-// afterCPU calls fn when this process has used the CPU time limit, counted from this call of afterCPU. If stop is
-// called earlier, fn is not called.
+// afterCPU calls fn when this process has used as much CPU time as limit says, counted from this call of afterCPU. If
+// stop is called earlier, fn is not called.
 func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	begun := usedCPU()
 	var mu sync.Mutex

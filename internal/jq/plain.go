@@ -109,7 +109,7 @@ func (c *classifier) suffixes(list []*gojq.Suffix) bool {
 	return true
 }
 
-// base reports whether t without its suffixes is plain.
+// base reports whether the term t without its suffixes is plain.
 func (c *classifier) base(t *gojq.Term) bool {
 	switch t.Type {
 	case gojq.TermTypeIdentity, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:

@@ -48,8 +48,8 @@ func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.
 // kind returns the kind of the object, as a Ref without namespace and name.
 func (e *expected) kind() Ref { return Ref{APIVersion: e.ref.APIVersion, Kind: e.ref.Kind} }
 
-// NewAbsences returns an Absences that watches the objects that match a label selector, which is given as labels. It
-// calls deliver from only one goroutine. The caller must also run kinds.
+// NewAbsences returns an Absences that watches the objects that match the label selector labels. It calls deliver from
+// only one goroutine. The caller must also call [Kinds.Run] for kinds.
 func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Observer) *Absences {
 	a := &Absences{
 		client: kinds.client, kinds: kinds, labels: labels, observer: observer, deliver: deliver,
@@ -276,8 +276,7 @@ func (a *Absences) arrange() {
 	}
 }
 
-// dropPlaces ends the watches of the selected sources. The function which reports whether a source is selected. The
-// caller holds the lock.
+// dropPlaces ends the watches of the sources for which which(source) is true. The caller holds the lock.
 func (a *Absences) dropPlaces(which func(Source) bool) {
 	for source, p := range a.places {
 		if which(source) {

@@ -66,7 +66,7 @@ func (a *absences) next(t testing.TB) string {
 	}
 }
 
-// quiet fails the test if anything is delivered within 200 ms, except the deliveries listed in again.
+// quiet fails the test if anything is delivered within 200 ms, except the deliveries in the list again.
 func (a *absences) quiet(t testing.TB, again ...string) {
 	t.Helper()
 	end := time.After(200 * time.Millisecond)

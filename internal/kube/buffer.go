@@ -51,7 +51,7 @@ func (in *buffer) fill(ctx context.Context, body io.Reader) {
 	}
 }
 
-// put adds f to the buffer, and reports whether the buffer is full then.
+// put adds the frame f to the buffer, and reports whether the buffer is now full.
 func (in *buffer) put(f frame) bool {
 	in.mu.Lock()
 	in.frames = append(in.frames, f)

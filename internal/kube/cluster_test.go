@@ -31,7 +31,7 @@ func TestChangesAreToldInOrderAndNoneIsLost(t *testing.T) {
 	}
 }
 
-// deliveredInOrder creates, changes and deletes objects, and compares the changes that are delivered with these.
+// deliveredInOrder creates, changes and deletes objects, and checks that all these changes are delivered in order.
 func deliveredInOrder(t *testing.T, s *fixture, k *durableReceiver, spec kube.Spec) {
 	t.Helper()
 	s.create(t, "before")

@@ -28,7 +28,7 @@ type durableReceiver struct {
 	refuse   int      // how many of the next calls will fail
 }
 
-// delivered is what a cursor contains about an object.
+// delivered is the entry for one object in a cursor.
 type delivered struct{ uid, checksum string }
 
 // event is an event that an owner has got.
@@ -194,7 +194,8 @@ func (k *durableReceiver) wake() {
 	k.moved = make(chan struct{})
 }
 
-// until waits until the function holds returns true. If that takes too long, the test fails.
+// until waits for a condition, and fails the test if the wait takes too long. The function holds reports whether the
+// condition is true.
 func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durableReceiver) bool) {
 	t.Helper()
 	limit := time.NewTimer(90 * time.Second)

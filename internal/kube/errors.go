@@ -18,13 +18,13 @@ var ErrNotServed = errors.New("the API server does not serve this kind")
 // errConflicts means that all attempts of a write have failed because of conflicts.
 var errConflicts = errors.New("changed by other writers during each attempt")
 
-// errAhead means that the requested version is newer than the newest version of the API server. Then the API server
-// was restored from a backup.
+// errAhead means that the requested version is newer than the newest version of the API server. The reason is that the
+// API server was restored from a backup.
 var errAhead = errors.New("the version is newer than the server's newest version")
 
 // NotServedError says which kind is not served. With errors.Is, it is an [ErrNotServed].
 type NotServedError struct {
-	// APIVersion is the requested group/version. It is empty if any was requested.
+	// APIVersion is the requested group/version. It is empty if the request names none.
 	APIVersion string
 	// Kind is the requested kind.
 	Kind string
@@ -106,8 +106,8 @@ func (r *retry) next(err error) time.Duration {
 	return wait.Jitter(delay, 0.2)
 }
 
-// pause waits for the delay that next returns. pause returns earlier if ctx ends, or if wake has an element. wake may
-// be nil.
+// pause waits for the delay that next returns. pause returns earlier if ctx ends, or if the channel wake has an
+// element. wake may be nil.
 func (r *retry) pause(ctx context.Context, err error, wake <-chan struct{}) {
 	delay := r.next(err)
 	if delay == 0 {

@@ -142,8 +142,8 @@ func (s *fixture) createIn(t testing.TB, namespace, name string, data ...string)
 	return made
 }
 
-// awaitCache waits until the cache of the API server contains the new object, which is given as made. The API server
-// answers first lists from this cache.
+// awaitCache waits until the cache of the API server contains the ConfigMap made, which the test has just created. The
+// API server answers first lists from this cache.
 func (s *fixture) awaitCache(t testing.TB, made *corev1.ConfigMap) {
 	t.Helper()
 	_, err := s.api.CoreV1().ConfigMaps(made.Namespace).List(context.Background(), metav1.ListOptions{

@@ -37,7 +37,7 @@ type Monitor struct {
 	among   place           // the place in the watch of namespaces; zero if no namespaces are watched
 }
 
-// Close ends the monitor. The receiver is not told.
+// Close ends the monitor. It does not call the receiver.
 func (m *Monitor) Close() {
 	m.update(func() { m.closed = true })
 	m.stop()
@@ -182,7 +182,7 @@ func (m *Monitor) update(change func()) {
 // is served again.
 func (m *Monitor) run(ctx context.Context) {
 	var again retry
-	appeared := m.spec.Resume && !m.plan.followsNamespace // the earlier process had an empty snapshot of each view that the receiver does not know
+	appeared := m.spec.Resume && !m.plan.followsNamespace // in the earlier process, each view that the receiver does not know was empty
 	for ctx.Err() == nil {
 		kind, waited := m.resolve(ctx)
 		if ctx.Err() != nil {
@@ -200,8 +200,8 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// resolve waits until the kind is served, and returns it. waited is true if the kind was not served at first. In this
-// case, the owner has got an empty snapshot.
+// resolve waits until the kind is served, and returns it. The result waited is true if the kind was not served at
+// first. In this case, the owner has got an empty snapshot.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {

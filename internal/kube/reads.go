@@ -72,8 +72,8 @@ func (r *reads) join(source Source, filter *jq.Filter, o *owner) place {
 	return place{r, f, v, o}
 }
 
-// remove removes o from the owners of v. If v then has no owners, it is deleted. If f then has no views, it is
-// stopped.
+// remove removes o from the owners of the view v. If v has no owners left, v is deleted. If the watch f has no views
+// left, f is stopped.
 func (r *reads) remove(f *watch, v *view, o *owner) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +122,7 @@ func (r *reads) callReceiver(ctx context.Context, source Source, call func(Recei
 }
 
 // leave removes the owner from the view. If deliver is true, the watch first delivers the changes that are pending,
-// and calls [Receiver.Left]. Otherwise leave removes the owner at once, and the receiver is not told.
+// and calls [Receiver.Left]. Otherwise leave removes the owner at once, and does not call the receiver.
 func (p place) leave(deliver bool) {
 	if !deliver {
 		p.reads.remove(p.watch, p.view, p.owner)

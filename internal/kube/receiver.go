@@ -22,8 +22,8 @@ type Receiver interface {
 	// [Appeared] changes it only if it is the first list of the view.
 	Stored(ctx context.Context, view View) (version string, err error)
 
-	// Behind is called when owners join that had already joined in an earlier process. It reports whether one of them
-	// has missed changes of the view that have been delivered in the meantime.
+	// Behind is called when owners join a view that they had already joined in an earlier process. It reports whether
+	// one of them has missed changes of the view that have been delivered in the meantime.
 	Behind(ctx context.Context, view View, owners []string) (bool, error)
 
 	// Listed is called with a list of all objects of a view.
@@ -156,7 +156,7 @@ type Observer struct {
 	// Delivered is called for each change that the receiver has accepted. owners are the owners that get the change,
 	// and took is the duration from the arrival of the change until the receiver has accepted it.
 	Delivered func(source Source, owners []string, took time.Duration)
-	// KindFailed is called if an error occurs when it is checked whether the API server serves a kind. kind is the
+	// KindFailed is called if the check whether the API server serves a kind has failed. The argument kind is the
 	// requested name of the kind.
 	KindFailed func(apiVersion, kind string, err error)
 	// KindAwaited is called each time an owner starts to wait for a kind, because the kind is not served yet or no

@@ -55,8 +55,8 @@ type gathered struct {
 	failing map[objectKey]string
 }
 
-// list lists the source at the version notBefore or later. It replaces the objects of the selected views. The function
-// which reports whether a view is selected.
+// list requests a list of the source at the version notBefore or later. It replaces the objects of the views for which
+// which(view) is true.
 func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore string) error {
 	gathering, version, err := f.collect(ctx, which, notBefore)
 	if err != nil {
@@ -75,9 +75,9 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 	return nil
 }
 
-// collect lists the source at the version notBefore or later. collect returns the objects of the selected views, and
-// the version of the list. The function which reports whether a view is selected. It is called only when the API server
-// starts to respond. So the result also has views that owners have joined after the request was sent.
+// collect requests a list of the source at the version notBefore or later. It returns the version of the list, and the
+// objects of the views for which which(view) is true. It selects the views only when the API server starts to respond.
+// So the result also has views that owners have joined after the request was sent.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
@@ -193,7 +193,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	return nil
 }
 
-// pick returns the selected owners. The function which reports whether an owner is selected.
+// pick returns the owners for which which(owner) is true.
 func pick(owners []*owner, which func(*owner) bool) []*owner {
 	var picked []*owner
 	for _, o := range owners {
@@ -290,7 +290,8 @@ func (f *watch) rewind(version string) {
 	f.retry.reset()
 }
 
-// compare lists the source for all views, and delivers the lists instead of the changes that are lost.
+// compare requests a new list of the source, and delivers it for each view, because the changes since the last delivery
+// are lost.
 func (f *watch) compare(ctx context.Context) error {
 	if err := f.list(ctx, func(*view) bool { return true }, newestVersion); err != nil {
 		return err
@@ -316,7 +317,8 @@ func (f *watch) compare(ctx context.Context) error {
 	return nil
 }
 
-// deliverList delivers a list of all objects of v to the receiver. If there are no owners, it does so only for a gap.
+// deliverList delivers a list of all objects of v to the receiver. If owners is empty, it does so only if cause is
+// [Gap].
 func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []*owner) error {
 	if len(owners) == 0 && cause != Gap {
 		return nil

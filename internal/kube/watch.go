@@ -249,7 +249,7 @@ func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	}
 	f.mu.Unlock()
 	if len(batch.Filters) == 0 {
-		return nil // of each view, a newer version has already been delivered
+		return nil // the receiver already has a newer version of every view
 	}
 	err := f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
 	if err == nil {
