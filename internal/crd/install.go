@@ -64,7 +64,8 @@ type Result struct {
 	// Warnings has one sentence for each installed definition that differs from its file, because it keeps a version
 	// that the file does not have.
 	Warnings []string
-	// Refused joins the errors of the definitions that the API server rejects. Refused is nil if it rejects no definition.
+	// Refused joins the errors of the definitions that the API server rejects. Refused is nil if it rejects no
+	// definition.
 	Refused error
 }
 

@@ -33,8 +33,8 @@ type KubernetesBinding struct {
 	Events []string `json:"executeHookOnEvent"`
 	// ExecuteOnSynchronization means that the hook runs once with all existing objects before it runs for a change.
 	ExecuteOnSynchronization bool `json:"executeHookOnSynchronization"`
-	// WaitForSynchronization makes the later tasks in the main queue wait until the hook has run for Synchronization. It
-	// has no effect if Queue is the main queue, where later tasks wait in any case.
+	// WaitForSynchronization makes the later tasks in the main queue wait until the hook has run for Synchronization.
+	// It has no effect if Queue is the main queue, where later tasks wait in any case.
 	WaitForSynchronization bool `json:"waitForSynchronization"`
 	// KeepFullObjects means that full objects are kept in memory and included in the binding context. The results of
 	// JqFilter are always kept and included.

@@ -181,8 +181,8 @@ func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	}
 }
 
-// offerAll sends each kind in the argument lists to the callers that wait for the kind. The caller of offerAll holds the
-// lock.
+// offerAll sends each kind in the argument lists to the callers that wait for the kind. The caller of offerAll holds
+// the lock.
 func (k *Kinds) offerAll(lists []*metav1.APIResourceList) {
 	for w := range k.waiting {
 		w.offer(lists)

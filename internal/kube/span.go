@@ -9,8 +9,8 @@ import (
 )
 
 // StartWrite starts a tracing span for a request that writes the object o or a subresource of it. The span is part of
-// the attempt to which ctx belongs. The caller must call the returned function with the error of the request. The text of that error
-// must not contain values of the object.
+// the attempt to which ctx belongs. The caller must call the returned function with the error of the request. The text
+// of that error must not contain values of the object.
 //
 // If the object does not exist, already exists, or has been changed in the meantime, the span does not count as
 // failed, because writers expect these answers.
@@ -28,7 +28,8 @@ func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (co
 }
 
 // StartWait starts a tracing span for a wait, as part of the attempt to which ctx belongs. The argument what names the
-// event for which the caller waits, and o is the object or kind. At the end of the wait, the caller must call the returned function.
+// event for which the caller waits, and o is the object or kind. At the end of the wait, the caller must call the
+// returned function.
 func StartWait(ctx context.Context, what string, o Ref) func(error) {
 	_, waiting := span.Start(ctx, "kubernetes wait", attributes(o, span.Attributes{"wait": what}))
 	return waiting.End

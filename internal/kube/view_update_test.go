@@ -172,8 +172,8 @@ func TestASnapshotIsSortedAndStaysTheSameUntilAChange(t *testing.T) {
 	}
 }
 
-// A view must drop the texts of its objects if no owner wants full objects. But a snapshot that was returned before must
-// keep the texts of its objects.
+// A view must drop the texts of its objects if no owner wants full objects. But a snapshot that was returned before
+// must keep the texts of its objects.
 func TestAViewWithoutFullObjectsHasNoTexts(t *testing.T) {
 	t.Parallel()
 	o := shown("a", "1", "x")
