@@ -182,7 +182,8 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// bounded is a reader of r. If r has more bytes than the initial value of left, Read returns err.
+// bounded is a reader of r. If r has more bytes than the initial value of the field left, Read returns the error in the
+// field err.
 type bounded struct {
 	r    io.Reader
 	left int64

@@ -197,7 +197,7 @@ func define(object unstructured.Unstructured) (*unstructured.Unstructured, error
 	return made, nil
 }
 
-// shape contains the fields in the spec of a definition that the installer needs.
+// shape contains those fields of the spec of a definition that the installer needs.
 type shape struct {
 	group, kind, plural string
 	versions            []map[string]any

@@ -105,7 +105,7 @@ func (s *Session) newKind(path string) string {
 	return ""
 }
 
-// withKinds adds the kind that d defines, in all served versions, to groups, and returns the result.
+// withKinds returns groups with the kind that d defines added, in all its served versions.
 func withKinds(groups []apidiscovery.APIGroupDiscovery, d definition) []apidiscovery.APIGroupDiscovery {
 	at := slices.IndexFunc(groups, func(g apidiscovery.APIGroupDiscovery) bool { return g.Name == d.group })
 	if at < 0 {

@@ -47,13 +47,13 @@ type Release struct {
 	// Values override the values of the chart. They are not modified, and must be representable as JSON.
 	Values map[string]any
 
-	// EnabledModules becomes the value of .Values.global.enabledModules. The value is not set if EnabledModules is
-	// nil, or if the chart's values.schema.json accepts the values without it, and rejects them with it.
+	// EnabledModules becomes the value of .Values.global.enabledModules. The value is not set if EnabledModules is nil,
+	// or if the chart's values.schema.json rejects the values with enabledModules and accepts them without.
 	EnabledModules []string
 }
 
-// load reads the chart of the release from disk. Helm actions modify charts, so each action must load the chart again.
-// Loading takes less than a millisecond, and hooks may change the directory at any time.
+// load reads the chart of the release from disk. Each action must load the chart again, because Helm actions modify
+// charts, and hooks may change the directory at any time. Loading takes less than a millisecond.
 func (r Release) load() (*chart.Chart, error) {
 	read := loadBare
 	if _, err := os.Stat(filepath.Join(r.ChartDir, chartFile)); err == nil {

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// tally counts GET requests for the objects and the release records in namespaces.
+// tally counts GET requests for namespaced objects, including the release records.
 type tally struct {
 	mu   sync.Mutex
 	gets map[string]int // by path and query

@@ -61,7 +61,7 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads the field as a map. object reports each key that is not in known, unless f.loose is set.
+// object reads the field as a map. object reports each key that is not in the list known, unless f.loose is set.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -88,7 +88,8 @@ func (f field) mapping() map[string]any {
 	return entries
 }
 
-// list reads the field as a list. list reports a problem if the number of items is smaller than least.
+// list reads the field as a list. The argument least is the minimum number of items. list reports a problem if there
+// are fewer items.
 func (f field) list(least int) []field {
 	if !f.given {
 		return nil

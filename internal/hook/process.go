@@ -24,8 +24,8 @@ var ErrTimeout = errors.New("timed out")
 // its context was canceled with a cause.
 const stopGrace = 5 * time.Second
 
-// stopCause returns the cause of ctx if a run must be stopped at once because of it. stopCause returns nil if ctx has
-// not ended, or if its cause is context.Canceled or context.DeadlineExceeded, as when the operator stops.
+// stopCause returns the cause of ctx if this cause requires that a run is stopped at once. stopCause returns nil if ctx
+// has not ended, or if its cause is context.Canceled or context.DeadlineExceeded, as when the operator stops.
 func stopCause(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil, errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):

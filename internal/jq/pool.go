@@ -27,8 +27,7 @@ const (
 	// attempts. An attempt can fail if the system temporarily allows no further processes.
 	startTries = 3
 	startPause = 200 * time.Millisecond
-	// lostTries is the maximum number of attempts to run a filter whose helper was killed by another program. The
-	// helper may have been killed before it ran the filter.
+	// lostTries is the maximum number of attempts to run a filter if its helpers are killed by another program.
 	lostTries = 3
 )
 

@@ -110,7 +110,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First}) {
 		t.Errorf("lists were delivered because of %q", got)
 	}
-	s.update(t, "stays", "a", "2") // after the restart, the snapshot was ahead of the deliveries; this change must be in both
+	s.update(t, "stays", "a", "2") // this change must be delivered, and must be in the snapshot
 	k.until(t, "the next change", func(k *durableReceiver) bool { return len(k.events) == 9 })
 	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
 }

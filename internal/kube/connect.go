@@ -34,7 +34,7 @@ const (
 // Options select the cluster to connect to. The zero value selects the cluster in which this process runs or, outside
 // a cluster, the cluster that kubectl would use.
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig file. If it is empty, the file is searched in the default places.
+	// Kubeconfig is the path of a kubeconfig file. If it is empty, the file is looked for at the default paths.
 	Kubeconfig string
 	// Context is the name of a context in the kubeconfig. If it is empty, the current context is used.
 	Context string

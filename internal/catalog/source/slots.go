@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// slots limits the number of concurrent requests, in all and to one host. A request first waits for a slot of its
-// host, and then for one of the slots for all hosts. So a host that does not respond blocks at most perHost of the
-// slots for all hosts.
+// slots limits the number of concurrent requests, in all and to one host. A request first waits for a slot of its host,
+// and then for one of the slots for all hosts. A host has perHost slots, so a host that does not respond cannot block
+// all slots for all hosts.
 type slots struct {
 	all     chan struct{}
 	perHost int
