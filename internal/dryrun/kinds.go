@@ -105,7 +105,8 @@ func (s *Session) newKind(path string) string {
 	return ""
 }
 
-// withKinds returns groups with the kind that d defines added, in all its served versions.
+// withKinds adds the kind that the definition d defines, in all served versions, to the list groups. It returns the
+// changed list.
 func withKinds(groups []apidiscovery.APIGroupDiscovery, d definition) []apidiscovery.APIGroupDiscovery {
 	at := slices.IndexFunc(groups, func(g apidiscovery.APIGroupDiscovery) bool { return g.Name == d.group })
 	if at < 0 {

@@ -359,8 +359,8 @@ func (t *transport) send(r *http.Request, body []byte, header http.Header) (*htt
 }
 
 // pretend answers the write r without a request to the API server. The response says that the API server has stored the
-// object in the argument now or, if now is nil, that it has deleted the object. It records the write to the object at
-// path, with a note, see [Session.record].
+// object in the argument now or, if now is nil, that it has deleted the object. pretend records the write to the object
+// at path, with a note, see [Session.record].
 func (t *transport) pretend(r *http.Request, path string, before, now map[string]any, note string) (*http.Response, error) {
 	t.session.record(path, before, now, note)
 	switch {

@@ -6,8 +6,8 @@ import (
 )
 
 // slots limits the number of concurrent requests, in all and to one host. A request first waits for a slot of its host,
-// and then for one of the slots for all hosts. A host has perHost slots, so a host that does not respond cannot block
-// all slots for all hosts.
+// and then for one of the slots for all hosts. A host has only perHost slots, so a host that does not respond cannot
+// use up the slots for all hosts.
 type slots struct {
 	all     chan struct{}
 	perHost int

@@ -71,8 +71,8 @@ func (p *pack) find(root plumbing.Hash, name string) (treeEntry, error) {
 	return at, nil
 }
 
-// archive adds all files in and below the tree with this hash to the archive that the packer to writes. dir is the path
-// of the tree in the archive.
+// archive adds all files in and below the tree with this hash to an archive. dir is the path of the tree in the
+// archive.
 func (p *pack) archive(hash plumbing.Hash, dir string, to *packer) error {
 	const maxDepth = 64
 	if strings.Count(dir, "/") > maxDepth {
