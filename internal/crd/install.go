@@ -199,8 +199,9 @@ func (i *Installer) write(ctx context.Context, d Definition) (done installed, er
 	return done, fmt.Errorf("changed by other writers during each attempt: %w", err)
 }
 
-// merged returns the object to write: the definition d with the labels of the installer. before is the existing
-// object, or nil. The result keeps the other labels and annotations of before, and its conversion between versions.
+// merged returns the object to write: the definition d with the labels of the installer. The argument before is the
+// object in the cluster, or nil if there is none. The result keeps the other labels and annotations of the object in
+// the cluster, and its conversion between versions.
 func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *unstructured.Unstructured {
 	want := d.object.DeepCopy()
 	labels, annotations := map[string]string{}, map[string]string{}

@@ -172,7 +172,7 @@ func (a *Absences) all() []*expected {
 	return slices.Concat(slices.Collect(maps.Values(a.releases))...)
 }
 
-// resolve sets the sources of the registered objects that have none yet. For each kind that is not served, it starts a
+// resolve sets the source of each registered object that has none yet. For each kind that is not served, it starts a
 // goroutine that waits for the kind.
 func (a *Absences) resolve(ctx context.Context) error {
 	a.mu.Lock()
@@ -226,9 +226,10 @@ func (a *Absences) await(kind Ref) {
 	})
 }
 
-// leaveMissing removes the sources in a.missing from their objects. Then resolve will resolve the kinds of the objects
-// again, and arrange will end the watches of the sources. If the API server still lists the kind with the same
-// resource name, leaveMissing does not remove the source, and its watch retries.
+// leaveMissing removes the sources in a.missing from their objects. Afterwards, the caller must call resolve, which
+// looks for the kinds of these objects again, and arrange, which ends the watches of the removed sources. If the API
+// server still lists the kind with the same resource name, or does not answer, leaveMissing does not remove the source,
+// and its watch retries.
 func (a *Absences) leaveMissing(ctx context.Context) {
 	a.mu.Lock()
 	missing := slices.Collect(maps.Keys(a.missing))

@@ -194,7 +194,7 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 	resource := s.define(t, "Gizmo")
 	s.put(t, resource, "Gizmo", "one")
 	k.untilDelivered(t, "told", "Added one")
-	first.stop() // before it tells other monitors that the kind is served
+	first.stop() // stopped before it tells other monitors that the kind is served
 
 	spec.Resume = true
 	second := s.begin(t, k)

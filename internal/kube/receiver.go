@@ -8,10 +8,10 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Receiver receives the lists and changes of sources. The calls for one source come one after another and in order.
-// The calls for different sources are concurrent. If a call returns an error, it is repeated with the same content
-// until it returns no error. So a receiver that stores what it gets in one transaction for each call loses nothing and
-// stores nothing twice. During a call, the watch buffers further changes up to a limit.
+// Receiver receives the lists and changes of sources. The calls for one source come one after another and in order. The
+// calls for different sources are concurrent. If a call returns an error, it is repeated with the same content until it
+// returns no error. So if a receiver stores the content of each call in one transaction, it loses nothing and stores
+// nothing twice. During a call, the watch buffers further changes up to a limit.
 //
 // The names of owners are those in [Spec]. If a monitor is closed during a call, the call may have the name of the
 // owner of this monitor.
@@ -156,8 +156,8 @@ type Observer struct {
 	// Delivered is called for each change that the receiver has accepted. owners are the owners that get the change,
 	// and took is the duration from the arrival of the change until the receiver has accepted it.
 	Delivered func(source Source, owners []string, took time.Duration)
-	// KindFailed is called if the check whether the API server serves a kind has failed. The argument kind is the
-	// requested name of the kind.
+	// KindFailed is called with the error if the lookup of a kind has failed. The argument kind is the requested name
+	// of the kind.
 	KindFailed func(apiVersion, kind string, err error)
 	// KindAwaited is called each time an owner starts to wait for a kind, because the kind is not served yet or no
 	// longer.
