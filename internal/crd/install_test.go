@@ -48,7 +48,7 @@ type version struct {
 }
 
 // text returns the YAML text of a definition of the resource "things" in the API group of the fixture b, with these
-// versions. The YAML text more is added to its spec.
+// versions. The first argument is further YAML text for the spec.
 func (b fixture) text(more string, versions ...version) string {
 	text := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

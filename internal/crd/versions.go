@@ -87,9 +87,8 @@ func storedVersions(o *unstructured.Unstructured) (versions []string) {
 	return versions
 }
 
-// keeping returns a copy of the definition want, to which it adds versions of the existing definition. The argument was
-// describes the existing definition, and named has the names of the versions to add. In the copy, the added versions
-// are neither served nor the storage version.
+// keeping returns a copy of the definition want, with additional versions of the existing definition. The argument
+// named has the names of the added versions. In the copy, they are neither served nor the storage version.
 func keeping(want *unstructured.Unstructured, was shape, named []string) *unstructured.Unstructured {
 	want = want.DeepCopy()
 	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // no error, because shapeOf has read the versions
@@ -105,8 +104,8 @@ func keeping(want *unstructured.Unstructured, was shape, named []string) *unstru
 	return want
 }
 
-// rewrite makes the API server store every object of a kind in the storage version. The argument of describes the
-// definition of the kind.
+// rewrite makes the API server store every object of a kind in the storage version. The kind is given by the shape of
+// its definition.
 func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	if of.served == "" {
 		return fmt.Errorf("no version of %s is served", of.plural)
@@ -114,7 +113,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	gv := schema.GroupVersion{Group: of.group, Version: of.served}
 	objects := i.objects.Resource(gv.WithResource(of.plural))
 	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
-		return fmt.Errorf("list the %s: %w", of.plural, err) // found out before awaitStorage, which is slow and would delay each start for nothing
+		return fmt.Errorf("list the %s: %w", of.plural, err) // return before awaitStorage, which is slow and would delay each start for nothing
 	}
 	if err := i.awaitStorage(ctx, gv, of); err != nil {
 		return err
@@ -165,8 +164,8 @@ func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of
 }
 
 // storageHash returns the storageVersionHash that discovery shows when the API server stores objects of the kind in the
-// storage version: the first eight bytes of a SHA-256 checksum, in base64. The argument of describes the definition
-// of the kind.
+// storage version: the first eight bytes of a SHA-256 checksum, in base64. The kind is given by the shape of its
+// definition.
 func storageHash(of shape) string {
 	sum := sha256.Sum256([]byte(of.group + "/" + of.storage + "/" + of.kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

@@ -17,8 +17,8 @@ import (
 
 // A Session turns the writes of clients into dry runs (dryRun=All) and remembers the object that each write would have
 // stored. When a client reads one of these objects, the session returns the remembered object. So each client of the
-// session sees the writes of all its clients. But lists and watches show only the objects of the API server. The zero
-// value is ready to use. A Session is safe for concurrent use.
+// session sees the writes of all clients of the session. But lists and watches show only the objects of the API server.
+// The zero value is ready to use. A Session is safe for concurrent use.
 type Session struct {
 	mu      sync.Mutex
 	objects map[string]*object // objects that the session has written, by URL path; guarded by mu
@@ -359,8 +359,8 @@ func (t *transport) send(r *http.Request, body []byte, header http.Header) (*htt
 }
 
 // pretend answers the write r without a request to the API server. The response says that the API server has stored the
-// object in the argument now or, if now is nil, that it has deleted the object. pretend records the write to the object
-// at path, with a note, see [Session.record].
+// new object or, if the argument now is nil, that it has deleted the object. pretend records the write to the object at
+// path, with a note, see [Session.record].
 func (t *transport) pretend(r *http.Request, path string, before, now map[string]any, note string) (*http.Response, error) {
 	t.session.record(path, before, now, note)
 	switch {

@@ -3,6 +3,6 @@
 package failpoint
 
 // Variable is the name of an environment variable. Its value is the place at which the process kills itself, such as
-// "module-run:claimed". If ":2" follows in the value, the process kills itself when it reaches the place for the
+// "module-run:claimed". If ":2" is appended to the place, the process kills itself when it reaches the place for the
 // second time.
 const Variable = "ADDON_OPERATOR_FAILPOINT"

@@ -58,8 +58,7 @@ func (d *DryRun) add(r DryRevision) {
 }
 
 // keepUnsaved makes s keep written records in memory instead of storing them, for dry runs. Reads return the written
-// records from memory, and all other records from the cluster. Each written revision is added to the DryRun in the
-// argument to.
+// records from memory, and all other records from the cluster. Each written revision is added to the given DryRun.
 func (s *records) keepUnsaved(to *DryRun) {
 	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written

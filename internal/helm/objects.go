@@ -57,8 +57,8 @@ func (d document) mortal() bool {
 	return err == nil && !yaml.IsMissingOrNull(ttl)
 }
 
-// labeller is a Helm post-renderer for one rendering. It adds labels to every object, including the items of lists,
-// and collects the objects in documents.
+// labeller is a Helm post-renderer for one rendering. It adds labels to every object, including the items of lists, and
+// collects the objects in the field documents.
 type labeller struct {
 	labels    map[string]string
 	documents []document
@@ -69,8 +69,8 @@ type labeller struct {
 	sum string
 }
 
-// newLabeller returns the post-renderer for r. The post-renderer adds the labels in the map all to every
-// object. If r.Maintained is set, it also adds maintenanceLabel.
+// newLabeller returns the post-renderer for r. The post-renderer adds the given labels to every object. If r.Maintained
+// is set, it also adds maintenanceLabel.
 func newLabeller(all map[string]string, r Release) *labeller {
 	labels := maps.Clone(all)
 	if r.Maintained {
@@ -150,7 +150,7 @@ func formed(n *yaml.RNode) error {
 }
 
 // add adds l.labels to the object n, and appends n to l.documents. If n is a list, add does this for each item of the
-// list instead. For an item without a kind, add uses the APIVersion and the Kind of the argument of.
+// list instead. The argument of has the APIVersion and the Kind that an item without a kind gets.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),

@@ -40,8 +40,8 @@ type answer struct {
 	body   []byte
 }
 
-// remembering returns a copy of config. Clients made from the copy cache the responses to GET requests for single
-// objects in r.
+// remembering returns a copy of config. A client that is made from the copy stores the responses to GET requests for
+// single objects in the cache r.
 func (r *reads) remembering(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -117,9 +117,9 @@ func (a answer) response(request *http.Request) *http.Response {
 	}
 }
 
-// readAhead starts to read objects into the cache known, so that they are read while Helm renders the chart. The
-// caller must wait for known.ahead. readAhead ignores errors of the requests, because Helm gets them from its own
-// requests.
+// readAhead starts to read objects into the given cache, so that they are read while Helm renders the chart. The caller
+// must wait for the field ahead of the cache. readAhead ignores errors of the requests, because Helm gets them from its
+// own requests.
 func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

@@ -68,7 +68,8 @@ type records struct {
 	log     func(format string, args ...any)
 }
 
-// newRecords returns the records for objects of this kind. kind is a value of HELM_DRIVER, such as "secret".
+// newRecords returns access to the records that are stored in Secrets or in ConfigMaps. The argument kind is a value of
+// HELM_DRIVER, such as "secret".
 func newRecords(c *Client, config *rest.Config, transport *http.Client, kind string) (*records, error) {
 	encoded := rest.CopyConfig(config)
 	encoded.ContentType = "application/vnd.kubernetes.protobuf"

@@ -18,8 +18,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// bound returns a copy of config. Requests of clients made from the copy fail when ctx ends. This is how a Helm action
-// is stopped.
+// bound returns a copy of config. If a client is made from the copy, its requests fail when ctx ends. This is how a
+// Helm action is stopped.
 //
 // The context of a Helm action cannot stop it: when the context ends, the action returns, but one of its goroutines
 // continues to apply objects and finally records the release as deployed. If instead its requests fail, the action

@@ -117,8 +117,9 @@ type encoder struct {
 // span is the position in out at which a list of items is encoded.
 type span struct{ from, to, items int }
 
-// roughSize estimates the size of the encoded elements in bytes. Usually the estimate is too high. Without it, out
-// would grow many times, and a context of several megabytes would leave several times its size as garbage.
+// roughSize estimates the size of the encoded elements in bytes. Usually the estimate is too high. Without the
+// estimate, the encoder would enlarge its buffer many times, and a context of several megabytes would leave several
+// times its size as garbage.
 func roughSize(elements []Element) int {
 	const perElement, perList, perItem = 120, 40, 40
 	items := func(list []Item) int {
@@ -252,7 +253,7 @@ func (e *encoder) items(items []Item) error {
 }
 
 // item appends the keys and values of an item, without braces. If the item is not empty, the output begins with the
-// text in the parameter before.
+// given text.
 func (e *encoder) item(before string, item Item) error {
 	for _, part := range []struct {
 		key  string

@@ -61,7 +61,7 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads the field as a map. object reports each key that is not in the list known, unless f.loose is set.
+// object reads the field as a map. object reports each key that is not one of the known keys, unless f.loose is set.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}

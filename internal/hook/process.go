@@ -63,7 +63,7 @@ func (e *ExitError) Error() string {
 // Usage has the resources that a process has used, together with the child processes for which it has waited.
 type Usage struct {
 	User, System time.Duration
-	// Took is the duration of the process by [Options.Clock]. It is 0 if the runner has no clock.
+	// Took is the duration of the process, measured with [Options.Clock]. It is 0 if the runner has no clock.
 	Took time.Duration
 	// MaxRSS is the maximum resident memory in bytes. Until a new process has executed its program with execve, Linux
 	// counts the memory of the operator, which has started it. So MaxRSS is at least the resident memory of the

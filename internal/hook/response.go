@@ -199,8 +199,8 @@ func readNamed(object json.RawMessage) (n named, err error) {
 	return n, nil
 }
 
-// check compares the converted object n with the original object, which is the argument before. check returns an error
-// if the apiVersion of n is not version, or if another field differs.
+// check compares the converted object n with the original object. check returns an error if the apiVersion of n is not
+// version, or if another field differs.
 func (n named) check(before named, version string) error {
 	for _, part := range []struct{ name, is, want string }{
 		{"apiVersion", n.APIVersion, version},

@@ -54,8 +54,8 @@ func init() { //nolint:gochecknoinits // every executable that imports the packa
 	}
 }
 
-// help answers the requests that it reads from the reader in, and writes the answers to the writer out. At the end of
-// the requests, help returns the exit status of the helper.
+// help reads requests, executes them, and writes the answers. At the end of the requests, it returns the exit status of
+// the helper.
 func help(in io.Reader, out io.Writer) int {
 	if err := limitMemory(); err != nil {
 		return 1

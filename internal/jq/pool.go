@@ -217,7 +217,7 @@ func writeRequest(w io.Writer, program string, text []byte) error {
 }
 
 // readPart reads the number of bytes of a part of a request or an answer, and then returns that part. The result uses
-// the memory of the slice into if that slice is large enough.
+// the memory of the given slice if that is large enough.
 func readPart(r io.Reader, into []byte) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

@@ -277,7 +277,7 @@ func (a *Absences) arrange() {
 	}
 }
 
-// dropPlaces ends the watches of the sources for which which(source) is true. The caller holds the lock.
+// dropPlaces ends the watches of the sources for which the given function returns true. The caller holds the lock.
 func (a *Absences) dropPlaces(which func(Source) bool) {
 	for source, p := range a.places {
 		if which(source) {

@@ -66,7 +66,8 @@ func (a *absences) next(t testing.TB) string {
 	}
 }
 
-// quiet fails the test if anything is delivered within 200 ms, except the deliveries in the list again.
+// quiet fails the test if anything is delivered within 200 ms, except repeated deliveries. The argument again lists
+// these.
 func (a *absences) quiet(t testing.TB, again ...string) {
 	t.Helper()
 	end := time.After(200 * time.Millisecond)

@@ -194,8 +194,7 @@ func (k *durableReceiver) wake() {
 	k.moved = make(chan struct{})
 }
 
-// until waits for a condition, and fails the test if the wait takes too long. The function holds reports whether the
-// condition is true.
+// until waits until the given function returns true, and fails the test if that takes too long.
 func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durableReceiver) bool) {
 	t.Helper()
 	limit := time.NewTimer(90 * time.Second)

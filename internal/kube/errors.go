@@ -45,7 +45,7 @@ func (e *NotServedError) Error() string {
 	return text
 }
 
-// Is is for errors.Is. Is reports whether target is [ErrNotServed].
+// Is reports whether target is [ErrNotServed]. [errors.Is] calls it.
 func (e *NotServedError) Is(target error) bool { return target == ErrNotServed }
 
 // IsRefused reports whether it is useless to send the same request again. This is so if the API server has answered

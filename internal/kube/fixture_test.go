@@ -142,8 +142,8 @@ func (s *fixture) createIn(t testing.TB, namespace, name string, data ...string)
 	return made
 }
 
-// awaitCache waits until the cache of the API server contains the ConfigMap made, which the test has just created. The
-// API server answers first lists from this cache.
+// awaitCache waits until the cache of the API server contains a ConfigMap that the test has just created. The API
+// server answers first lists from this cache.
 func (s *fixture) awaitCache(t testing.TB, made *corev1.ConfigMap) {
 	t.Helper()
 	_, err := s.api.CoreV1().ConfigMaps(made.Namespace).List(context.Background(), metav1.ListOptions{
@@ -198,7 +198,7 @@ func shown(m *kube.Monitor) []string {
 	return found
 }
 
-// eventually calls the function holds again and again until it returns true. It is for states that are not delivered to
+// eventually calls the given function again and again until it returns true. It is for states that are not delivered to
 // a receiver. If the wait takes too long, the test fails.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()

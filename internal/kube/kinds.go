@@ -166,7 +166,7 @@ func (k *Kinds) join() {
 // isIn reports whether the kind may be in the group and version g.
 func (w *wanted) isIn(g group) bool { return w.apiVersion == "" || w.apiVersion == g.String() }
 
-// offer sends the kind to the caller that waits for it, if the argument lists contains the kind.
+// offer sends the kind to the caller that waits for it, if the kind is one of the listed kinds.
 func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	if w.apiVersion != "" {
 		lists = slices.DeleteFunc(slices.Clone(lists), func(l *metav1.APIResourceList) bool { return l.GroupVersion != w.apiVersion })
@@ -181,8 +181,7 @@ func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	}
 }
 
-// offerAll sends each kind in the argument lists to the callers that wait for the kind. The caller of offerAll holds
-// the lock.
+// offerAll sends each of the listed kinds to the callers that wait for the kind. The caller of offerAll holds the lock.
 func (k *Kinds) offerAll(lists []*metav1.APIResourceList) {
 	for w := range k.waiting {
 		w.offer(lists)

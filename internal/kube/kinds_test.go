@@ -194,7 +194,7 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 	resource := s.define(t, "Gizmo")
 	s.put(t, resource, "Gizmo", "one")
 	k.untilDelivered(t, "told", "Added one")
-	first.stop() // stopped before it tells other monitors that the kind is served
+	first.stop() // the first process ends before it delivers the kind to other owners
 
 	spec.Resume = true
 	second := s.begin(t, k)

@@ -168,8 +168,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// update calls the function change under the lock, so that it can change the state of the monitor. Then update wakes
-// the goroutines that wait for a change.
+// update calls the given function under the lock, so that the function can change the state of the monitor. Then update
+// wakes the goroutines that wait for a change.
 func (m *Monitor) update(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

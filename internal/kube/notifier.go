@@ -16,9 +16,9 @@ type Notifier struct {
 	places map[View]place
 }
 
-// NewNotifier returns a Notifier that calls the function changed after the first list of each view that it follows, and
-// after changes. There may be only one call for several changes. The watches of the Notifier run only while
-// [Notifier.Run] runs.
+// NewNotifier returns a Notifier that calls the given function after the first list of each view that the Notifier
+// follows, and after changes. There may be only one call for several changes. The watches of the Notifier run only
+// while [Notifier.Run] runs.
 func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 	return &Notifier{reads: newReads(client, calls{changed: changed}, observer), places: map[View]place{}}
 }

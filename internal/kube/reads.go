@@ -104,8 +104,8 @@ func (r *reads) ended(f *watch) {
 	}
 }
 
-// callReceiver calls the function call until it returns no error. The delays between the calls grow. If ctx ends first,
-// callReceiver returns the error of ctx.
+// callReceiver calls the given function with the receiver until the function returns no error. The delays between the
+// calls grow. If ctx ends first, callReceiver returns the error of ctx.
 func (r *reads) callReceiver(ctx context.Context, source Source, call func(Receiver) error) error {
 	var again retry
 	for {

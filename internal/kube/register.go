@@ -56,7 +56,7 @@ type gathered struct {
 }
 
 // list requests a list of the source at the version notBefore or later. It replaces the objects of the views for which
-// which(view) is true.
+// the given function returns true.
 func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore string) error {
 	gathering, version, err := f.collect(ctx, which, notBefore)
 	if err != nil {
@@ -76,8 +76,8 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 }
 
 // collect requests a list of the source at the version notBefore or later. It returns the version of the list, and the
-// objects of the views for which which(view) is true. It selects the views only when the API server starts to respond.
-// So the result also has views that owners have joined after the request was sent.
+// objects of the views for which the given function returns true. It calls this function only when the API server
+// starts to respond. So the result also has views that owners have joined after the request was sent.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
@@ -193,7 +193,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	return nil
 }
 
-// pick returns the owners for which which(owner) is true.
+// pick returns the owners for which the given function returns true.
 func pick(owners []*owner, which func(*owner) bool) []*owner {
 	var picked []*owner
 	for _, o := range owners {

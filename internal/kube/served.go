@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AwaitResource waits until the API server serves the resource with this plural name in apiVersion. If the function as
-// is not nil, AwaitResource also waits until as returns true for the resource. There is no event for a new resource. So
-// AwaitResource asks the API server at once, and then again after delays that grow from 50 ms. If the API server
-// refuses the request for another reason than "not found", AwaitResource returns that error. If ctx ends, the error
-// also says which condition was not met.
+// AwaitResource waits until the API server serves the resource with this plural name in apiVersion. The last argument
+// is an optional condition: if this function is not nil, AwaitResource also waits until it returns true for the
+// resource. There is no event for a new resource. So AwaitResource asks the API server at once, and then again after
+// delays that grow from 50 ms. If the API server refuses the request for another reason than "not found", AwaitResource
+// returns that error. If ctx ends, the error also says which condition was not met.
 func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, as func(metav1.APIResource) bool) error {
 	var again retry
 	for {

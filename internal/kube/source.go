@@ -19,8 +19,7 @@ type Source struct {
 	// Namespace is the namespace of the objects. It is empty if the objects may be in any namespace, or the kind is
 	// not namespaced.
 	Namespace string
-	// Names are the names of the objects, sorted and separated by commas. It is empty if the objects may have any
-	// name.
+	// Names has the names of the objects, sorted and separated by commas. It is empty if the objects may have any name.
 	Names string
 	// Labels is a label selector in the form that the API server expects. It is empty if the objects may have any
 	// labels.

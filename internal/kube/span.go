@@ -27,9 +27,9 @@ func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (co
 	}
 }
 
-// StartWait starts a tracing span for a wait, as part of the attempt to which ctx belongs. The argument what names the
-// event for which the caller waits, and o is the object or kind. At the end of the wait, the caller must call the
-// returned function.
+// StartWait starts a tracing span for a wait, as part of the attempt to which ctx belongs. The span records the event
+// for which the caller waits, and the object or kind o. At the end of the wait, the caller must call the returned
+// function.
 func StartWait(ctx context.Context, what string, o Ref) func(error) {
 	_, waiting := span.Start(ctx, "kubernetes wait", attributes(o, span.Attributes{"wait": what}))
 	return waiting.End

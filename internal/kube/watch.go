@@ -266,7 +266,7 @@ func (f *watch) deliverVersion(ctx context.Context) error {
 	return f.deliver(ctx, nil)
 }
 
-// announce calls the function changed of the owners of those views whose objects have changed.
+// announce finds the views whose objects have changed, and calls owner.changed for each owner of these views.
 func (f *watch) announce() {
 	f.mu.Lock()
 	var callbacks []func()
