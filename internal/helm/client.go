@@ -173,9 +173,8 @@ func extraLabels(given map[string]string) map[string]string {
 }
 
 // ownConfig returns a copy of config for Helm. If config sets no rate limit, the copy disables the default limit of
-// client-go: Helm creates a client for each object, so the limit of each such client has no effect, and would only slow
-// down the shared clients. If config has no warning handler, warnings of the API server are written to log instead of
-// stderr.
+// client-go: Helm creates a client for each object, so the default limit would affect only the shared clients, and slow
+// them down. If config has no warning handler, warnings of the API server are written to log instead of stderr.
 func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 {

@@ -140,8 +140,8 @@ func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Dur
 	return nil
 }
 
-// wait watches one object until one of two functions returns true. The function already, unless it is nil, is called
-// with the listed objects, and done is called for each event.
+// wait watches one object until one of the two functions returns true. The first function is called once, with the
+// listed objects; it may be nil. The second function is called for each event.
 func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
 	ctx, cancel := o.within(timeout)
 	defer cancel()

@@ -150,7 +150,8 @@ func formed(n *yaml.RNode) error {
 }
 
 // add adds l.labels to the object n, and appends n to l.documents. If n is a list, add does this for each item of the
-// list instead. The argument of has the APIVersion and the Kind that an item without a kind gets.
+// list instead. An item without a kind gets the apiVersion of its list, and the kind of the list without the suffix
+// List.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),

@@ -118,7 +118,7 @@ func (a answer) response(request *http.Request) *http.Response {
 }
 
 // readAhead starts to read objects into the given cache, so that they are read while Helm renders the chart. The caller
-// must wait for the field ahead of the cache. readAhead ignores errors of the requests, because Helm gets them from its
+// must wait for the WaitGroup of the cache. readAhead ignores errors of the requests, because Helm gets them from its
 // own requests.
 func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
 	client, err := dynamic.NewForConfig(config)

@@ -66,8 +66,7 @@ func (a *absences) next(t testing.TB) string {
 	}
 }
 
-// quiet fails the test if anything is delivered within 200 ms, except repeated deliveries. The argument again lists
-// these.
+// quiet fails the test if anything is delivered within 200 ms, except the given deliveries, which may be repeated.
 func (a *absences) quiet(t testing.TB, again ...string) {
 	t.Helper()
 	end := time.After(200 * time.Millisecond)
