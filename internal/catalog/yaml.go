@@ -42,7 +42,7 @@ func field(of map[string]any, name string) any {
 }
 
 // scalarText returns a YAML scalar as text. For example, it returns "true" for true, and "" for nil. If value is a map
-// or a list, isScalar is false.
+// or a list, the result isScalar is false.
 func scalarText(value any) (text string, isScalar bool) {
 	switch v := value.(type) {
 	case nil:

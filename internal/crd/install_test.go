@@ -41,7 +41,7 @@ func start(t *testing.T, labels map[string]string) fixture {
 	return fixture{crd.NewInstaller(client, labels), client, namespace + ".example.com", namespace}
 }
 
-// version is a version of the definition in a test. stored says whether it is the storage version.
+// version is a version of the definition in a test. The field stored says whether it is the storage version.
 type version struct {
 	name   string
 	stored bool

@@ -58,8 +58,8 @@ func (s *Session) Take() []Change {
 	return taken
 }
 
-// get returns the object at the URL path, as the session remembers it. known is false if the session has not written
-// the object.
+// get returns the object at the URL path, as the session remembers it. The result known is false if the session has not
+// written the object.
 func (s *Session) get(path string) (o object, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,9 +69,9 @@ func (s *Session) get(path string) (o object, known bool) {
 	return object{}, false
 }
 
-// record remembers a write to the object at the URL path. before and now are the object before and after the write. If
-// they differ, record adds a change for [Session.Take]. note is the reason why the API server has not checked the
-// write, or "" if it has.
+// record remembers a write to the object at the URL path. The arguments before and now are the object before and after
+// the write. If they differ, record adds a change for [Session.Take]. The argument note is the reason why the API
+// server has not checked the write, or "" if it has.
 func (s *Session) record(path string, before, now map[string]any, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +229,8 @@ func (t *transport) changeLive(r *http.Request, path string, body []byte, before
 	return t.pretend(r, path, before, want, why)
 }
 
-// wanted returns the object that the API server would store for the PUT or PATCH request r with this body. before is
-// the existing object.
+// wanted returns the object that the API server would store for the PUT or PATCH request r with this body. The argument
+// before is the existing object.
 func wanted(r *http.Request, path string, body []byte, before map[string]any) (map[string]any, error) {
 	if r.Method != http.MethodPatch {
 		return decoded(body), nil
@@ -243,8 +243,8 @@ func wanted(r *http.Request, path string, body []byte, before map[string]any) (m
 }
 
 // settle reads the API server's response to a dry run of a write. If the API server has accepted the write, settle
-// records it. If the API server could not check the write, why is the reason. If the API server has checked and
-// rejected the write, why is "". The body of the response can be read again.
+// records it. If the API server could not check the write, the result is the reason. If the API server has checked and
+// rejected the write, the result is "". The body of the response can be read again.
 func (t *transport) settle(response *http.Response, path string, before map[string]any, deletes bool) (why string, err error) {
 	answered, err := replayable(response)
 	if err != nil {
@@ -298,8 +298,8 @@ func (t *transport) remove(r *http.Request) (*http.Response, error) {
 	return t.pretend(r, r.URL.Path, before, nil, why)
 }
 
-// deletion returns body, the DeleteOptions of a request, with dryRun set. The query parameter dryRun is not
-// sufficient, because the API server ignores the query if the body contains options. written says whether the session
+// deletion returns body, the DeleteOptions of a request, with dryRun set. The query parameter dryRun is not sufficient,
+// because the API server ignores the query if the body contains options. The argument written says whether the session
 // has written the object at path. If so, deletion removes the preconditions, because they refer to the object that the
 // session remembers, and the API server has another version of this object.
 func deletion(path string, body []byte, written bool) ([]byte, error) {

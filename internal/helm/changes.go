@@ -69,7 +69,8 @@ func firstOf(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// compare returns the changes between two manifests. before is the older one, and after the newer one.
+// compare returns the changes between two manifests. The argument before is the older manifest, and after is the newer
+// one.
 func compare(before, after string) ([]Change, error) {
 	was, err := read(before)
 	if err != nil {
@@ -134,8 +135,8 @@ func differing(a, b *yaml.RNode) ([]string, error) {
 	return paths, nil
 }
 
-// leaves appends the paths of all values in tree that are not maps, and of empty maps. at is the path of tree itself,
-// "" for the root.
+// leaves appends the paths of all values in tree that are not maps, and of empty maps. The argument at is the path of
+// tree itself, "" for the root.
 func leaves(paths []string, at string, tree any) []string {
 	fields, ok := tree.(map[string]any)
 	if !ok || len(fields) == 0 && at != "" {

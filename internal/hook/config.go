@@ -173,8 +173,8 @@ func (o object) load(scope Scope, config *Config) {
 	spreadGroups(config)
 }
 
-// ordered reads the ordered bindings of the config. own contains the names of the ordered bindings that the hook may
-// have.
+// ordered reads the ordered bindings of the config. The argument own contains the names of the ordered bindings that
+// the hook may have.
 func (o object) ordered(own []string, config *Config) {
 	for _, binding := range own {
 		f := o.child(binding)
@@ -201,8 +201,8 @@ func (o object) without(misplaced map[string]string) object {
 	return o
 }
 
-// orderedBindings returns the ordered bindings that hooks of a scope may have. misplaced has the ordered bindings that
-// only hooks of the other scope may have, each with the problem to report.
+// orderedBindings returns the ordered bindings that hooks of a scope may have. The result misplaced has the ordered
+// bindings that only hooks of the other scope may have, each with the problem to report.
 func orderedBindings(scope Scope) (own []string, misplaced map[string]string) {
 	own, foreign := []string{BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}, []string{BeforeAll, AfterAll}
 	if scope == Global {

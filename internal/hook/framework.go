@@ -21,8 +21,8 @@ type framework struct {
 	dir   string
 }
 
-// newFramework copies the shell framework to a new directory below dir. files contains the files of the framework. If
-// files is nil, or if installedFramework exists, newFramework copies nothing and returns the zero value.
+// newFramework copies the shell framework to a new directory below dir. The argument files contains the files of the
+// framework. If files is nil, or if installedFramework exists, newFramework copies nothing and returns the zero value.
 func newFramework(files fs.FS, dir string) (framework, error) {
 	if _, err := os.Stat(installedFramework); files == nil || err == nil {
 		return framework{}, nil

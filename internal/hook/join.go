@@ -59,8 +59,8 @@ func (j *joiner) release(stream Stream) {
 	}
 }
 
-// readObject returns text as one line if text is a JSON object. partial is true if text may be the beginning of a JSON
-// object, but is incomplete.
+// readObject returns text as one line if text is a JSON object. The result partial is true if text may be the beginning
+// of a JSON object, but is incomplete.
 func readObject(text string) (object string, partial bool) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "{") {

@@ -24,8 +24,8 @@ const storeVariable = "ADDON_OPERATOR_STORE_ID"
 const longestExec = 5 * time.Second
 
 // KillLeftovers kills all processes that have the ID of the store in their environment, except this process. These
-// processes may start other processes in the meantime, so KillLeftovers repeats the search until it finds none. When
-// it returns, the killed processes have ended; killed contains their process IDs. The caller must not run hooks of the
+// processes may start other processes in the meantime, so KillLeftovers repeats the search until it finds none. When it
+// returns, the killed processes have ended; the result contains their process IDs. The caller must not run hooks of the
 // store at the same time.
 //
 // KillLeftovers skips a process if it cannot read the environment of the process. Such a process belongs to another
@@ -60,8 +60,8 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 	}
 }
 
-// marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. starting is
-// true if any other process is in execve, so that its environment may be incomplete.
+// marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. The result
+// starting is true if any other process is in execve, so that its environment may be incomplete.
 func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -92,10 +92,10 @@ func holds(environ, mark []byte) bool {
 	})
 }
 
-// startsProgram reports whether a process was in execve when its environment was read; read is the number of bytes
-// that were read. During execve, the environment may be incomplete: the memory of the old program is gone, and the
-// memory of the new program may still be empty. On a slow disk, execve takes long. See proc_pid_stat(5) for the format
-// of /proc/PID/stat.
+// startsProgram reports whether a process was in execve when its environment was read. The argument read is the number
+// of bytes that were read. During execve, the environment may be incomplete: the memory of the old program is gone, and
+// the memory of the new program may still be empty. On a slow disk, execve takes long. See proc_pid_stat(5) for the
+// format of /proc/PID/stat.
 func startsProgram(pid, read int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	name := bytes.LastIndexByte(stat, ')') // end of field 2, the name, which may itself contain spaces and parentheses

@@ -146,10 +146,11 @@ type Converted struct {
 	Failed string
 }
 
-// ParseConverted parses the response that a hook has written to a conversion request. asked contains the objects of
-// the request, and version is the GROUP/VERSION to convert them to. The response must be one JSON object with
-// convertedObjects or failedMessage. Each converted object must have the requested version, and the kind, namespace,
-// name and UID of its original, because the API server requires this. If text is empty, the error is [ErrNoResponse].
+// ParseConverted parses the response that a hook has written to a conversion request. The argument asked contains the
+// objects of the request, and version is the GROUP/VERSION to convert them to. The response must be one JSON object
+// with convertedObjects or failedMessage. Each converted object must have the requested version, and the kind,
+// namespace, name and UID of its original, because the API server requires this. If text is empty, the error is
+// [ErrNoResponse].
 func ParseConverted(text []byte, asked []json.RawMessage, version string) (Converted, error) {
 	var written struct {
 		Objects []json.RawMessage `json:"convertedObjects"`

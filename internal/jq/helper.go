@@ -90,8 +90,8 @@ func help(in io.Reader, out io.Writer) int {
 	}
 }
 
-// answer runs program with text as the input, and returns the result. compiled contains compiled programs by their
-// text; answer adds program to it.
+// answer runs program with text as the input, and returns the result. The map compiled contains compiled programs by
+// their text; answer adds program to this map.
 func answer(ctx context.Context, compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {

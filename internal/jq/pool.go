@@ -181,8 +181,8 @@ func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
 	return nil, failure
 }
 
-// ended kills h, waits until it has ended, and returns the error for the filter that it was running. asked is the
-// error that ask has returned.
+// ended kills h, waits until it has ended, and returns the error for the filter that it was running. The argument asked
+// is the error that ask has returned.
 func (h *helper) ended(asked error) error {
 	_ = h.in.Close()
 	_ = h.cmd.Process.Kill() // fails only if the helper has already ended

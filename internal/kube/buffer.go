@@ -75,8 +75,8 @@ func (in *buffer) end(err error) {
 	signal(in.arrived)
 }
 
-// drain removes all frames from the buffer and returns them. If no more frames will come, ended is true and err is the
-// reason.
+// drain removes all frames from the buffer and returns them. If no more frames will come, the result ended is true and
+// err is the reason.
 func (in *buffer) drain() (frames []frame, ended bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -93,8 +93,8 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 	return Content{}, fmt.Errorf("%w: %w", errConflicts, err)
 }
 
-// write sets the data of the ConfigMap and returns the new content. before is the content that was read. If the
-// ConfigMap was changed after it was read, the error is a conflict.
+// write sets the data of the ConfigMap and returns the new content. The argument before is the content that was read.
+// If the ConfigMap was changed after it was read, the error is a conflict.
 func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]string) (Content, error) {
 	body, err := m.body(before, data)
 	if err != nil {

@@ -107,7 +107,7 @@ func (r *retry) next(err error) time.Duration {
 }
 
 // pause waits for the delay that next returns. pause returns earlier if ctx ends, or if the channel wake has an
-// element. wake may be nil.
+// element. The channel may be nil.
 func (r *retry) pause(ctx context.Context, err error, wake <-chan struct{}) {
 	delay := r.next(err)
 	if delay == 0 {

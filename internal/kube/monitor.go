@@ -226,9 +226,10 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	}
 }
 
-// awaitServed waits until the kind is served, and returns it. If ctx ends first, awaitServed returns false. missing is
-// the error of the lookup that has not found the kind. If this error says that the kinds of some API groups could not
-// be read, awaitServed also returns false after undiscoveredEvery, so that the caller reads these groups again.
+// awaitServed waits until the kind is served, and returns it. If ctx ends first, awaitServed returns false. The
+// argument missing is the error of the lookup that has not found the kind. If this error says that the kinds of some
+// API groups could not be read, awaitServed also returns false after undiscoveredEvery, so that the caller reads these
+// groups again.
 func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
 	served, stop := m.watches.kinds.Served(m.plan.apiVersion, m.plan.kind)
 	defer stop()

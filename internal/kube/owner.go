@@ -71,8 +71,8 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release 
 	return release, nil
 }
 
-// controllers reads a pod and then its chain of controllers, and calls visit with each object until visit returns
-// true. If an object of the chain does not exist, gone is true.
+// controllers reads a pod and then its chain of controllers, and calls visit with each object until visit returns true.
+// If an object of the chain does not exist, the result gone is true.
 func controllers[O metav1.Object](c *Client, pod string, get func(schema.GroupVersionResource, string) (O, error), visit func(O) (bool, error)) (gone bool, err error) {
 	kind, name := schema.FromAPIVersionAndKind("v1", "Pod"), pod
 	for range longestOwners {

@@ -65,10 +65,10 @@ func (f *watch) relist(ctx context.Context) error {
 	return nil
 }
 
-// update updates the view of g from the list with this version. reached is the version that the watch has reached.
-// update applies only changes up to this version. An object that is not in the list may have been deleted after the
-// version that the watch has reached. So update removes the object only if an earlier list did not contain it either,
-// and the watch has reached the version of that list. The caller holds the lock.
+// update updates the view of g from the list with this version. The argument reached is the version that the watch has
+// reached. update applies only changes up to this version. An object that is not in the list may have been deleted
+// after the version that the watch has reached. So update removes the object only if an earlier list did not contain it
+// either, and the watch has reached the version of that list. The caller holds the lock.
 func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {

@@ -141,8 +141,8 @@ type Observer struct {
 	// VersionRefused is called when the API server cannot continue a watch at the stored version, so that the source
 	// is listed and compared with what is stored.
 	VersionRefused func(source Source, version string, err error)
-	// FilterFailed is called when the filter of a view has failed for an object. owners are the owners of the view.
-	// The object is not changed in the view.
+	// FilterFailed is called when the filter of a view has failed for an object. The argument owners has the owners of
+	// the view. The object is not changed in the view.
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
 	// FailuresChanged is called when the filter failures of a view have changed, see [Monitor.Failures].
 	FailuresChanged func(View)
@@ -150,11 +150,11 @@ type Observer struct {
 	ReceiverFailed func(Source, error)
 	// Clock returns the current time. It must be set if Filtered or Delivered is set.
 	Clock func() time.Time
-	// Filtered is called when the filter of a view has run for one object. owners are the owners of the view, and took
-	// is the duration of the run.
+	// Filtered is called when the filter of a view has run for one object. The argument owners has the owners of the
+	// view, and took is the duration of the run.
 	Filtered func(view View, owners []string, took time.Duration)
-	// Delivered is called for each change that the receiver has accepted. owners are the owners that get the change,
-	// and took is the duration from the arrival of the change until the receiver has accepted it.
+	// Delivered is called for each change that the receiver has accepted. The argument owners has the owners that get
+	// the change, and took is the duration from the arrival of the change until the receiver has accepted it.
 	Delivered func(source Source, owners []string, took time.Duration)
 	// KindFailed is called with the error if the lookup of a kind has failed. The argument kind is the requested name
 	// of the kind.

@@ -17,8 +17,8 @@ func later(a, b string) string {
 	return a
 }
 
-// isReached reports whether an API server has reached a version. newest is the newest version of the API server. If the
-// versions cannot be compared, isReached returns false.
+// isReached reports whether an API server has reached a version. The argument newest is the newest version of the API
+// server. If the versions cannot be compared, isReached returns false.
 func isReached(version, newest string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, newest)
 	return err == nil && order <= 0

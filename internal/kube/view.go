@@ -132,9 +132,9 @@ func (v *view) snapshot() []*Object {
 	return v.sorted
 }
 
-// affected returns the names of the registered owners that get a change at version. others are the names of the other
-// registered owners, which have got a newer list. Both are sorted. An owner that is leaving also gets the change,
-// because the change may be that an object was deleted together with its namespace.
+// affected returns the names of the registered owners that get a change at version. The result others has the names of
+// the other registered owners, which have got a newer list. Both are sorted. An owner that is leaving also gets the
+// change, because the change may be that an object was deleted together with its namespace.
 func (v *view) affected(version string) (affected, others []string) {
 	affected = make([]string, 0, len(v.owners))
 	for _, o := range v.owners {

@@ -18,8 +18,8 @@ type viewUpdate struct {
 	forReceiver bool            // whether the frame is newer than the version that was delivered to the receiver
 }
 
-// apply applies a frame of the watch to all views, and returns the resulting changes. doc is the object in the frame.
-// If a filter was interrupted, apply returns an error and changes no view.
+// apply applies a frame of the watch to all views, and returns the resulting changes. The argument doc is the object in
+// the frame. If a filter was interrupted, apply returns an error and changes no view.
 func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()

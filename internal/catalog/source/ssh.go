@@ -160,8 +160,8 @@ func (s *sshUploadPack) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// A hostKeySet checks the host key that an ssh server presents against the known keys of the server. algorithms are
-// the algorithms of the known keys.
+// A hostKeySet checks the host key that an ssh server presents against the known keys of the server. The field
+// algorithms has the algorithms of the known keys.
 type hostKeySet struct {
 	check      ssh.HostKeyCallback
 	algorithms []string
