@@ -15,7 +15,7 @@ import (
 const Enabled = true
 
 // armed returns a function that Reach calls with the place it has reached. If the place is that of [Variable], the
-// function counts the call. It reports whether the process must die now.
+// returned function counts the call. The returned function reports whether the process must die now.
 var armed = sync.OnceValue(func() func(place string) bool {
 	place, nth, times := os.Getenv(Variable), int64(1), atomic.Int64{}
 	if parts := strings.Split(place, ":"); len(parts) == 3 {

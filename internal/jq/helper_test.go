@@ -176,7 +176,7 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 			}
 		})
 	}
-	helpers := stopHelpers(t, 2) // the stopped helpers do not end
+	helpers := stopHelpers(t, 2) // while the helpers are stopped, their filters do not end
 	if got, err := compile(t, `.spec.replicas`).Apply(t.Context(), input(`{"spec":{"replicas":3}}`)); string(got) != `3` || err != nil {
 		t.Errorf("a plain filter beside them: %s, %v", got, err)
 	}

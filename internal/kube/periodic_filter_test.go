@@ -29,7 +29,7 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 		if time.Now().Before(late) {
 			break
 		}
-		watches.stop() // tries again, because on a slow machine the filter result may already have been true in the first list
+		watches.stop() // try again with a new Watches, because on a slow machine the filter result may already be true in the first list
 	}
 	k.untilDelivered(t, "hook", "Modified one")
 	k.untilDelivered(t, "other", "Modified one")

@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/api"
 )
 
-// recorded has one line for each request that a test server received, in the order of the requests.
+// The type recorded has one line for each request that a test server received, in the order of the requests.
 type recorded struct {
 	mu    sync.Mutex
 	lines []string

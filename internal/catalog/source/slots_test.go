@@ -72,7 +72,7 @@ func TestASlotIsReturnedOnce(t *testing.T) {
 	}
 }
 
-// A request that is waiting for a slot gets the next slot that another request returns.
+// A request that is waiting for a slot gets the next slot that another request releases.
 func TestAWaitingRequestGetsAReturnedSlot(t *testing.T) {
 	t.Parallel()
 	s := newSlots(1, 1)

@@ -119,7 +119,7 @@ func TestAFullDiskLeavesASpoolAsItWas(t *testing.T) {
 
 	other := disk.newSpool("the index", 1<<20)
 	if _, err := other.Write([]byte(first)); err != nil {
-		t.Fatal(err) // kept in memory, so it needs no disk space
+		t.Fatal(err) // it must not fail, because data in memory needs no disk space
 	}
 	if n, err := other.Write([]byte("x")); n != 0 || !errors.Is(err, errNoSpace) {
 		t.Errorf("moved %d bytes to a full disk: %v", n, err)
