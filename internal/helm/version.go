@@ -22,7 +22,8 @@ type version struct {
 	forgotten int    // number of calls of forget so far
 }
 
-// listNotBefore calls list with options that request at least the version v, and returns the result.
+// listNotBefore calls list with options that request at least the version v, and returns the result. If the API server
+// has only older versions, listNotBefore requests its newest version.
 func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOptions, list func(metav1.ListOptions) (L, error)) (L, error) {
 	v.mu.Lock()
 	oldest, forgotten := v.oldest, v.forgotten

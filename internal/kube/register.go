@@ -290,8 +290,8 @@ func (f *watch) rewind(version string) {
 	f.retry.reset()
 }
 
-// compare requests a new list of the source, because the API server no longer has the changes after the last delivery.
-// It delivers the list for each view of which something was delivered before.
+// compare requests a new list of the source, because the API server cannot continue the watch at f.version. It delivers
+// the list for each view of which something was delivered before.
 func (f *watch) compare(ctx context.Context) error {
 	if err := f.list(ctx, func(*view) bool { return true }, newestVersion); err != nil {
 		return err
