@@ -149,9 +149,9 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 		return ending{}, err
 	}
 	if signalled || !state.Success() {
-		// Kill the process group: the program will run again, and by then all processes of this attempt must have
-		// ended. As long as the group has processes, its ID stays in use. If the group is empty, its ID has been free
-		// only for microseconds, so no other group has it yet.
+		// Kill the process group: the program may run again, and by then all processes of this attempt must have ended.
+		// As long as the group has processes, its ID stays in use. If the group is empty, its ID has been free only for
+		// microseconds, so no other group has it yet.
 		_ = unix.Kill(-process.Pid, unix.SIGKILL)
 	}
 	end := ending{state: state, signalled: signalled, took: took}
