@@ -81,9 +81,9 @@ const (
 	anyVersion    = "0" // the version that the cache of the API server has
 )
 
-// list lists source at the version notBefore or later, and returns the version of the list. When the API server starts
-// to answer, list calls the function begun. Then it calls the function each once for every object of the list.
-// If the list must be requested again, list calls begun again, and each again for all objects.
+// list lists the objects of source at the version notBefore or later, and returns the version of the list. When the API
+// server starts to answer, list calls begun(). Then it calls each(object) for all objects of the list. If list must
+// request the objects again, it calls begun() again, and then each(object) for all objects of the new list.
 //
 // The API server answers a list of newestVersion only when its cache has all changes in etcd. This takes up to 0.1 s
 // if the objects of the kind have not changed. The API server answers a list of anyVersion at once, from its cache.
@@ -107,7 +107,7 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 	for {
 		request := c.get(source.path(), "")
 		if from == "" && notBefore != newestVersion {
-			request.Param("resourceVersion", notBefore) // without a limit, because with a limit, the API server returns exactly this version or an error
+			request.Param("resourceVersion", notBefore) // no limit here: if a request has a limit, the API server returns exactly this version or an error, but never a later version
 		} else {
 			request.Param("limit", strconv.Itoa(pageSize))
 		}
@@ -140,7 +140,7 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 func (c *Client) newest(ctx context.Context, source Source) (string, error) {
 	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
 	if source.Labels == "" {
-		setParam(request, "fieldSelector", source.fieldSelector()) // the selector can contain a name, and the operator may have permission only for this name
+		setParam(request, "fieldSelector", source.fieldSelector()) // if the operator has permission only for one object, the request must select the object by its name
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {

@@ -72,7 +72,7 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 		next.Annotations = map[string]string{}
 	}
 	next.Annotations = maps.Clone(next.Annotations)
-	if !previous.Foreign { // if the previous holder was foreign, only Mark sets the annotation: see TermAnnotation
+	if !previous.Foreign { // otherwise Mark sets the annotation later: see TermAnnotation
 		next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
 	}
 	now, seconds := metav1.NewMicroTime(began), int32(l.options.Duration/time.Second)

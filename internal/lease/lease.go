@@ -56,17 +56,17 @@ type Options struct {
 	// Config is the configuration of the connection to the cluster.
 	Config    *rest.Config
 	Namespace string
-	// Identity identifies the holder. If a Lease has the identity of the process, the process
-	// acquires it at once, because the previous process with this identity must have ended.
+	// Identity identifies the holder. If the Lease is held by the same identity already, Acquire
+	// does not wait, because the previous process with this identity must have ended.
 	Identity string
 	// Duration is the time for which the Lease is valid after a renewal, and Renew is the interval
 	// between renewals. Zero means 35 s for Duration and 2 s for Renew.
 	Duration, Renew time.Duration
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Waiting is called when Acquire starts to wait, and when the holder of the Lease or the error
-	// changes. Its error argument is not nil if a request to the API server failed. Waiting may be
-	// nil.
+	// Waiting is called when Acquire starts to wait, and when one of its arguments changes: the
+	// holder of the Lease, and the error of the last request to the API server, which is nil if
+	// the request succeeded. Waiting may be nil.
 	Waiting func(Holder, error)
 }
 

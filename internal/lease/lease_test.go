@@ -46,8 +46,7 @@ func newFixture(t *testing.T) *fixture {
 // not lose their Leases while the machine is busy.
 const validFor = 10 * time.Second
 
-// atOnce is the maximum time that an acquisition may need if it must not wait until the Lease
-// expires.
+// atOnce is the time limit for an acquisition that need not wait until the Lease expires.
 const atOnce = validFor * 3 / 4
 
 // lease returns the Lease for a process with the identity name.

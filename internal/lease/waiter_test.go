@@ -12,7 +12,7 @@ import (
 )
 
 // heldBy returns a Lease with this holder and this resource version. The Lease is valid for 20 s after a renewal. The
-// time of the last renewal is wrong, because the clock of the holder is wrong.
+// time of the last renewal is in 1970, as if the clock of the holder were wrong.
 func heldBy(holder, version string) *coordinationv1.Lease {
 	seconds, renewed := int32(20), metav1.NewMicroTime(time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC))
 	return &coordinationv1.Lease{
@@ -69,7 +69,7 @@ func TestWaitingIsReportedWhenTheHolderOrTheErrorChanges(t *testing.T) {
 		t.Errorf("got %q, want %q", reports, want)
 	}
 	silent := waiter{lease: &Lease{}}
-	silent.report(heldBy("a", "1"), nil) // there is no function Waiting
+	silent.report(heldBy("a", "1"), nil) // must not panic although the option Waiting is nil
 }
 
 func TestAProgramThatWritesNoAnnotationsIsForeign(t *testing.T) {

@@ -44,7 +44,7 @@ func (s *Set) WatchClients(clock func() time.Time) {
 
 type latency struct {
 	to     *prometheus.HistogramVec
-	window *requestWindow // nil if requests are not counted
+	window *requestWindow // nil for waits, which are no requests to count
 }
 
 // Observe records the latency of one request.

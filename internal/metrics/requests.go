@@ -23,8 +23,7 @@ type Requests struct {
 	Throttled, Failed int
 }
 
-// latencyBounds are the upper bounds of the intervals of durations in which requests are counted: see
-// [Requests.Within].
+// latencyBounds are the possible values of [Requests.Within].
 var latencyBounds = [...]time.Duration{
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
@@ -46,7 +45,7 @@ type requestWindow struct {
 // A requestBucket counts the requests in one interval of ten seconds.
 type requestBucket struct {
 	number            int64                   // number of the ten-second interval, counted from 1970
-	within            [len(latencyBounds)]int // number of requests by the lowest of latencyBounds that they did not exceed; the last number includes longer requests
+	within            [len(latencyBounds)]int // for each of latencyBounds, the number of requests for which it is the lowest bound not exceeded; the last number includes longer requests
 	throttled, failed int
 }
 

@@ -178,9 +178,10 @@ func (a *Addon) PlanNames() []string {
 	return names
 }
 
-// CheckValues returns a description of each value of the plan that the schema of the plan rejects. Users could not
-// set a rejected value in the section of the module. Missing and unknown values are accepted, because the schema is
-// meant only for values that users set. It returns an error if the schema cannot be used.
+// CheckValues returns a description of each value of the plan that the schema of the plan rejects. Such a value is a
+// mistake, because users who set the same value in the section of the module get an error. Missing and unknown values
+// are accepted, because the schema is meant only for values that users set. CheckValues returns an error if the schema
+// cannot be used.
 func (p *AddonPlan) CheckValues() (refused []string, err error) {
 	invalid, err := p.validate(p.Values)
 	if invalid == nil {

@@ -248,7 +248,7 @@ func FuzzAddonSchema(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, schema, section string) {
 		addon := redis()
 		addon.Plans[0].Schema = []byte(schema)
-		_, _ = addon.HelmValues(map[string]any{"text": section}) // must not panic, whatever the schema
+		_, _ = addon.HelmValues(map[string]any{"text": section}) // must not panic, even if the schema is invalid
 	})
 }
 

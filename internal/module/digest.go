@@ -43,7 +43,7 @@ const maxDepth = 64
 // zero value is ready to use. It is safe for concurrent use.
 type Digests struct {
 	mu    sync.Mutex
-	roots map[string]map[string]seen // cached checksums by key of the root directory and path of the file
+	roots map[string]map[string]seen // the keys are the argument key of digestAs, and the path of the file
 }
 
 // seen is the cached checksum of a file, valid while the file has this stamp.
@@ -131,8 +131,8 @@ type reading struct {
 	digest      hash.Hash
 }
 
-// visit adds the file at path, or all files below the directory at path. name is the path relative to the root, which
-// is part of the digest. Dangling symlinks, and files that vanish during the visit, are ignored.
+// visit adds the file at path, or all files below the directory at path. The argument name is the
+// path relative to the root; the digest includes this name. Dangling symlinks, and files that vanish during the visit, are ignored.
 func (r *reading) visit(path, name string, executables bool, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s is nested too deeply: remove the symlink that points to a directory above itself", path)

@@ -53,8 +53,8 @@ type Module struct {
 	Broken error
 }
 
-// BrokenBy returns the error because of which the module cannot be loaded, or nil. This error is the field Broken. If
-// Broken is nil, it is the error of the module's hooks in the argument hooks, which maps names of modules to errors.
+// BrokenBy returns the error because of which the module cannot be loaded, or nil if it can be loaded: m.Broken, or if
+// this field is nil, the error in the map hooks, which has the errors of hooks by the name of their module.
 func (m *Module) BrokenBy(hooks map[string]error) error {
 	if m.Broken != nil {
 		return m.Broken

@@ -20,7 +20,7 @@ func TestDirectoriesWithDamagedFilesOfAnAddonAreBrokenModules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(dir string) error
-		want   string // DIR in it stands for the directory of the module
+		want   string // a part of the error; the test replaces DIR by the directory of the module
 	}{
 		"the description is cut off": {
 			func(dir string) error {

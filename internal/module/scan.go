@@ -30,8 +30,8 @@ type Set struct {
 	Static values.Values
 	// Files has the sections from which Static was merged, by key.
 	Files map[string][]values.Part
-	// Empty are the directories that contain no module, for example because they are not mounted. No module may be
-	// treated as removed because it is missing from such a directory.
+	// Empty are the directories that contain no module, for example because they are not mounted. If such
+	// a directory lacks a module that it had before, the module must not be treated as removed.
 	Empty []string
 	// Warnings describe skipped entries and ignored values, in one sentence each.
 	Warnings []string
@@ -80,7 +80,7 @@ func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 }
 
 // Names returns the path of each module in the directories dirs, by name. empty lists the directories without
-// modules. Names reads no files, so paths includes broken modules.
+// modules. Names does not read the files of modules, so broken modules are also in the result paths.
 func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 	paths = map[string]string{}
 	for _, dir := range dirs {
@@ -257,8 +257,8 @@ func (s *scan) markBroken() {
 	}
 }
 
-// section returns values that contain only the section of a values file with this key. It returns nil if the file
-// does not have the section.
+// section returns values that contain only one section of a values file: the section with the given key. It returns
+// nil if the file does not have this section.
 func section(file values.File, key string) values.Values {
 	if under, ok := file.Sections[key]; ok {
 		return values.Values{key: under}

@@ -75,7 +75,7 @@ func (s *fixture) parse(text string) operation.Operation {
 	return all[0]
 }
 
-// attempt returns a first attempt at an operation. Its marks are stored in s.
+// attempt returns a first attempt at an operation. Its last mark is stored in s.noted.
 func (s *fixture) attempt() operation.Attempt {
 	return operation.Attempt{Since: time.Now(), Note: func(m operation.Mark) error {
 		s.noted = &m
@@ -106,7 +106,7 @@ func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 
 func (s *fixture) try(text string, a operation.Attempt) error {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // not t.Context: cleanup functions call try
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // not from t.Context, which is canceled before cleanup functions run: some of them call try
 	defer cancel()
 	return s.executor.Do(ctx, s.parse(text), a)
 }
@@ -118,7 +118,7 @@ func (s *fixture) do(text string) {
 	}
 }
 
-// refuses executes an operation, which must fail with a final error that contains want.
+// refuses executes the operation in text, and fails the test unless the operation returns a final error that contains want.
 func (s *fixture) refuses(text string, a operation.Attempt, want string) {
 	s.t.Helper()
 	err := s.try(text, a)

@@ -107,7 +107,7 @@ func (t *target) awaitGone(ctx context.Context, uid types.UID) (err error) {
 }
 
 // watchGone watches until live is deleted, or until the watch or ctx ends, and reports whether live
-// was deleted. If the kind cannot be watched, watchGone waits for lookAgain and returns false.
+// was deleted. If the kind cannot be watched, watchGone returns false after the time lookAgain.
 func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured) (bool, error) {
 	watching, err := t.at.Watch(ctx, metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector("metadata.name", t.Name).String(),

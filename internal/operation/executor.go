@@ -218,7 +218,7 @@ func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Ki
 	return kind, refusal{err}
 }
 
-// write begins a span for the request that writes the object of o. The returned context has the timeout of one
+// write begins a trace span for the request that writes the object o. The returned context has the timeout of one
 // request. The caller must call the returned function with the error of the request; the function returns this error.
 func (t *target) write(ctx context.Context, verb string, o kube.Ref) (context.Context, func(error) error) {
 	ctx, end := kube.StartWrite(ctx, verb, o, t.Subresource)
