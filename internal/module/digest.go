@@ -131,8 +131,9 @@ type reading struct {
 	digest      hash.Hash
 }
 
-// visit adds the file at path, or all files below the directory at path. The argument name is the
-// path relative to the root; the digest includes this name. Dangling symlinks, and files that vanish during the visit, are ignored.
+// visit adds the file at path, or all files below the directory at path. The argument name is the path
+// relative to the root; the digest includes this name. Dangling symlinks, and files that vanish during the visit, are
+// ignored.
 func (r *reading) visit(path, name string, executables bool, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s is nested too deeply: remove the symlink that points to a directory above itself", path)

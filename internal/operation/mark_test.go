@@ -25,7 +25,7 @@ func objectOf(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-// writtenBy adds to object an entry of managedFields.
+// writtenBy adds an entry to the managedFields of object.
 func writtenBy(object *unstructured.Unstructured, manager, subresource string, how metav1.ManagedFieldsOperationType, at *metav1.Time) {
 	object.SetManagedFields(append(object.GetManagedFields(), metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: how, Subresource: subresource, Time: at,
@@ -79,7 +79,7 @@ func TestLastWriteOfTheOperatorIsFoundAmongManagedFields(t *testing.T) {
 
 func TestChecksumOfAnObjectIgnoresOnlyTheFieldsThatTheServerChanges(t *testing.T) {
 	t.Parallel()
-	for change, want := range map[string]struct{ object, status bool }{ // whether the checksum for a patch of the object, and for a patch of its status, changes
+	for change, want := range map[string]struct{ object, status bool }{ // whether the change alters the checksum for a patch of the object, and the checksum for a patch of its status
 		`"metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"6","generation":3,"managedFields":[]}`: {false, false},
 		`"metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"5","generation":2,"labels":{"x":"y"}}`: {true, true},
 		`"metadata":{"name":"a","namespace":"n","uid":"u2","resourceVersion":"5","generation":2}`:                    {true, true},
@@ -187,7 +187,7 @@ func TestAPatchIsRecognizedAsSentByItsSumOrByALaterWriteOfTheOperator(t *testing
 		}
 	}
 	unchanging := mark
-	unchanging.Expected = "" // as for a patch that changes only fields that the checksum ignores
+	unchanging.Expected = "" // as in the mark of a patch that changes only fields that the checksum ignores
 	live := before()
 	live.SetResourceVersion("9")
 	if target.isSent(live, unchanging) {

@@ -23,8 +23,9 @@ func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) e
 	return end(t.written(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...)))
 }
 
-// missing returns the error of a patch whose request returned err. If err means that the object
-// does not exist, missing returns nil or a final error, depending on ignoreMissingObject.
+// missing returns the error of the operation if the request of its patch returned err. If err means
+// that the object does not exist, missing returns nil or a final error, depending on
+// ignoreMissingObject.
 func (t *target) missing(err error) error {
 	switch {
 	case isUnserved(err) && t.Subresource != "":
@@ -172,7 +173,7 @@ func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 
 // isSent reports whether the request that the mark m describes was applied. It returns true if two
 // conditions are met: the object has the UID in the mark, but another resource version; and it has
-// the expected checksum, or the operator has written it after the mark.
+// the expected checksum, or the time of the operator's last write differs from the time in the mark.
 func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	if m.UID != string(live.GetUID()) || m.ResourceVersion == live.GetResourceVersion() {
 		return false

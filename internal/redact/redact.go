@@ -1,4 +1,4 @@
-// Package redact recognizes the names of secrets, and replaces secrets in texts and values by marks.
+// Package redact recognizes the names of secrets, and replaces secrets in texts and values by marks such as "(redacted)".
 package redact
 
 import (

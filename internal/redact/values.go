@@ -72,7 +72,7 @@ func (p place) below(key string) place {
 	return p
 }
 
-// within returns the place p. If the argument secret is true, the value at this place is part of a secret.
+// within returns a copy of p. If the argument secret is true, the copy says that its value is part of a secret.
 func (p place) within(secret bool) place {
 	p.secret = p.secret || secret
 	return p

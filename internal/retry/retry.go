@@ -9,9 +9,10 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Delays are the delays between two attempts. A delay of 0 means that there is no further attempt.
+// Delays are the delays between two attempts. If the delay after a failure is 0, there is no further attempt.
 type Delays struct {
-	// Resync is the maximum delay after any failure.
+	// Resync is the delay after a failure that is not temporary, and after a temporary failure if First is 0. If
+	// Resync is not 0, it is also the maximum of all other delays.
 	Resync time.Duration
 	// First is the delay after a temporary failure. The delay doubles with each further temporary failure in a row,
 	// up to Longest.
@@ -46,10 +47,13 @@ func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }
 
-// Replan returns the time of the next attempt at work that failed at the time failed. planned is the time of this
-// attempt that was computed earlier, possibly with other delays or another clock. Replan returns planned, but at most
-// now plus the longest delay. planned is zero if the delays were 0. In this case, the longest delay for such a failure
-// begins at the time failed, or at now if failed is later than now. See [Delays.Next] for attempts.
+// Replan returns the time of the next attempt at work that failed at the time in the argument failed. The argument
+// planned is the time that was computed for this attempt earlier, possibly with other delays or another clock. Replan
+// returns planned, or now plus the longest delay if this is earlier.
+//
+// If planned is zero, the delay was 0. In this case, Replan adds the longest delay for such a failure to the time of
+// the failure, or to now if the failure seems to be in the future. If this delay is also 0, Replan returns zero. See
+// [Delays.Next] for attempts.
 func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	switch {
 	case !planned.IsZero() && planned.Sub(now) <= d.Upper():

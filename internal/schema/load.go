@@ -120,9 +120,9 @@ func Parse(config, values File) (*Set, error) {
 	return set, err
 }
 
-// schema decodes the file. If the decoded schema has the key x-extend, it is merged with parent. The
-// method schema also replaces references by their targets, and makes the decoded schema reject
-// unknown keys where additionalProperties is not set.
+// schema decodes the file. If the decoded schema has the key x-extend, it is extended by the parts of
+// the schema parent: see [extend]. References are replaced by their targets. If additionalProperties
+// is not set, the decoded schema rejects unknown keys.
 func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err error) {
 	if len(f.Text) > maxBytes {
 		return root, false, fmt.Errorf("%s has more than %d bytes", f.Path, maxBytes)

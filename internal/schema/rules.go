@@ -144,7 +144,7 @@ func (c *compiler) compile(expression string) (rule, error) {
 	return r, err
 }
 
-// check evaluates the rules for the value self and appends violations to found. All numbers in self
+// check evaluates the rules for the value self and appends violations to *found. All numbers in self
 // and old must be float64, as existing rules expect. If the argument had is false, self has no
 // previous value, and rules that use the previous value are skipped. Elements of lists have no
 // previous values.

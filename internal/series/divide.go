@@ -18,15 +18,15 @@ func placeOf(name, key string) uint64 {
 	return sum.Sum64()
 }
 
-// A Part is a shard with its first place: all series of the shard have the place From or a higher one.
+// A Part is a shard, and the lowest place (see [Entry.Place]) that a series in this shard may have.
 type Part struct {
 	From  uint64
 	Shard *Shard
 }
 
-// Divide divides the shard into parts, and returns the parts in the order of their places. The argument from is the
-// first place of the shard. If the shard is not larger than shardSize, it is the only part. Equal shards are divided
-// into equal parts.
+// Divide divides the shard into parts, and returns the parts in the order of From. The argument from is the lowest
+// place that a series in the shard may have. If the shard is not larger than shardSize, it is the only part. Equal
+// shards are divided into equal parts.
 func (s *Shard) Divide(from uint64) []Part {
 	if s.size <= shardSize {
 		return []Part{{from, s}}
@@ -47,7 +47,7 @@ func (s *Shard) Divide(from uint64) []Part {
 	parts := []Part{{from, NewShard(s.owner)}}
 	for i, p := range all {
 		last := parts[len(parts)-1].Shard
-		// A part has about half of shardSize, so that it is not divided again as soon as a few series are added.
+		// The size of a part is about half of shardSize, so that it is not divided again as soon as a few series are added.
 		if i > 0 && last.size >= shardSize/2 && p.place > all[i-1].place {
 			last = NewShard(s.owner)
 			parts = append(parts, Part{p.place, last})

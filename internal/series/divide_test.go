@@ -10,7 +10,7 @@ import (
 )
 
 // TestPartsOfAShardAreAllOfItByPlace divides random shards. It checks that each series is only in the part to which
-// its place belongs, and that no part is divided again.
+// the hash of its name and labels belongs, and that no part is divided again.
 func TestPartsOfAShardAreAllOfItByPlace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

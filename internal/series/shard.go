@@ -75,7 +75,7 @@ type value struct {
 }
 
 // A Shard contains the series of one owner in one group. If the owner has many series in the group, a Shard contains
-// only the series in a range of places. [NewShard] creates a shard.
+// only the series whose places are in one range: see [Entry.Place]. [NewShard] creates a shard.
 type Shard struct {
 	owner Owner
 	names map[string]map[string]*value // series by name, and then by the text that keyOf returns for their labels

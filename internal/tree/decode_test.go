@@ -68,7 +68,7 @@ func TestJSONValuesAreYieldedUpToTheFirstError(t *testing.T) {
 		}
 	}
 	for range tree.JSON([]byte("1 2 x")) {
-		break // JSON must not yield another value after the loop has ended
+		break // tree.JSON must not yield another value after the loop has ended
 	}
 }
 

@@ -76,8 +76,8 @@ func applyOp(document Values, op Op) error {
 	return nil
 }
 
-// edit follows the path from node, and applies the operation at its end. It returns the new node, because a list may
-// have been reallocated.
+// edit follows the path from node, and applies the operation at the end of the path. It returns the new node, because
+// a list may have been reallocated.
 func edit(node any, path []string, op string, value any) (any, error) {
 	if len(path) == 1 {
 		return editLeaf(node, path[0], op, value)
