@@ -61,8 +61,8 @@ var retiredTerms = []retiredTerm{
 	{phrases: "much is taken", reason: "name the limit, and that it is exceeded"},
 }
 
-// retiredElsewhere are the files that may contain retired terms: this file, and the file with the names of fields on
-// disk.
+// retiredElsewhere are the files that may contain retired terms: this file, and the file that maps the names of stored
+// fields to the terms in use.
 var retiredElsewhere = []string{"internal/language_test.go", "store/dump_names.go"}
 
 // words is a regular expression that matches each word of a text. An identifier in camel case has several words.

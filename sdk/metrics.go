@@ -34,7 +34,8 @@ func (m *Metrics) Set(name string, value float64, labels map[string]string) {
 	m.change(metric{Action: "set", Name: name, Value: &value, Labels: labels})
 }
 
-// Observe adds a value to a histogram. The buckets are the upper bounds of its buckets.
+// Observe adds a value to a histogram. The argument buckets has the upper bounds of the histogram's
+// buckets.
 func (m *Metrics) Observe(name string, value float64, buckets []float64, labels map[string]string) {
 	m.change(metric{Action: "observe", Name: name, Value: &value, Buckets: buckets, Labels: labels})
 }

@@ -75,7 +75,7 @@ func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	return id, nil
 }
 
-// A list can request these versions, or a version that the API server has returned before.
+// The versions that a list can request. It can also request a version that the API server has returned before.
 const (
 	newestVersion = ""  // the newest version at the time of the request
 	anyVersion    = "0" // the version that the cache of the API server has

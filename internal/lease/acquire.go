@@ -16,9 +16,9 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// Acquire waits until the process holds the Lease, and returns the previous holder. It acquires a
-// Lease that does not exist, was released, has expired, or is held by the same identity. If ctx
-// ends first, Acquire returns the error of ctx. If the operator has no permission for Leases, the
+// Acquire waits until the process holds the Lease, and returns the previous holder. The process can
+// acquire the Lease if it does not exist, was released, has expired, or is held by the same
+// identity. If ctx ends first, Acquire returns the error of ctx. If the operator has no permission for Leases, the
 // error is [ErrForbidden].
 func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 	w := waiter{lease: l}
@@ -104,7 +104,7 @@ type waiter struct {
 	reported string
 }
 
-// free reports whether this process may acquire the Lease current now.
+// free reports whether this process may acquire the Lease at this time.
 func (w *waiter) free(current *coordinationv1.Lease) bool {
 	if current == nil {
 		return true
@@ -119,8 +119,8 @@ func (w *waiter) free(current *coordinationv1.Lease) bool {
 	return !w.lease.options.Clock().Before(w.expires(current))
 }
 
-// expires returns the time from which this process may acquire the Lease current if the holder does
-// not renew the Lease before this time.
+// expires returns the time from which this process may acquire the Lease, unless the holder renews
+// the Lease before this time.
 func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
 	valid := w.lease.options.Duration
 	if s := current.Spec.LeaseDurationSeconds; s != nil {
@@ -142,8 +142,9 @@ func (w *waiter) report(current *coordinationv1.Lease, err error) {
 	}
 }
 
-// wait waits until the Lease current, which another process holds, may be free: the Lease has
-// expired, was released or deleted, or has another holder. wait may also return earlier.
+// wait waits until the Lease, which another process holds, has expired, was released or deleted, or
+// has another holder. wait may also return earlier. The argument current is the Lease as the caller
+// has read it.
 func (w *waiter) wait(ctx context.Context, current *coordinationv1.Lease) {
 	changes, err := w.lease.client.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", Name).String(), ResourceVersion: current.ResourceVersion,

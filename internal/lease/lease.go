@@ -24,9 +24,9 @@ const Name = "addon-operator-leader-election"
 // The annotations of the Lease.
 const (
 	// TermAnnotation is the value of spec.leaseTransitions when this program last acquired the
-	// Lease. Acquire sets the annotation, except if the previous holder was foreign: in this case
-	// only Mark sets it. So if the process ends before the call of Mark, the next process also
-	// detects that the last holder was foreign.
+	// Lease. Acquire sets the annotation, unless the previous holder was another program: in this
+	// case only Mark sets it. So if the process ends before it calls Mark, the next process also
+	// detects that another program held the Lease.
 	TermAnnotation = "addon-operator/term"
 	// StoreAnnotation is the ID of the store of the last operator that called [Lease.Mark].
 	StoreAnnotation = "addon-operator/store"

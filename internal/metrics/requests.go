@@ -12,18 +12,18 @@ const RequestSpan = 5 * time.Minute
 
 // Requests describes the requests to the API server in the last [RequestSpan].
 type Requests struct {
-	// Answered is the number of completed requests, not counting watches. A request with its retries by the client is
-	// counted once.
+	// Answered is the number of completed requests, except watches and lists whose response is read as a stream. A
+	// request with its retries by the client is counted once.
 	Answered int
-	// Within is the 95th percentile of the duration of answered requests, rounded up to one of a few fixed bounds.
-	// The largest bound is 30 s, also for requests that lasted longer.
+	// Within is the 95th percentile of the duration of the requests in Answered, rounded up to one of a few fixed
+	// bounds. If the duration exceeds the largest bound, Within is this bound, 30 s.
 	Within time.Duration
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status 5xx and of
 	// requests without a response. Throttled and Failed also count watches and retries.
 	Throttled, Failed int
 }
 
-// latencyBounds are the possible values of [Requests.Within].
+// latencyBounds are the bounds to which [Requests.Within] is rounded up.
 var latencyBounds = [...]time.Duration{
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,

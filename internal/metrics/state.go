@@ -40,7 +40,8 @@ type Queue struct {
 	State string
 }
 
-// Seen is one attached binding of a hook, and the number of objects in its snapshot.
+// Seen is one binding of a hook for which the operator watches objects or a schedule, and the number of objects in
+// the snapshot of the binding.
 type Seen struct {
 	Binding
 	// Kubernetes is true for a kubernetes binding. Only such a binding has objects.

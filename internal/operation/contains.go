@@ -37,9 +37,9 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// contains reports whether the value live contains all fields and items of the value asked. A map
-// in live may have additional fields, but a list must have the same number of items. A field that
-// is missing in live is equal to null or a zero value in asked. Quantities, such as "1000m" and 1,
+// contains reports whether a stored value, the argument live, contains all fields and items of a
+// requested value, the argument asked. A map in live may have additional fields, but a list must have
+// the same number of items. A field that is missing in live is equal to null or a zero value in asked. Quantities, such as "1000m" and 1,
 // are compared by their amounts.
 func contains(live, asked any) bool {
 	switch asked := asked.(type) {

@@ -176,7 +176,8 @@ func test(held, expected any) error {
 	return err
 }
 
-// index converts a name in a path to an index of a list. places is the number of valid positions.
+// index converts a name in a path to an index of a list. The argument places is the number of valid
+// indexes, which begin at 0.
 func index(name string, places int) (int, error) {
 	i, err := strconv.Atoi(name)
 	if err != nil {

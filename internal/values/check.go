@@ -106,8 +106,8 @@ func whoSets(schemas *schema.Set, key, path string) string {
 	return who
 }
 
-// refuse returns an error that lists the violations in found and names the file of the schema. If there are no
-// violations, it returns nil.
+// refuse returns an error that lists the violations found and names the file of the schema. If found is empty, refuse
+// returns nil.
 func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	err := found.Err()
 	if err == nil {

@@ -135,8 +135,8 @@ func isMaintenance(text string) bool {
 }
 
 // checkKey returns an error if key cannot be the key of a module's section or of the global section, because no name
-// corresponds to it. suffix is the rest of the key in the ConfigMap, such as Enabled, which the hint in the error
-// contains.
+// corresponds to it. The error suggests another key, followed by suffix, which is the rest of the key in the ConfigMap,
+// such as Enabled.
 func checkKey(key, suffix string) error {
 	restored := Camel(Kebab(key))
 	if key != "" && restored == key && plain(Kebab(key)) {
@@ -168,8 +168,8 @@ type Difference struct {
 	Modules []string
 }
 
-// Diff returns the changes from the Config c to the Config now. An absent section is treated as an empty one, because
-// both lead to the same merged values.
+// Diff returns the changes from an earlier Config c to a later one, the argument now. An absent section is treated as
+// an empty one, because both lead to the same merged values.
 func (c Config) Diff(now Config) (Difference, error) {
 	var d Difference
 	either := Values{}

@@ -21,7 +21,7 @@ const (
 	HookLayer      Layer = "hook"
 )
 
-// A Part is the section of one module in one values file.
+// A Part is one section in one values file.
 type Part struct {
 	Path    string // path of the values file
 	Section any
@@ -91,16 +91,17 @@ type explanation struct {
 	said    map[string][]LayerValue // recorded values by path; of one path, the value of the lowest layer is first
 }
 
-// merge merges layer, which is the section in a values file or the ConfigMap, over e.section, and records its values.
+// merge merges layer, which is the section in a values file or the ConfigMap, over e.section. It records the values that
+// layer sets.
 func (e *explanation) merge(layer any, by LayerValue) {
 	merged := Merge(Values{e.key: e.section}, Values{e.key: layer})
 	own := leaves(e.pointer(), layer)
 	e.next(merged[e.key], func(path string) (LayerValue, bool) { _, says := own[path]; return by, says }, by)
 }
 
-// next records the changes from e.section to section, which is the result of the next layer. For a path that the
-// layer sets explicitly, the function says returns the origin of the value and true; this value is recorded even if it
-// is unchanged. The argument by is the origin of all other changed values.
+// next records the changes from e.section to section, which is the result of the next layer. If the layer
+// sets path explicitly, says(path) returns the origin of the value and true; this value is recorded even if it is
+// unchanged. The argument by is the origin of all other changed values.
 func (e *explanation) next(section any, says func(path string) (LayerValue, bool), by LayerValue) {
 	before, after := leaves(e.pointer(), e.section), leaves(e.pointer(), section)
 	for path, value := range after {
@@ -140,7 +141,7 @@ func (e *explanation) next(section any, says func(path string) (LayerValue, bool
 func (e *explanation) patch(saved []Saved) {
 	merged, skipped := Replay(Values{e.key: e.section}, saved)
 	at := map[string]Saved{}    // by path
-	below := map[string]Saved{} // the last operation below each path
+	below := map[string]Saved{} // by path, the last operation on a part of the value at this path
 	for _, s := range saved {
 		if slices.ContainsFunc(skipped, func(other Skipped) bool { return other.same(s) }) {
 			continue
@@ -151,7 +152,7 @@ func (e *explanation) patch(saved []Saved) {
 		}
 	}
 	e.next(orEmpty(merged[e.key]), func(path string) (LayerValue, bool) {
-		by, isBelow := below[path] // isBelow is true if an operation has a path below path, so it changes a part of the value
+		by, isBelow := below[path] // isBelow is true if an operation changes only a part of the value at path
 		for p := path; !isBelow && p != ""; p = parent(p) {
 			if s, is := at[p]; is {
 				return valueOf(s), true
@@ -215,8 +216,8 @@ func has(v any, names []string) bool {
 	return true
 }
 
-// Below returns those values of the list said that are at path or below it. The argument path is a JSON pointer, or
-// names separated by dots, as in Helm. It may begin below the key of the section, which is the argument key.
+// Below returns the values in the argument said that are at path or below it. The argument path is a JSON pointer, or
+// names separated by dots, as in Helm. The first name of path may be omitted if it is key, the key of the section.
 func Below(said []LayerValue, key, path string) []LayerValue {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")

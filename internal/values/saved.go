@@ -17,7 +17,7 @@ type Saved struct {
 	Origin
 }
 
-// An Origin says when a hook wrote an operation or a flag, and whether the code of the hook has changed since.
+// An Origin says when a hook wrote an operation or a flag, and whether the code of the hook has changed since that time.
 type Origin struct {
 	// At is the time at which the hook first wrote the operation or flag in its current form.
 	At time.Time `json:"at,omitzero"`

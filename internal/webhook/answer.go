@@ -61,8 +61,8 @@ const (
 )
 
 // within returns a context that ends shortly before the API server stops waiting for the response
-// to the request r. The API server waits for the duration most, or for the timeout in the URL of r
-// if this timeout is shorter.
+// to the request r. The API server waits for the timeout in the URL of r, but not longer than the
+// argument most says. If the URL has no valid timeout, the API server waits for most.
 func within(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		most = min(most, asked)
@@ -163,8 +163,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 }
 
 // convert responds to a ConversionReview for objects of the CustomResourceDefinition crd. The
-// argument links has the conversion steps of its bindings. If links is nil, the bindings were
-// removed, and convert changes only the apiVersion of the objects.
+// argument links has the conversion steps of the bindings for crd. If links is nil, these bindings
+// were removed, and convert changes only the apiVersion of the objects.
 func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, links []link) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxConversion)
@@ -205,8 +205,8 @@ type converter struct {
 	report Report
 }
 
-// all converts the objects of the review. It groups the objects by version and calls the method one
-// for each group.
+// all converts the objects of the review. It groups the objects by version and calls c.one for each
+// group.
 func (c *converter) all(ctx context.Context) (hook.Converted, error) {
 	request := c.review.Request
 	out := make([]json.RawMessage, len(request.Objects))
@@ -277,8 +277,8 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	return hook.Converted{Objects: objects}, nil
 }
 
-// withdraw removes the conversions of a binding that was removed during this review. The table of
-// the server does not show the removal yet.
+// withdraw removes from c.links the conversion steps of a binding that was removed during this
+// review. The table of the server does not show the removal yet.
 func (c *converter) withdraw(a Asked) {
 	var others []link
 	for _, l := range c.links {

@@ -124,7 +124,7 @@ func (a *authority) pair(hosts []string) (Pair, error) {
 	}, nil
 }
 
-// An Issuer creates CAs and pairs. It stores the CAs in a Secret, so that the next process uses the
+// An Issuer creates CAs, and serving certificates that these CAs sign. It stores the CAs in a Secret, so that the next process uses the
 // same CAs, which clients already trust. It replaces each CA after half of its lifetime. The fields
 // must be set before the call of Run.
 type Issuer struct {
@@ -157,8 +157,8 @@ const (
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
 )
 
-// NewRotator returns a certificate rotator for the pairs of the issuer. The rotator calls the
-// function changed after each change of its bundle of CAs.
+// NewRotator returns a rotator for the certificates of the issuer. The rotator calls changed() after
+// each change of its bundle of CAs.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
 	// The settle time is short compared with the lifetime, so that the rotator uses a new CA long
@@ -167,7 +167,7 @@ func (i *Issuer) NewRotator(changed func()) *Rotator {
 	return NewRotator(settle, i.Clock, changed, func(Pair) { signal(i.used) })
 }
 
-// Run offers pairs to rotator until ctx ends. The rotator must have been created by i.NewRotator.
+// Run passes each new certificate with its CA to rotator.Offer, until ctx ends. The rotator must have been created by i.NewRotator.
 func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	var ca, next *authority
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
@@ -270,8 +270,7 @@ func (i *Issuer) write(ctx context.Context, ca, next *authority) error {
 	return i.Secret.Write(ctx, data)
 }
 
-// repeat calls the function what until it succeeds. If ctx ends first, repeat returns the error of
-// ctx.
+// repeat calls what() until the call succeeds. If ctx ends first, repeat returns the error of ctx.
 func (i *Issuer) repeat(ctx context.Context, what func() error) error {
 	again := newRetry()
 	for {

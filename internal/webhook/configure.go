@@ -51,8 +51,8 @@ func (k admissionKind) view(name string) kube.View {
 	}
 }
 
-// clientConfig returns the client configuration of a webhook, with which the API server calls path
-// at the place p.
+// clientConfig returns the client configuration of a webhook, with which the API server calls the
+// URL path in the argument path at the address p.
 func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientConfig {
 	c := admissionv1.WebhookClientConfig{CABundle: p.Bundle}
 	if p.URL != "" {
@@ -65,7 +65,7 @@ func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientCon
 	return c
 }
 
-// matches reports whether the client configuration c refers to the place p, with any path.
+// matches reports whether the client configuration c refers to the address p, with any URL path.
 func (p Place) matches(namespace string, c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil {
 		return p.URL == "" && c.Service.Namespace == namespace && c.Service.Name == p.Service
@@ -269,7 +269,8 @@ func ownerOf(o *unstructured.Unstructured) string {
 
 // findLeft finds objects that earlier processes of this operator have written. It deletes webhook
 // configurations whose name is not the current one. It records the CustomResourceDefinitions, so
-// that the registrar restores those that have no conversions any more.
+// that the registrar removes the conversion webhook of those for which no hook declares a conversion
+// any more.
 func (r *Registrar) findLeft(ctx context.Context) error {
 	ours := metav1.ListOptions{LabelSelector: ownerLabel + "=" + r.options.Namespace}
 	for _, kind := range []admissionKind{validating, mutating} {

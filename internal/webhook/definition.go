@@ -69,7 +69,7 @@ func nested(o map[string]any, outer, inner string) any {
 	return in[inner]
 }
 
-// convert makes the API server call the address place to convert objects of a
+// convert makes the API server call the address in the argument place to convert objects of a
 // CustomResourceDefinition. It reports whether it has written the definition. If the definition
 // does not exist, convert does nothing; the watch reports when the definition is created. An
 // existing conversion webhook is replaced, because hooks declare the conversion and a definition

@@ -95,8 +95,8 @@ func (g *Endpoint) Serve(t Table) {
 	signal(g.changed)
 }
 
-// Withdraw ends the registration of admission webhooks; see [Registrar.Withdraw]. The endpoint
-// continues to answer requests.
+// Withdraw makes the operator delete its webhook configurations and create no others; see
+// [Registrar.Withdraw]. The endpoint continues to answer requests.
 func (g *Endpoint) Withdraw(ctx context.Context) error { return g.registrar.Withdraw(ctx) }
 
 // Stop waits for the running requests and accepts no new requests; see [Server.Stop].

@@ -71,7 +71,7 @@ type Registrar struct {
 
 	mu        sync.Mutex
 	want      *Wanted // nil until Want is called; guarded by mu
-	altered   bool    // one of the fields want and withdrawn has changed after the last call of reconcileOnce; guarded by mu
+	altered   bool    // true if want or withdrawn was set after the last call of reconcileOnce; guarded by mu
 	withdrawn bool    // Withdraw was called, so no admission webhooks are wanted; guarded by mu
 
 	// Only the goroutine of Run uses the following fields.
@@ -101,8 +101,9 @@ func (r *Registrar) Want(w Wanted) {
 	signal(r.wake)
 }
 
-// Withdraw ends the registration of admission webhooks. After Withdraw has returned without an
-// error, the registrar creates and updates no webhook configuration until the process ends.
+// Withdraw makes the registrar delete the webhook configurations of the operator. After Withdraw has
+// returned without an error, the registrar creates and updates no webhook configuration until the
+// process ends. Withdraw does not wait for the deletion.
 func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Lock()
 	r.withdrawn, r.altered = true, true
@@ -179,8 +180,8 @@ func (r *Registrar) reportFailure(err error) {
 }
 
 // reconcile writes the objects that differ from the desired state. If other clients change an
-// object again and again, reconcile does not write the object yet, and returns the time after which
-// it may be written.
+// object again and again, reconcile does not write the object yet, and returns the delay after which
+// reconcile must be called again.
 func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, err error) {
 	if err := r.follow(want); err != nil {
 		return 0, err
@@ -254,8 +255,9 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not called", e.object, e.owner)
 }
 
-// reverts limits how often the registrar reverts changes of an object by other clients. The first
-// change is reverted at once, and further changes after growing delays.
+// reverts records when the registrar last reverted a change of an object by another client, and the
+// delay before the next revert. The first change is reverted at once, and further changes after
+// growing delays.
 type reverts struct {
 	last  time.Time
 	delay time.Duration

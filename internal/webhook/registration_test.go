@@ -148,7 +148,7 @@ func TestErrorsOfTheAPIServerAreThoseOfSingleBindings(t *testing.T) {
 		}
 		slices.Sort(paths)
 		if len(paths) == 0 {
-			t.Errorf("%s: no binding is refused by %v", name, refusal) // after such an error, the registrar would write the same webhooks again and again
+			t.Errorf("%s: no binding is refused by %v", name, refusal) // if no binding were refused after an error, the registrar would write the same webhooks again and again
 		}
 		if found := slices.Sorted(maps.Keys(refusal.why)); !slices.Equal(found, paths) || refusal.Error() != fmt.Sprintf("%d webhooks are rejected by the API server", len(paths)) {
 			t.Errorf("%s: %v of %q, want %q", name, refusal, found, paths)

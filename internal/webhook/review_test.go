@@ -87,7 +87,7 @@ func TestAReviewEndsShortlyBeforeTheAPIServerStopsWaiting(t *testing.T) {
 		"":               10 * time.Second,
 		"?timeout=3s":    3 * time.Second,
 		"?timeout=500ms": 500 * time.Millisecond,
-		"?timeout=30s":   10 * time.Second, // no more than the timeout of the webhook
+		"?timeout=30s":   10 * time.Second, // the timeout of the webhook is 10 s
 		"?timeout=0s":    10 * time.Second,
 		"?timeout=-5s":   10 * time.Second,
 		"?timeout=x":     10 * time.Second,
@@ -114,7 +114,7 @@ func TestResultsFollowFromTheErrorOfAReview(t *testing.T) {
 	failed := fmt.Errorf("%w: exit status 1", ErrHookFailed)
 	empty := fmt.Errorf("x.sh: %w", hook.ErrNoResponse)
 	for name, test := range map[string]struct {
-		ctx  context.Context //nolint:containedctx // only an argument in a table of test cases
+		ctx  context.Context //nolint:containedctx // the context is an argument of a test case
 		err  error
 		want Result
 	}{

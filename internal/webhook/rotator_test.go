@@ -241,7 +241,7 @@ func TestGivenFilesAreReadAgainWhenTheyChange(t *testing.T) {
 		}
 	})
 	writePair(t, dir, second)
-	await(t, changed) // until the bundle also contains the CA of the new pair
+	await(t, changed) // wait until the bundle also contains the CA of the new pair
 	if err := handshakes(k, first.text, "gate.ns.svc", time.Now()); err != nil {
 		t.Errorf("before the API server trusts the new CA: %v", err)
 	}

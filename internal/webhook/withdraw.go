@@ -31,7 +31,7 @@ func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregi
 			found[kind.kind] = append(found[kind.kind], listed.Items...)
 		}
 	}
-	list() // before the call of unregister, because after it the registrar also deletes configurations
+	list() // list before the call of unregister, because after this call the registrar also deletes configurations
 	if unregister != nil {
 		if err := unregister(ctx); err != nil {
 			return nil, err

@@ -63,7 +63,7 @@ func (s *bindingSnapshot) selects(object *unstructured.Unstructured) bool {
 		return false
 	}
 	for _, r := range b.FieldSelector {
-		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(r.Field, ".")...) // nil if it does not exist
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(r.Field, ".")...) // nil if the field does not exist
 		text := ""
 		if value != nil {
 			text = fmt.Sprint(value)

@@ -85,7 +85,7 @@ func TestAChangeIsDeliveredOnceAndInOrder(t *testing.T) {
 		s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: ns}, data: {" + data + "}}")
 	}
 	put("a: '1'")
-	put("a: '1', b: '2'") // the same result of the filter
+	put("a: '1', b: '2'") // no event: the filter's result is the same
 	put("a: '2'")
 	s.Remove("configmaps", "ns", "m")
 	put("a: '2'")

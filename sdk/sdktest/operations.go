@@ -78,7 +78,7 @@ func (c *cluster) create(ctx context.Context, o operation.Operation, live *unstr
 	return nil
 }
 
-// patched returns the object before with the patch of o applied. Objects are encoded as JSON.
+// patched applies the patch of o to an object, and returns the patched object. Both objects are encoded as JSON.
 func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte, error) {
 	switch o.Type {
 	case operation.MergePatch:
@@ -98,8 +98,8 @@ func patched(ctx context.Context, o operation.Operation, before []byte) ([]byte,
 	}
 }
 
-// replace replaces the object live by the patched object after. If subresource is "status", it
-// replaces only the status.
+// replace replaces an object, the argument live, by the patched object in the argument after. If
+// subresource is "status", it replaces only the status.
 func (c *cluster) replace(ctx context.Context, live *unstructured.Unstructured, after []byte, subresource string) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(after); err != nil {

@@ -27,7 +27,7 @@ func hook() sdk.Hook {
 				Kind:                         "Deployment",
 				JqFilter:                     "{images: [.spec.template.spec.containers[].image]}",
 				KeepFullObjectsInMemory:      new(false),
-				ExecuteHookOnSynchronization: new(false), // not necessary, because the run for beforeHelm gets all Deployments
+				ExecuteHookOnSynchronization: new(false), // a Synchronization is not necessary, because the run for beforeHelm gets all Deployments
 				IncludeSnapshotsFrom:         []string{"deployments"},
 				Queue:                        "images",
 			}},
