@@ -39,8 +39,8 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 
 // contains reports whether a stored value, the argument live, contains all fields and items of a
 // requested value, the argument asked. A map in live may have additional fields, but a list must have
-// the same number of items. A field that is missing in live is equal to null or a zero value in asked. Quantities, such as "1000m" and 1,
-// are compared by their amounts.
+// the same number of items. A field that is missing in live is equal to null or a zero value in asked.
+// Quantities, such as "1000m" and 1, are compared by their amounts.
 func contains(live, asked any) bool {
 	switch asked := asked.(type) {
 	case nil:

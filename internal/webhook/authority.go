@@ -124,9 +124,9 @@ func (a *authority) pair(hosts []string) (Pair, error) {
 	}, nil
 }
 
-// An Issuer creates CAs, and serving certificates that these CAs sign. It stores the CAs in a Secret, so that the next process uses the
-// same CAs, which clients already trust. It replaces each CA after half of its lifetime. The fields
-// must be set before the call of Run.
+// An Issuer creates CAs, and serving certificates that these CAs sign. It stores the CAs in a
+// Secret, so that the next process uses the same CAs, which clients already trust. It replaces each
+// CA after half of its lifetime. The fields must be set before the call of Run.
 type Issuer struct {
 	Secret Secret
 	// Lifetime is the time for which a new CA and its certificates are valid.
@@ -167,7 +167,8 @@ func (i *Issuer) NewRotator(changed func()) *Rotator {
 	return NewRotator(settle, i.Clock, changed, func(Pair) { signal(i.used) })
 }
 
-// Run passes each new certificate with its CA to rotator.Offer, until ctx ends. The rotator must have been created by i.NewRotator.
+// Run passes each new certificate with its CA to rotator.Offer, until ctx ends. The rotator must have
+// been created by i.NewRotator.
 func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	var ca, next *authority
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
