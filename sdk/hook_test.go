@@ -69,8 +69,8 @@ func (f files) env(t *testing.T) (env []string, read func() files) {
 	}
 }
 
-// run runs a hook that calls the function do. It returns the files that the hook has written, its
-// exit code, and its error output.
+// run runs a hook whose function is do. It returns the files that the hook has written, its exit
+// code, and its error output.
 func (f files) run(t *testing.T, do func(r *sdk.Run) error) (written files, code int, stderr string) {
 	t.Helper()
 	env, read := f.env(t)

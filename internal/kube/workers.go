@@ -21,9 +21,9 @@ type job struct {
 	stopped bool
 }
 
-// start calls the function work in a goroutine: at once if the method run is active, otherwise when
-// run is called. The context of work ends when the context of run ends or when stop is called. If
-// stop is called before run, work is still called, but with a canceled context.
+// start calls work(ctx) in a goroutine: at once if the method run is active, otherwise when run is
+// called. ctx ends when the context of run ends or when stop is called. If stop is called before
+// run, start still calls work, but ctx is canceled.
 func (c *workers) start(work func(context.Context)) (stop func()) {
 	m := &job{work: work}
 	c.mu.Lock()

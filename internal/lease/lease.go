@@ -211,8 +211,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// update renews the Lease and applies change to it. If another process has acquired the Lease,
-// update records that this process has lost the Lease.
+// update renews the Lease, and makes the changes of the function change in the same request. If
+// another process has acquired the Lease, update records that this process has lost the Lease.
 func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -280,7 +280,7 @@ func (l *Lease) end(err error) error {
 	return l.lost
 }
 
-// same reports whether current and held are versions of one object, with the same term and holder.
+// same reports whether two versions of the Lease, held and current, have the same UID, term and holder.
 func same(held, current *coordinationv1.Lease) bool {
 	return current != nil && current.UID == held.UID && term(current) == term(held) &&
 		holderOf(current).Identity == holderOf(held).Identity

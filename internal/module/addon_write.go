@@ -216,7 +216,7 @@ func (w *addonWriter) link(name, version string) error {
 	return w.sync(w.root)
 }
 
-// copyDir copies all files of a file system to a directory. The argument to is the path of the directory.
+// copyDir copies all files of a file system to a directory, whose path is the argument "to".
 func (w *addonWriter) copyDir(files fs.FS, to string) error {
 	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {

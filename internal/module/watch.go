@@ -20,9 +20,9 @@ const (
 	longestSettle = 5 * time.Second
 )
 
-// Watch calls the function changed after files below roots have changed, until ctx ends. For several changes in a short
-// time, it makes only one call. Watch calls the function failed if a directory cannot be watched, and after an error of
-// the watcher, but only once for each error text. Changes in a directory that cannot be watched are not noticed.
+// Watch calls changed() after files below roots have changed, until ctx ends. For several changes in a short time, it
+// makes only one call. Watch calls failed(err) if a directory cannot be watched, and after an error of the watcher, but
+// only once for each error text. Changes in a directory that cannot be watched are not noticed.
 func Watch(ctx context.Context, roots []string, failed func(error), changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -82,7 +82,7 @@ func (t *target) change(ctx context.Context, a Attempt) (err error) {
 	return refuse("other writers changed it during each of %d attempts to write it", conflictTries)
 }
 
-// changed returns the object that results from the patch of the object live.
+// changed applies the patch to an object, the argument live, and returns the patched object.
 func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := live.MarshalJSON()
 	if err != nil {
@@ -132,8 +132,8 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	return result, nil
 }
 
-// send replaces the object live by the object next. If another client has changed the object after
-// live was read, the error is a conflict.
+// send replaces an object, the argument live, by the patched object next. If another client has
+// changed the object after live was read, the error is a conflict.
 func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured) error {
 	if t.Type == JSONPatch {
 		body, err := pinned(t.JSONPatch, live.GetResourceVersion())
@@ -161,7 +161,7 @@ func pinned(patch json.RawMessage, version string) ([]byte, error) {
 }
 
 // mark returns the mark with which a later attempt can find out whether this attempt has replaced
-// the object live by the object next.
+// an object, the argument live, by the patched object next.
 func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	m := Mark{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(), Object: t.object}
 	m.Written, _ = lastWritten(live, t.Subresource)

@@ -11,8 +11,8 @@ import (
 // Mark replaces a secret.
 const Mark = "(redacted)"
 
-// Hashed returns the mark for a secret that has this hash. since is the time of the last change of the secret, or zero
-// if this time is unknown. The hash shows people whether two secrets are equal.
+// Hashed returns the mark for a secret that has this hash. The argument since is the time of the last change of the
+// secret, or zero if this time is unknown. The hash shows people whether two secrets are equal.
 func Hashed(hash string, since time.Time) string {
 	if since.IsZero() {
 		return "(redacted " + hash + ")"

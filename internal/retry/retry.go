@@ -41,8 +41,9 @@ func Parse(text string) (first, longest time.Duration, err error) {
 // Upper returns the longest delay that d can have between two attempts.
 func (d Delays) Upper() time.Duration { return max(d.Resync, d.Longest) }
 
-// Next returns the time at which work that failed at the time now is tried again; zero means never. attempts is the
-// number of temporary failures in a row, including this one. attempts is 0 if this failure is not temporary.
+// Next returns the time of the next attempt at work that has just failed; zero means that there is no further attempt.
+// The argument attempts is the number of temporary failures in a row, including this one; it is 0 if this failure is not
+// temporary.
 func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }

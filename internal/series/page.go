@@ -16,8 +16,7 @@ type Snapshot struct {
 	Shards   []*Shard
 }
 
-// Page returns a handler that calls the function read at each scrape, and serves the returned snapshot in the format of
-// Prometheus.
+// Page returns a handler that calls read() at each scrape, and serves the returned snapshot in the format of Prometheus.
 func Page(read func() (Snapshot, error)) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{read})

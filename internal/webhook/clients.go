@@ -47,7 +47,7 @@ func (c *Clients) read() error {
 }
 
 // Watch reads the files at the start and after each change, until ctx ends. If the files cannot be
-// read, the previous CAs stay in use, and Watch passes the error to the function failed.
+// read, the previous CAs stay in use, and Watch calls failed(err).
 func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
 	return follow(ctx, c.files, failed, func() {
 		if err := c.read(); err != nil {

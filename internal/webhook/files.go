@@ -68,8 +68,8 @@ func (p Pair) signed() error {
 // Watch reads the files at the start and after each change, until ctx ends. If the pair in the
 // files differs from the previous pair, Watch offers the new pair to the rotator. At the start, the
 // previous pair is the argument before. If the files cannot be read or do not match, the previous
-// pair stays in use, and Watch passes the error to the function failed. Such errors are possible
-// while another program replaces one file after the other.
+// pair stays in use, and Watch calls failed(err). Such errors are possible while another program
+// replaces one file after the other.
 func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
@@ -87,8 +87,8 @@ func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed 
 	})
 }
 
-// follow calls the function read at the start and after each possible change of files, until ctx
-// ends. It passes errors of the watch to the function failed.
+// follow calls read() at the start and after each possible change of files, until ctx ends. It calls
+// failed(err) after each error of the watch.
 func follow(ctx context.Context, files []string, failed func(error), read func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -16,7 +16,7 @@ func newRetry() *backoff.ExponentialBackOff {
 	)
 }
 
-// pause waits for the duration wait. If ctx ends first, it returns false.
+// pause waits as long as the argument wait says, and returns true. If ctx ends first, it returns false.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -28,8 +28,9 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// repeat calls reconcile at the start and for each element on the channel wake, until ctx ends. If
-// reconcile returns a delay other than zero, repeat also calls it after this delay.
+// repeat calls reconcile() at the start and for each element that it receives from wake, until ctx
+// ends. If a call returns a delay greater than zero, the next call is made after this delay at the
+// latest.
 func repeat(ctx context.Context, wake <-chan struct{}, reconcile func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -38,17 +38,17 @@ type Rotator struct {
 	used    func(Pair)
 }
 
-// NewRotator returns a rotator without a pair. It uses a new pair when the CA of the pair has been
-// registered for the duration settle. The rotator calls the function changed after a change of the
-// bundle, and the function used when a new pair replaces the pair in use. Both functions may be
-// nil.
+// NewRotator returns a rotator without a pair. The argument settle is the time for which the CA of a
+// new pair must be registered before the rotator uses the pair. The rotator calls changed() after a
+// change of the bundle, and used(pair) when a new pair replaces the pair in use. Both functions may
+// be nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}
 }
 
-// Offer makes p the next pair. If no valid pair is in use, the rotator uses p at once, otherwise as
-// soon as the API server knows the CA of p. A later call of Offer replaces p if p is not in use
-// yet.
+// Offer makes p the next pair. If no valid pair is in use, the rotator uses p at once. Otherwise it
+// uses p when the API server has had time to load the CA of p, or when the pair in use expires. A
+// later call of Offer replaces p if p is not in use yet.
 func (k *Rotator) Offer(p Pair) {
 	k.mu.Lock()
 	replaces := false

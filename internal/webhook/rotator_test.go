@@ -63,8 +63,8 @@ type apiServer struct {
 	bundle []byte // guarded by mu
 }
 
-// issue runs an issuer and its rotator until the test ends or stop is called. The simulated API
-// server loads each new bundle after the duration lag.
+// issue runs an issuer and its rotator until the test ends or stop is called. The argument lag is the
+// time after which the simulated API server loads a new bundle.
 func issue(t *testing.T, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
 	t.Helper()
 	i := &Issuer{
