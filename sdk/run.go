@@ -71,7 +71,8 @@ func newRun(env environment, stdout io.Writer) (*Run, error) {
 	return r, nil
 }
 
-// decode decodes one JSON value to the variable at the pointer into. Numbers have the type json.Number, which keeps the digits as written.
+// decode decodes one JSON value to the variable at the pointer into. Numbers have the type json.Number, which keeps the
+// digits as written.
 func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -8,8 +8,8 @@
 // the last renewal that the API server has confirmed. So the result of Check is also correct
 // directly after a pause of the process.
 //
-// Three annotations identify the last operator: the store, its epoch, and the term, which is the
-// value of spec.leaseTransitions when the operator acquired the Lease. If spec.leaseTransitions
+// Three annotations identify the last operator: the ID of its store, its epoch, and the term, which
+// is the value of spec.leaseTransitions when the operator acquired the Lease. If spec.leaseTransitions
 // differs from the recorded term, the last holder was another program, which does not write the
 // annotations.
 //

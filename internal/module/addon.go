@@ -247,7 +247,7 @@ func (noLoader) Load(url string) (any, error) {
 }
 
 // violations returns one text for each innermost cause in the tree of causes of err. The texts omit values, because
-// they can be secret. If presentOnly is true, violations leaves out causes that can disappear if other values are
+// values can be secret. If presentOnly is true, violations leaves out causes that can disappear if other values are
 // set.
 func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	if presentOnly && dependsOnOthers(err.ErrorKind) {

@@ -20,8 +20,8 @@ func Hashed(hash string, since time.Time) string {
 	return "(redacted " + hash + ", since " + since.UTC().Format("2006-01-02 15:04Z") + ")"
 }
 
-// The name of a setting that contains a secret ends in a word such as password or token. Names of settings that only
-// say where a secret is, such as secretName and tokenPath, end in other words.
+// The name of a setting that contains a secret ends in a word such as password or token. If a setting only says where
+// a secret is, its name ends in a different word, as in secretName and tokenPath.
 var (
 	secretName = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|secret|token|credentials?|api_?-?key|private_?-?key|access_?-?key|secret_?-?key|encryption_?-?key|auth|dockerconfig(json)?|dockercfg|htpasswd|\.key|_key|-key)s?$`)
 	publicName = regexp.MustCompile(`(?i)(public_?-?key)s?$`)

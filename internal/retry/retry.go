@@ -90,7 +90,7 @@ func after(t time.Time, delay time.Duration) time.Time {
 	return t.Add(delay)
 }
 
-// mostDoublings limits the loop that doubles a delay. Each duration overflows after fewer doublings.
+// mostDoublings limits the loop that doubles a delay. Every positive duration overflows after fewer doublings.
 const mostDoublings = 64
 
 // backoff returns the delay after the n-th temporary failure in a row. If n is 0, it returns 0.

@@ -34,7 +34,7 @@ type bounded struct {
 // SetPath sets the path of the validated value. Violations contain this path.
 func (b *bounded) SetPath(path string) { b.path = path }
 
-// Applies reports whether source is a schema. The validator of kube-openapi asks this.
+// Applies reports whether source is a schema. The validator of kube-openapi calls this method.
 func (b *bounded) Applies(source any, _ reflect.Kind) bool {
 	_, is := source.(*spec.Schema)
 	return is

@@ -223,8 +223,8 @@ func orEmpty(section any) any {
 // FormatSection returns a section as YAML text for the ConfigMap. ParseConfig parses it to the same
 // section.
 func FormatSection(section any) (string, error) {
-	// The section is encoded as canonical text and decoded again, because the YAML encoder panics for some other
-	// types.
+	// The section is encoded as canonical text and decoded again, because the YAML encoder panics for some types that
+	// are not types of decoded JSON.
 	text, err := Canonical(orEmpty(section))
 	if err != nil {
 		return "", err

@@ -64,8 +64,7 @@ func covered(paths map[string]bool, path string) bool {
 
 // Dated sets the time of each operation in merged, and returns merged. The argument merged is the result of
 // MergePatches, and the argument before has the operations that were saved before. Operations that are equal in both
-// keep their time; all others get the time in the
-// argument at.
+// keep their time; all others get the time in the argument at.
 func Dated(merged, before []Saved, at time.Time) []Saved {
 	for i, s := range merged {
 		if old, found := slices.BinarySearchFunc(before, s, bySavedPath); found && before[old].same(s) {

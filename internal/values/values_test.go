@@ -37,7 +37,7 @@ func scalars() *rapid.Generator[any] {
 		rapid.Just[any](nil),
 		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
 		rapid.Map(rapid.Int64(), func(i int64) any { return i }),
-		// Adding 0 turns -0 into 0, because no decoder returns -0.
+		// The result must not be -0, because no decoder returns -0. Adding 0 turns -0 into 0.
 		rapid.Map(rapid.Float64Range(-1e300, 1e300), func(f float64) any { return f + 0 }),
 		rapid.Map(rapid.String(), func(s string) any { return s }),
 		rapid.Map(rapid.SampledFrom([]string{"", "y", "no", "true", "1e3", "0x1f", "010", "12:30", "~", "null", "<<", "2020-01-02", "- a", "a: b", "#", "\t", "\n", "\u007f", "\u0085", "\u2028", "\ufeff"}),
@@ -65,8 +65,8 @@ func objects(depth int) *rapid.Generator[values.Values] {
 	return rapid.Map(rapid.MapOfN(names, anything(depth), 0, 4), func(m map[string]any) values.Values { return m })
 }
 
-// regular generates objects in which all values above a depth are maps, and all values at this
-// depth are not. So in a merge, no layer replaces a map by another type.
+// regular generates objects in which all values above a depth are maps, and all values at this depth
+// are scalars. So if such objects are merged, no layer replaces a map by another type.
 func regular(depth int) *rapid.Generator[values.Values] {
 	under := scalars()
 	if depth > 0 {

@@ -31,7 +31,7 @@ type (
 type Result struct {
 	t *Test
 	// Err is nil if the run succeeded. If the hook failed or its output is invalid, the output has no effect. If an
-	// operation on an object failed, the rest of the output has taken effect.
+	// operation on an object failed, the other operations were executed, but the patches were not applied.
 	Err error
 	// Ran is false if there was no reason to run the hook.
 	Ran bool
