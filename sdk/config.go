@@ -23,7 +23,7 @@ type Config struct {
 	Mutating   []Admission  `json:"kubernetesMutating,omitempty"`
 	Conversion []Conversion `json:"kubernetesCustomResourceConversion,omitempty"`
 
-	// Settings limits how often and how long the hook runs; nil means no limit.
+	// Settings limits how often and how long the hook runs; nil means that only --hook-timeout of the operator applies.
 	Settings *Settings `json:"settings,omitempty"`
 }
 
@@ -189,6 +189,7 @@ type Settings struct {
 	// ExecutionBurst is the number of runs that can start without a delay before ExecutionMinInterval applies; 0
 	// means 1.
 	ExecutionBurst int `json:"executionBurst,omitempty"`
-	// Timeout is a duration such as "5m". It is the timeout of runs whose binding sets no timeout.
+	// Timeout is a duration such as "5m". It is the timeout of runs whose binding sets no timeout; empty means
+	// --hook-timeout of the operator.
 	Timeout string `json:"timeout,omitempty"`
 }

@@ -29,15 +29,15 @@ type Element struct {
 	// beforeHelm.
 	Binding string `json:"binding"`
 	Type    Type   `json:"type"`
-	// Group is the name of the group of the binding; empty if the binding has no group. An element with a group
-	// contains only snapshots.
+	// Group is the name of the group of the binding; empty if the binding has no group or the element has a Review. An
+	// element with a Group contains only snapshots.
 	Group string `json:"groupName"`
 	// WatchEvent is set for an event: Added, Modified or Deleted. Item is the object at the time of the event.
 	WatchEvent string `json:"watchEvent"`
 	Item
 	// Objects is set for a Synchronization: it has all existing objects of the binding.
 	Objects []Item `json:"objects"`
-	// Snapshots are the objects of the bindings in includeSnapshotsFrom of the config, by binding name.
+	// Snapshots are the objects of kubernetes bindings, by binding name; [Snapshot] says of which bindings.
 	Snapshots map[string][]Item `json:"snapshots"`
 	// FromVersion and ToVersion are the versions of a conversion.
 	FromVersion string `json:"fromVersion"`
@@ -87,8 +87,9 @@ func DecodeAll[T any](items []Item) ([]T, error) {
 }
 
 // Snapshot decodes all objects of a kubernetes binding, sorted by namespace and name; see [Decode]. In runs for
-// ordered bindings, all snapshots of the hook are available. In other runs, a snapshot is available only if the
-// binding of the run names it in includeSnapshotsFrom. All elements of a run have the same objects for a binding.
+// onStartup, no snapshots are available. In runs for other ordered bindings, all snapshots of the hook are available.
+// In all other runs, a snapshot is available only if the binding of the run names it in includeSnapshotsFrom, or if
+// both bindings have the same group. All elements of a run have the same objects for a binding.
 func Snapshot[T any](r *Run, binding string) ([]T, error) {
 	var have []string
 	for _, element := range r.Elements {

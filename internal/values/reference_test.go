@@ -15,7 +15,8 @@ import (
 
 // TestHooksAddBelowTheParentThatWritingHooksDeclares follows the instructions of the page for authors of hooks: before a
 // hook adds a value, the parent of the value must be declared in values.yaml, or in openapi/values.yaml if the module has
-// schemas. The test checks that the hook can add the value. It also checks that schemas reject a parent that is declared only in values.yaml.
+// schemas. The test checks that the hook can add the value. It also checks that schemas reject a parent that is declared
+// only in values.yaml.
 func TestHooksAddBelowTheParentThatWritingHooksDeclares(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/writing-hooks.md")
