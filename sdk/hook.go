@@ -18,8 +18,8 @@ import (
 type Hook struct {
 	Config Config
 	// Run is called for each run. If it returns an error, the run has failed: the collected changes
-	// are dropped, users see the text of the error, and the hook runs again. ctx ends when the
-	// operator stops the hook.
+	// are dropped, and users see the text of the error. Then the hook runs again, unless the binding
+	// has AllowFailure or is for reviews of the API server. ctx ends when the operator stops the hook.
 	Run func(ctx context.Context, r *Run) error
 }
 

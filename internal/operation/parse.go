@@ -60,7 +60,7 @@ func Parse(text []byte) ([]Operation, error) {
 	return operations, nil
 }
 
-// document is the state of parsing one operation, or one item of a JSON patch in it.
+// document is the state of parsing one document, or a part of it, such as the object to create.
 type document struct {
 	number int
 	fields map[string]any

@@ -48,8 +48,8 @@ func (c Collector) Enabled() bool {
 	return c.Endpoint != "" || endpoint != "" || exporter == "otlp"
 }
 
-// Check returns an error if the collector is enabled and its endpoint or protocol is invalid. field(name)
-// returns the user's setting for the field of Collector with this name; the error contains the setting.
+// Check returns an error if the collector is enabled and its endpoint or protocol is invalid. The error names the
+// setting that users must correct: field("Endpoint") and field("Protocol") return the names of the settings.
 func (c Collector) Check(field func(name string) string) error {
 	if !c.Enabled() {
 		return nil

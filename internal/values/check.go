@@ -117,8 +117,8 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 }
 
 // Unfit returns the saved operations that cause violations of the section's schema. An operation can cause violations
-// if the schema was changed after the operation was saved. Unfit omits operations whose removal does not reduce the
-// violations.
+// if the schema was changed after the operation was saved. Unfit omits operations whose removal, alone or
+// together with all other operations, does not reduce the violations.
 func (l Layers) Unfit(key string) (unfit []Saved) {
 	s := l.schemas(key).Values
 	if s == nil || len(l.Saved[key]) == 0 {

@@ -10,8 +10,8 @@ import (
 // Global is the key of the global section. No module can have this name.
 const Global = "global"
 
-// A key of the ConfigMap or of a values file with one of these suffixes does not contain a section. The key without
-// the suffix is the key of a module's section.
+// The suffixes of keys that enable or disable a module, or set its maintenance mode. The key without the suffix is the
+// key of the module's section.
 const (
 	enabledSuffix     = "Enabled"
 	maintenanceSuffix = "Maintenance"
