@@ -22,7 +22,8 @@ const (
 
 // Watch calls changed() after files below roots have changed, until ctx ends. For several changes in a short time, it
 // makes only one call. Watch calls failed(err) if a directory cannot be watched, and after an error of the watcher, but
-// only once for each error text. Changes in a directory that cannot be watched are not noticed.
+// only once for each error text. Changes in a directory that cannot be watched are not noticed, and neither are
+// changes in hidden directories, venv and node_modules.
 func Watch(ctx context.Context, roots []string, failed func(error), changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -80,7 +81,8 @@ func (w *watch) fail(err error) {
 	}
 }
 
-// addAll adds the directories at and below roots to the watcher. A directory that is watched already stays watched.
+// addAll adds the directories at and below roots to the watcher, except hidden directories, venv and node_modules. A
+// directory that is watched already stays watched.
 func (w *watch) addAll(roots []string) {
 	for _, root := range roots {
 		w.add(root, 0)
