@@ -35,7 +35,7 @@ func (m *Metrics) Set(name string, value float64, labels map[string]string) {
 }
 
 // Observe adds a value to a histogram. The argument buckets has the upper bounds of the histogram's
-// buckets.
+// buckets; it must not be empty.
 func (m *Metrics) Observe(name string, value float64, buckets []float64, labels map[string]string) {
 	m.change(metric{Action: "observe", Name: name, Value: &value, Buckets: buckets, Labels: labels})
 }

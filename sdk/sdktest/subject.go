@@ -26,8 +26,7 @@ type Subject interface {
 func Go(hook sdk.Hook) Subject { return inProcess{hook} }
 
 // File returns a hook that is the executable at path. A bash script can source /shell_lib.sh, even if this file does not
-// exist.
-// A hook has the PATH of the test, so a hook that calls jq needs jq in this PATH.
+// exist. A hook has the PATH of the test, so a hook that calls jq needs jq in this PATH.
 func File(path string) Subject { return executable(path) }
 
 type inProcess struct{ hook sdk.Hook }
