@@ -18,7 +18,7 @@ type State struct {
 	// namespace.
 	Addons         map[string]int
 	Configurations []Configuration
-	// OrphanedModules are the enabled modules whose addon is no longer registered.
+	// OrphanedModules are the enabled modules whose addon, or whose version of the addon, is no longer registered.
 	OrphanedModules []string
 	// Problems has the number of problems that the command "status" shows, by kind and module.
 	Problems map[Problem]int

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// part is a file or directory that belongs to the code of a module.
+// part is a file or directory that belongs to the code of a module, or to a directory of global hooks.
 type part struct {
 	name string
 	// If executables is true, only executable files belong to the code, because hooks write other files into their

@@ -215,7 +215,7 @@ func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInt
 // fieldManager is the field manager for all writes of the package.
 const fieldManager = "addon-operator"
 
-// fill sets the owner labels and the webhooks of o.
+// fill sets the labels of the operator and the webhooks in o.
 func (r *Registrar) fill(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook) error {
 	text, err := json.Marshal(hooks)
 	if err != nil {
