@@ -64,9 +64,9 @@ type Options struct {
 	Duration, Renew time.Duration
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Waiting is called when Acquire starts to wait, and when one of its arguments changes: the
-	// holder of the Lease, and the error of the last request to the API server, which is nil if
-	// the request succeeded. Waiting may be nil.
+	// Waiting is called when Acquire starts to wait, and when the holder of the Lease or the error
+	// changes. The error is that of the last request to the API server; it is nil if the request
+	// succeeded. Waiting may be nil.
 	Waiting func(Holder, error)
 }
 

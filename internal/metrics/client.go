@@ -44,7 +44,7 @@ func (s *Set) WatchClients(clock func() time.Time) {
 
 type latency struct {
 	to     *prometheus.HistogramVec
-	window *requestWindow // nil for waits, which are no requests to count
+	window *requestWindow // nil in the metric of waits, because a wait is not counted as a request
 }
 
 // Observe records the latency of one request.

@@ -53,8 +53,9 @@ type Module struct {
 	Broken error
 }
 
-// BrokenBy returns the error because of which the module cannot be loaded, or nil if it can be loaded: m.Broken, or if
-// this field is nil, the error in the map hooks, which has the errors of hooks by the name of their module.
+// BrokenBy returns the error because of which the module cannot be loaded, or nil if there is none. The error is m.Broken
+// or, if m.Broken is nil, the error of the module in the map hooks. This map has the errors of hooks, by the name of
+// their module.
 func (m *Module) BrokenBy(hooks map[string]error) error {
 	if m.Broken != nil {
 		return m.Broken

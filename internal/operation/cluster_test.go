@@ -106,7 +106,7 @@ func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 
 func (s *fixture) try(text string, a operation.Attempt) error {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // not from t.Context, which is canceled before cleanup functions run: some of them call try
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // not from t.Context, because cleanup functions call try, and t.Context is canceled before they run
 	defer cancel()
 	return s.executor.Do(ctx, s.parse(text), a)
 }

@@ -12,7 +12,7 @@ import (
 // Delays are the delays between two attempts. If the delay after a failure is 0, there is no further attempt.
 type Delays struct {
 	// Resync is the delay after a failure that is not temporary, and after a temporary failure if First is 0. If
-	// Resync is not 0, it is also the maximum of all other delays.
+	// Resync is not 0, it is also the maximum delay after any temporary failure.
 	Resync time.Duration
 	// First is the delay after a temporary failure. The delay doubles with each further temporary failure in a row,
 	// up to Longest.
