@@ -49,7 +49,7 @@ const validFor = 10 * time.Second
 // atOnce is the time limit for an acquisition that need not wait until the Lease expires.
 const atOnce = validFor * 3 / 4
 
-// lease returns the Lease for a process with the identity name.
+// lease returns the Lease for a process whose identity is the argument name.
 func (s *fixture) lease(name string, change ...func(*lease.Options)) *lease.Lease {
 	s.t.Helper()
 	o := lease.Options{

@@ -91,8 +91,8 @@ func parseDirName(dir string, unnumbered int) (order int, name string) {
 	return order, m[2]
 }
 
-// load reads the module in the directory m.Path. It sets either the fields for the parts of the module, or Broken. It
-// returns the content of the module's values file, and warnings.
+// load reads the module in the directory m.Path. It sets the fields for the parts of the module, and Broken if it finds
+// an error. It returns the content of the module's values file, and warnings.
 func (m *Module) load() (file values.File, warnings []string) {
 	if err := values.CheckName(m.Name); err != nil {
 		m.Broken = fmt.Errorf("%s: %w", m.Path, err)

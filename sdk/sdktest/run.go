@@ -43,7 +43,8 @@ type Result struct {
 	ValuesPatch, ConfigPatch []Op
 	Operations               []Operation
 	Metrics                  []Metric
-	// Verdict is set only by [Test.Admit], and Converted only by a successful [Test.Convert].
+	// Verdict is set only by a successful [Test.Admit]. Converted is set only by [Test.Convert], if the hook converted
+	// the objects.
 	Verdict   *Verdict
 	Converted []json.RawMessage
 }
