@@ -235,8 +235,8 @@ func (t *target) within(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, t.x.timeout)
 }
 
-// subresources returns the subresource that a patch changes, as the argument list of a request; nil means the object
-// itself.
+// subresources returns the last arguments of a call of the client: the subresource that the operation patches, or none
+// if it changes the object itself.
 func (t *target) subresources() []string {
 	if t.Subresource == "" {
 		return nil
