@@ -132,7 +132,7 @@ func (v *Values) remove(keys []string) error {
 	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 {
 		return nil
 	}
-	if len(keys) == 1 { // the key of a flag, which is not part of the values
+	if len(keys) == 1 { // the key <module>Enabled, which is not in the tree
 		v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
 		return nil
 	}
@@ -169,10 +169,11 @@ func (v *Values) output() (variable string, content []byte, err error) {
 	return v.variable, content, err
 }
 
-// patchable returns how many of keys the path of a patch operation must contain to change the value at keys. It
-// contains all keys, with two exceptions. If a value on the path is a list, the operation replaces the whole list,
-// because its elements may be different when the operation is applied again later. If a key on the path is missing,
-// the operation adds the value of this key, but never a whole section.
+// patchable returns the length of the path that a patch operation must have to change the value at keys. The path
+// consists of all keys, with two exceptions. If a value on the path is a list, the path ends at the list, and the
+// operation replaces the whole list, because its elements may be different when the operation is applied again later.
+// If a key on the path is missing, the path ends at this key, and the operation adds its value, but never a whole
+// section.
 func patchable(tree map[string]any, keys []string) (int, error) {
 	node := tree
 	for i, key := range keys[:len(keys)-1] {

@@ -67,7 +67,7 @@ type outcome struct {
 	files          map[string][]byte
 }
 
-// The input files and output files of a run, named by the environment variables with their paths.
+// The environment variables with the paths of the input files and of the output files of a run.
 var (
 	inputs  = []string{"BINDING_CONTEXT_PATH", "VALUES_PATH", "CONFIG_VALUES_PATH"}
 	outputs = []string{
@@ -76,7 +76,7 @@ var (
 	}
 )
 
-// runFiles runs a subject. The map files has the contents of its input files, by environment variable.
+// runFiles runs a subject. The argument files maps environment variables to the contents of the input files.
 func runFiles(ctx context.Context, subject Subject, files map[string][]byte) (o outcome, err error) {
 	dir, err := os.MkdirTemp("", "sdktest-")
 	if err != nil {

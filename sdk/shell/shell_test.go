@@ -148,8 +148,8 @@ func (h hook) wantEach(t *testing.T, calls, wants []string) {
 	}
 }
 
-// wantWritten runs calls one after another, and compares what each call writes to a file. The argument variable is
-// the environment variable with the path of the file.
+// wantWritten runs calls one after another, and compares the text that each call writes to a file with the element of
+// wants at the same index. The argument variable is the environment variable with the path of the file.
 func (h hook) wantWritten(t *testing.T, variable string, calls, wants []string) {
 	t.Helper()
 	const end = "\n\"end\"\n"

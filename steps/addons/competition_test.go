@@ -14,8 +14,8 @@ import (
 )
 
 // TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver processes two configurations with the same ID at the same time, in
-// many rounds. The first owner keeps the ID until its configuration is deleted or no longer offers the ID. After
-// that, the other configuration owns the ID, even if no operator runs during the change.
+// many rounds. The configuration that owns the ID first keeps it until the configuration is deleted or no longer
+// offers the ID. After that, the other configuration owns the ID, even if no operator runs during the change.
 func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 	t.Parallel()
 	const rounds = 100

@@ -79,9 +79,10 @@ func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Co
 }
 
 // inParallel calls the function do for each number from 0 to n-1, with at most width calls at a time, and returns the
-// errors. All configurations share a limited number of additional goroutines. If none of them is free, the goroutine
-// of the caller calls do. The limit keeps the memory small even if there are many configurations. A server that hangs
-// delays only the configurations that use it, because each caller can continue in its own goroutine.
+// errors. All configurations share a limited number of additional goroutines. If none of them is free, inParallel
+// makes the call in the goroutine of its caller. The limit keeps the memory small even if there are many
+// configurations. A server that hangs delays only the configurations that use it, because each caller can continue in
+// its own goroutine.
 func (r *Runtime) inParallel(n, width int, do func(int) error) error {
 	errs := make([]error, n)
 	own := make(chan struct{}, width)

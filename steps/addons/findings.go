@@ -17,8 +17,8 @@ import (
 )
 
 // find calls the function change with the results of the latest round of the configuration of task t, and stores the
-// results that change has modified. The detail of the outcome has the number of addons that failed for one of the
-// reasons.
+// results that change has modified. The detail of the outcome has the number of addons that failed for a reason in
+// the argument reasons.
 func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store.RepositoryResult) error, reasons ...api.Reason) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := r.results(id)

@@ -47,9 +47,9 @@ type Runtime struct {
 	indexes *indexes
 }
 
-// DefaultFetchWithin is the maximum time for fetching all repositories of a configuration. It is necessary although
-// each request has a timeout, because a repository can have many addons on a server that hangs, so that the timeouts
-// of their requests add up.
+// DefaultFetchWithin is the maximum time for fetching all repositories of a configuration. The timeout of each
+// request is not enough: a repository can have many addons on a server that hangs, and the timeouts of their requests
+// add up.
 const DefaultFetchWithin = 10 * time.Minute
 
 // mostParsed is the maximum number of indexes and addons that are unpacked and parsed at the same time. The limit

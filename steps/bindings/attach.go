@@ -20,7 +20,7 @@ import (
 // [Attached.Connect].
 type Attached struct{ snapshots Snapshots }
 
-// Connect sets the snapshots of the bindings. It is called once, when the trigger that has them exists.
+// Connect sets the snapshots of the bindings. It is called once, as soon as the trigger that has the snapshots exists.
 func (bs *Attached) Connect(snapshots Snapshots) { bs.snapshots = snapshots }
 
 // Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete.

@@ -24,7 +24,7 @@ type rendering struct {
 	ok       bool
 }
 
-// put creates a rendering for module, which has not ended yet. It replaces an earlier rendering of the module.
+// put creates a rendering for module that has not ended yet, in place of an earlier rendering of the module.
 func (r *renderings) put(module string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ type Step struct {
 }
 
 // New returns the step for the ConfigMap of state. The step must know the objects of newly enabled modules, so it
-// renders their charts with the argument all.
+// uses the argument all to render their charts.
 func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
 	return &Step{state: state, charts: all, observer: observer}
 }
@@ -221,7 +221,7 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 
 // deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a task of
 // the main queue is failing. While this task fails, a reload may not reach the step that deletes modules. If no task
-// fails, deletedAtOnce returns no modules, because the reload deletes them after it has run the others.
+// fails, deletedAtOnce returns no modules, because the reload deletes them after it has run the other modules.
 //
 // In two cases, modules are not deleted at once, but by the reload. First, if a newly enabled module can take over an
 // object of a module, the module must not be deleted before the takeover. Second, if the ConfigMap does not exist,

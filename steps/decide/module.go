@@ -55,8 +55,8 @@ func (d *Decisions) KeepUnseen(k *Known) {
 	d.Enabled = withUnseen(k.Startup.Enabled, d.Enabled, k.Set)
 }
 
-// withUnseen returns all modules in the list now, and the modules in the list before that are not on disk. In the
-// result, the modules that are in before come first, in the order of before.
+// withUnseen returns the names in the argument now, and those names in the argument before whose modules are not on
+// disk. The names that the argument before contains come first, in the order of that argument.
 func withUnseen(before, now []string, set module.Set) []string {
 	var all []string
 	for _, name := range before {

@@ -58,7 +58,7 @@ func TestADecisionChangesOnlyWhatItDecidesInTheRecordOfItsModule(t *testing.T) {
 	for name, c := range map[string]struct {
 		was     *store.Module // previous record; nil if the module is new
 		decided Module
-		want    store.Module // times after the time early stand for the time of the save
+		want    store.Module // a time after the time "early" represents the time of the save
 	}{
 		"the same decision": {&was, Module{Order: 10, Enabled: true, Why: "on", Defines: true}, was},
 		"a module without CRDs, with another number": {&was, Module{Order: 20, Enabled: true, Why: "on"}, store.Module{

@@ -156,8 +156,8 @@ func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error
 }
 
 // Refusal returns an error if the new content of the ConfigMap is invalid. The argument before is the content in
-// force, and now is the new content. Refusal checks the global section, the sections of the modules in the list
-// enabled, and the sections of the modules that the new content enables.
+// force, and the argument now is the new content. Refusal checks the global section, the sections of the modules in
+// the list enabled, and the sections of the modules that the new content enables.
 func (cm *ConfigMap) Refusal(before, now values.Config, enabled []string) error {
 	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.Schemas()}
 	keys := map[string]bool{}
@@ -188,9 +188,9 @@ func (cm *ConfigMap) EditConfig() string {
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// LeaveAnnounced reverts the changes in the argument now that are effects in journals. These changes may already be
-// written to the ConfigMap, but each is put in force by the transition that ends the task of its hook. The argument
-// before is the content in force.
+// LeaveAnnounced takes the content before, which is in force, and the content now, which was read from the ConfigMap.
+// In the content now, it reverts the changes that are effects in journals. These changes may already be written to the
+// ConfigMap, but each is put in force by the transition that ends the task of its hook.
 func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {
 		o, _, err := store.Load[workflow.Outcome](tx, k)

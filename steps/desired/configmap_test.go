@@ -181,7 +181,7 @@ func TestAnEffectThatIsNoChangeOfTheConfigMapIsRefused(t *testing.T) {
 	s, _ := valuesState(t)
 	for _, data := range []string{"", "{", `{"ops":1}`} {
 		err := s.ConfigMap.Do(t.Context(), workflow.Task{}, json.RawMessage(data))
-		// The refusal of the engine has no exported type. It wraps the error of the decoder.
+		// The engine does not export the type of this error. The error wraps the error of the JSON decoder.
 		if err == nil || errors.Unwrap(err) == nil || err.Error() != errors.Unwrap(err).Error() {
 			t.Errorf("%q: got %v", data, err)
 		}

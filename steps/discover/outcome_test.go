@@ -23,7 +23,7 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 	for name, c := range map[string]struct {
 		found    discovered
 		known    decide.Known
-		unknown  []string // the unknown releases, of three releases
+		unknown  []string // the unknown releases; the cluster has three releases
 		detail   string
 		facts    []graph.Fact
 		enabled  []string // the modules that the store records as enabled

@@ -79,7 +79,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 	} {
 		out := sayValues(t, s, step.patch)
 		var texts []string
-		for _, base := range []string{"another", out.Base} { // first a wrong base, in a transaction that is rolled back
+		for _, base := range []string{"another", out.Base} { // the transaction with the wrong base is rolled back
 			out.Base = base
 			err := s.DB.Update(func(tx *store.Tx) error {
 				facts, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hook.sh"})

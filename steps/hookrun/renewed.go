@@ -37,7 +37,7 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 		}
 		facts = changes(dropped.Module, dropped.Global)
 		if !dropped.All {
-			awaits = c.StartBindings() // the next start runs them and then tries the deletion again
+			awaits = c.StartBindings() // when these have run in the next start, the deletion is tried again
 		}
 	}
 	h.Awaits = awaits

@@ -47,7 +47,8 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // an earlier call would delay the hook
+		// A call before the hook has started would delay the hook.
+		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) }
 	}
 	ended := s.hooks.reports.WatchSlow(t, in.Hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)
@@ -76,7 +77,7 @@ func (s *Step) shows(t workflow.Task, config hook.Config) bool {
 	}
 }
 
-// precedesHelm reports whether t is the last hook before the release check of a module run.
+// precedesHelm reports whether t runs the last hook before the release check of a module run.
 func (s *Step) precedesHelm(t workflow.Task) bool {
 	return s.node.ID == lifecycle.ModuleBeforeHelm && t.FanOut != nil && t.FanOut.Next == t.FanOut.Len-1
 }

@@ -22,7 +22,8 @@ import (
 	"addon-operator/steps/scan/scantest"
 )
 
-// counting returns a hook that adds a line to the file asked in each run with --config.
+// counting returns a hook that adds a line to a file in each run with --config. The argument asked is the path of the
+// file.
 func counting(asked string) string {
 	return "#!/bin/sh\necho >>" + asked + "\necho '{\"configVersion\": \"v1\", \"onStartup\": 1}'\n"
 }

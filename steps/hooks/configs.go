@@ -256,8 +256,8 @@ func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome
 }
 
 // AskAnswering is like [Configs.AskModule], for a module that is being deleted. Hooks that do not answer --config
-// must not prevent the deletion. So the outcome has only the hooks that answer. The result without is a text for the
-// history, which names the other hooks.
+// must not prevent the deletion. So the outcome has only the hooks that answer. The second result is a text for the
+// history that names the other hooks, or "" if all hooks answer.
 func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.Outcome, without string, err error) {
 	out, err = hs.AskModule(ctx, name)
 	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {

@@ -85,9 +85,9 @@ func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	return []graph.Fact{lifecycle.Unwanted}, s.detachHooks(tx, name, data.Hooks)
 }
 
-// detachHooks detaches the bindings of all hooks of module. Before that, it saves the hooks in asked, which is JSON
-// or empty. A module that was never enabled in this store has no bindings. detachHooks attaches them first, because
-// the hooks of the deletion receive snapshots.
+// detachHooks detaches the bindings of all hooks of module. Before that, it saves the hooks in the argument asked,
+// which is JSON or empty. A module that was never enabled in this store has no attached bindings. detachHooks attaches
+// its bindings first, because the hooks of the deletion receive snapshots.
 func (s *beginStep) detachHooks(tx *store.Tx, module string, asked json.RawMessage) error {
 	if len(asked) > 0 {
 		var found hooks.Found

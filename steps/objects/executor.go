@@ -28,8 +28,9 @@ func New(db *store.DB, cluster *operation.Executor) *Executor {
 	return &Executor{db: db, cluster: cluster}
 }
 
-// Do carries out one operation of a task. The argument data is the data of the effect. For a rejected operation, Do
-// returns nil, except for the last operation of the task, for which it returns the errors of all rejected operations.
+// Do carries out one operation of a task. The argument data is the data of the effect. If an operation that is not
+// the last one of the task is rejected, Do returns nil. For the last operation, Do returns the errors of all rejected
+// operations of the task.
 func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage) error {
 	r := run{executor: e, module: t.Subject.Module, resumed: t.Resumed}
 	if e.Wrote != nil {

@@ -25,8 +25,8 @@ func (m ImageModules) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// The method of computes the name of the module that would be made from the addon. It returns this name if the image
-// has a module of the same name. Otherwise it returns "".
+// The method named "of" returns the name that a module made from the addon would have, if the image has a module with
+// this name. Otherwise it returns "".
 func (m ImageModules) of(addon *store.AddonResult) string {
 	if len(m) == 0 || addon.ID == "" {
 		return ""

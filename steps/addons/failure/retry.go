@@ -5,9 +5,9 @@ import (
 	"addon-operator/store"
 )
 
-// NextAttempts returns the number of consecutive rounds, including the round of results, that have failed for a
-// temporary reason. The argument before is the number of such rounds before this round. If this round has no
-// temporary reason, NextAttempts returns 0.
+// NextAttempts returns the number of consecutive rounds that have failed for a temporary reason, up to and including
+// the round with these results. The argument before is the number of such rounds before this round. If this round has
+// no temporary reason, NextAttempts returns 0.
 func NextAttempts(results []store.RepositoryResult, before int) int {
 	if mayPass(results) {
 		return before + 1
@@ -15,7 +15,7 @@ func NextAttempts(results []store.RepositoryResult, before int) int {
 	return 0
 }
 
-// mayPass reports whether a repository or an addon could not be fetched for a temporary reason.
+// mayPass reports whether the fetch of a repository or an addon failed for a temporary reason.
 func mayPass(results []store.RepositoryResult) bool {
 	for _, repository := range results {
 		if api.Reason(repository.Reason) == api.FetchingIndexError && !repository.Permanent {

@@ -200,8 +200,8 @@ func Release(tx *store.Tx, name string) error {
 }
 
 // hold makes the module a holder of content, and of no other content. It does nothing if the content is not in the
-// store. If the budget of tx is too small to release all old contents, the others are released by the next call for
-// the module.
+// store. If the budget of tx is too small to release all old contents, the next call for the module releases the
+// remaining ones.
 func hold(tx *store.Tx, name, content string) error {
 	if c, stored, err := store.Load[store.Content](tx, store.ContentKey(content)); content != "" && (err != nil || !stored || !c.Complete) {
 		return err
@@ -214,7 +214,7 @@ func hold(tx *store.Tx, name, content string) error {
 // AddonsConfiguration.
 const NoModulesOfNamespaces = "annotation " + api.ModulesAnnotation + " has no effect: only addons of a ClusterAddonsConfiguration can be used as modules"
 
-// A choice has the versions of an addon from which one module can be made.
+// A choice is an addon from which a module can be made, with the versions among which Select chooses.
 type choice struct {
 	addon   string           // its name
 	offered []registry.Addon // the registered versions of the addon

@@ -285,7 +285,7 @@ func TestModuleInUseIsNotMadeFromAnotherAddonThatLeadsToItsName(t *testing.T) {
 	db := storetest.Memory(t)
 	register(t, db, "first", true, "redis_cache 1.0.0")
 	use(t, db, "redis-cache")
-	register(t, db, "second", true, "redis-cache 2.0.0") // its round has a higher ID than the round of first
+	register(t, db, "second", true, "redis-cache 2.0.0") // its round has a higher ID than the round of "first"
 	for range 2 {
 		s, err := modules.Select(db, false, nil, nil)
 		if err != nil {

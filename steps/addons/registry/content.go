@@ -133,7 +133,7 @@ func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) 
 	return nil
 }
 
-// progress has the numbers of written chunks of the chart and of the body.
+// progress has the numbers of chunks that are already written: chunks of the chart, and chunks of the body.
 type progress struct{ chart, body int }
 
 // A writer stores one content, in one or more transactions.
@@ -142,7 +142,7 @@ type writer struct {
 	name   string
 	chart  string // digest of the chart; empty if the content has no chart
 	chunks []byte // chunks of the chart
-	body   []byte
+	body   []byte // the Content as JSON
 	progress
 }
 

@@ -97,9 +97,9 @@ func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []C
 	return found, nil
 }
 
-// conflictOf returns the conflict between o, an addon of the configuration name, and a registered addon of another
-// configuration. It returns nil if there is no conflict. It first compares the ID of o, and then the name and version
-// of o. It compares name and version even if the ID is already registered for this configuration.
+// conflictOf returns the conflict between o, an addon of the configuration with this name, and a registered addon of
+// another configuration. It returns nil if there is no conflict. It first compares the ID of o, and then the name and
+// version of o. It compares name and version even if the ID is already registered for this configuration.
 func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, error) {
 	at := func(id string) (*Conflict, error) {
 		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
@@ -293,7 +293,7 @@ func (r *Round) ready() error {
 	return nil
 }
 
-// swap unregisters the addons in the list before that are not in the list next, and registers the addons in next. It
+// swap registers the addons in the list next. It unregisters the other addons of the list before. It
 // reports whether an ID, or a pair of name and version, became free.
 func swap(tx *store.Tx, scope Scope, before, next []offered) (freed bool, err error) {
 	keeps := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// process carries out one round of the cluster-wide configuration name. It reports whether the configuration is
-// Ready, and whether an ID, or a pair of name and version, became free.
+// process carries out one round of the cluster-wide configuration with this name. It reports whether the
+// configuration is Ready, and whether an ID, or a pair of name and version, became free.
 func process(t *testing.T, db *store.DB, name string, offers ...offer) (ready, freed bool) {
 	t.Helper()
 	o := registry.Owner{Name: name, UID: "uid of " + name}
