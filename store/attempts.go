@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptAttempts is how many of the latest attempts of each step stay in the history of an unfinished run. The first
-// attempt of each step stays, too.
+// keptAttempts is the number of attempts of each step that stay in the history of an unfinished run. These are the
+// latest attempts of the step. The first attempt stays, too.
 const keptAttempts = 100
 
 // A step identifies the work that an attempt tried to do.

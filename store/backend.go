@@ -11,8 +11,8 @@ type Backend interface {
 	// Commit makes all writes durable, or none. It returns ErrStale if epoch is not the stored
 	// epoch. If Commit returns ErrStale or ErrFull, it has written nothing. After any other error,
 	// it is unknown whether the writes are on disk. The caller must have sorted the writes by key,
-	// with each key once. The backend may keep the keys and values, which the caller must not
-	// change, but not the slice writes.
+	// with each key once, and must not change the keys and values later. The backend can keep the
+	// keys and values after Commit has returned, but must not keep the slice itself.
 	Commit(epoch uint64, writes []Write) error
 
 	// Limits returns the maximum size of one Commit.
@@ -21,7 +21,8 @@ type Backend interface {
 	// Recovered tells the backend that a commit has succeeded after others had failed with ErrFull.
 	Recovered()
 
-	// Snapshot writes a copy of the last successful commit, which OpenReadOnly and Open accept.
+	// Snapshot writes a copy of the data as it is after the last successful commit. OpenReadOnly
+	// and Open accept the copy.
 	Snapshot(w io.Writer) error
 
 	// Damaged returns the keys of the records that were found damaged when the backend was opened,

@@ -9,8 +9,8 @@ type NewestEvent struct {
 	Key []byte `json:"key"` // key of the header of the event
 }
 
-// BacklogKey returns the key of a count: the number of events that wait for t's binding in t's queue. If the argument
-// of is not nil, BacklogKey instead returns the key of the NewestEvent of this object.
+// BacklogKey returns a key that belongs to t's binding and t's queue. If the second argument is nil, it is the key of
+// the number of waiting events. Otherwise it is the key of the NewestEvent of the object that the argument refers to.
 func BacklogKey(t *Task, of *ObjectRef) Key {
 	object := ""
 	if of != nil {

@@ -41,8 +41,8 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	}
 }
 
-// flock locks f, and waits at most as long as wait for the lock. It polls, because the system call
-// can only wait forever or not at all.
+// flock locks f. If the lock is held, flock waits for it, for at most the duration wait. It polls,
+// because the system call can only wait forever or not at all.
 func flock(f *os.File, how int, wait time.Duration) error {
 	const pause = 20 * time.Millisecond
 	for ; ; wait -= pause {
@@ -105,7 +105,8 @@ func fullOr(err error) error {
 	return err
 }
 
-// name moves the file from temp to path. If a file at path exists already, name does nothing.
+// name gives the file at temp the name path. The file may also keep its old name, temp. If a file at path exists
+// already, name does nothing.
 func name(temp, path string) error {
 	// Unlike a rename, a link never replaces a file.
 	err := os.Link(temp, path)

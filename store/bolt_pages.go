@@ -188,7 +188,7 @@ func (b *boltPages) Snapshot(w io.Writer) error {
 // Check verifies the whole file.
 func (b *boltPages) Check() error { return b.whole((*bolt).Check) }
 
-// whole verifies the whole file, opens it with bbolt, and calls the function do with this backend.
+// whole verifies the whole file, opens it with bbolt, and calls the function do with the opened backend.
 func (b *boltPages) whole(do func(*bolt) error) error {
 	f, err := lock(b.file.Name(), os.O_RDONLY, 0)
 	if err != nil {

@@ -247,8 +247,8 @@ func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 	return found
 }
 
-// notTheValue reports whether a reader can see that v is not the value that was stored under k. Either the checksum
-// of v does not match, or the mark of the checksum is damaged, so that v is not JSON.
+// notTheValue reports whether a reader can see that v is not the value that was stored under k. A reader sees this if
+// the checksum of v does not match, or if the mark of the checksum is damaged, so that v is not JSON.
 func notTheValue(k Key, v []byte) bool {
 	return damageOf(k, v) != nil || len(v) > 0 && !unsealed(k.Table(), v[0]) || !tables[k.Table()].raw && !json.Valid(v)
 }

@@ -79,7 +79,7 @@ func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 	return pagePart{p, first, end}, nil
 }
 
-// at returns the number of an element of the page p: the one that the visit reaches after i other elements of p.
+// at returns the number of the element of p that the visit reaches after i other elements of p.
 func (r *rangeVisit) at(p pagePart, i int) int {
 	if r.down {
 		return p.end - 1 - i

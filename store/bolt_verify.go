@@ -341,7 +341,8 @@ type span struct {
 	low, high []byte // nil means that there is no bound
 }
 
-// leastPages is the minimum number of pages of a level for which it is worth the cost to start another goroutine.
+// leastPages is the minimum number of pages in a part of a level, except in the last part. A smaller part would not
+// be worth the cost of its goroutine.
 const leastPages = 512
 
 // tree visits the pages of a tree in no particular order, and calls yield for the elements of its leaves. It may use

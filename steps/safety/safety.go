@@ -192,9 +192,9 @@ func (d *Discovery) check(n deletion) []string {
 	return nil
 }
 
-// allowed reports whether one discovery may delete a number of releases, which is the argument going. The argument
-// releases is the number of all releases. The deletion is allowed if going is at most half of this number, or at most
-// the argument most.
+// allowed reports whether one discovery may delete some of the releases in the cluster. The argument going is the
+// number of releases to delete, and the argument releases is the number of all releases. The deletion is allowed if
+// the number of releases to delete is at most half of all releases, or at most the argument most.
 func allowed(going, releases, most int) bool {
 	return going == 0 || 2*going <= releases || going <= most
 }

@@ -21,7 +21,7 @@ func NewChanges(secret []byte) *Changes {
 	return &Changes{without: redact.Redactor{Secret: secret, Undated: true, Texts: true}}
 }
 
-// Add adds the differences between the values before and after of the section with this key.
+// Add adds the changes of the section with this key. The arguments before and after are the values of the section.
 func (c *Changes) Add(key string, before, after any) error {
 	changes, err := values.Diff(key, before, after)
 	if err != nil {

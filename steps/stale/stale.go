@@ -53,7 +53,7 @@ type Bindings struct {
 	hooks   Hooks
 }
 
-// New returns Bindings that finds the stale bindings in db of hooks of modules and of global hooks.
+// New returns Bindings that finds the stale bindings of the store db, of hooks of modules and of global hooks.
 func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks) *Bindings {
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs}
 }

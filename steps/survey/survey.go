@@ -187,7 +187,8 @@ func (v *surveyRun) compare(set module.Set) error {
 		return err
 	}
 	scanned = scanned || v.converged
-	v.expected = v.expected || v.survey.sources.Addons.Enabled() && !scanned // the addons configurations may not be listed yet
+	// Before the first discovery of this epoch, it is possible that the addons configurations have not been listed.
+	v.expected = v.expected || v.survey.sources.Addons.Enabled() && !scanned
 	v.hooks("", hook.Global, v.survey.sources.Modules.GlobalHooks())
 	for _, m := range set.Modules {
 		if m.Broken == nil {
