@@ -19,7 +19,7 @@ import (
 )
 
 // changedStep decides whether a configuration must be processed, must be unregistered because it is deleted, or needs
-// nothing.
+// neither.
 type changedStep struct{ *Runtime }
 
 // readConfiguration has some fields of the configuration, as Do has read them. The outcome and its effects contain
@@ -38,10 +38,10 @@ const (
 	clearStatus  = "clear status"
 )
 
-// Do reads the configuration and decides whether it must be processed. A configuration needs no processing if the
-// store and the status of the configuration agree that this generation is Ready. A failed configuration needs no
-// processing until its next attempt is due. In both cases, the configuration is nevertheless processed if the set of
-// its addons that conflict with modules of the image has changed.
+// Do reads the configuration and decides whether it must be processed. A configuration with the finalizer needs no
+// processing if the store and the status of the configuration agree that this generation is Ready, or that it has
+// failed and the next attempt is not due. In both cases, the configuration is nevertheless processed if the set of its
+// addons that conflict with modules of the image has changed.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)

@@ -158,8 +158,8 @@ func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, u
 	})
 }
 
-// Reprocess increments spec.reprocessRequest if the field still has the value in the argument before. It does nothing
-// if the configuration is being deleted.
+// Reprocess increments spec.reprocessRequest. It does nothing if the field has another value than the argument before,
+// or if the configuration is being deleted.
 func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {

@@ -403,8 +403,8 @@ func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	return entries
 }
 
-// reasonOf returns the reason in err if err is a [source.Error] with a reason. For any other error, it returns the
-// reason in the argument otherwise.
+// reasonOf returns the reason in err if err is a [source.Error] with a reason. For any other error, it returns its
+// second argument.
 func reasonOf(err error, otherwise api.Reason) api.Reason {
 	if failure, ok := errors.AsType[*source.Error](err); ok && failure.Reason != "" {
 		return failure.Reason

@@ -62,8 +62,8 @@ func (a *fixture) commit(n int, behind bool) error {
 	return nil
 }
 
-// start starts an operator, which raises the events of its first list of configurations. If the operator is killed
-// during this, start starts another one.
+// start starts an operator. The operator first lists the configurations, and raises the events that firstList
+// returns. If the operator is killed during this, start starts another one.
 func (a *fixture) start() {
 	a.t.Helper()
 	for {
@@ -105,7 +105,8 @@ func (a *fixture) tryStart() error {
 	return err
 }
 
-// firstList returns the events that an operator raises for its first list of configurations.
+// firstList returns the events that an operator raises when it has listed the configurations for the first time: one
+// for each configuration that must be processed or is deleted.
 func (a *fixture) firstList(tx *store.Tx) ([]workflow.Event, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -41,7 +41,7 @@ func synchronized(t *testing.T, db *store.DB, binding string) {
 	})
 }
 
-// start records that start number n has begun.
+// start simulates a start of the operator. The argument n is the number of the start run.
 func start(t *testing.T, db *store.DB, n uint64) {
 	t.Helper()
 	update(t, db, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: n}) })

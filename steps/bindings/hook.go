@@ -61,8 +61,8 @@ func LoadHooks(tx *store.Tx, module string) ([]Hook, error) {
 	return hooks, nil
 }
 
-// Silent reports whether the hook does not run for the Synchronization of the kubernetes binding id, so that it does
-// not receive the existing objects.
+// Silent reports whether the kubernetes binding with this ID has "executeHookOnSynchronization: false". The hook does
+// not run for the Synchronization of such a binding, and so does not receive the existing objects.
 func (h Hook) Silent(id string) bool {
 	i := slices.Index(h.Config.BindingIDs().Kubernetes, id)
 	return i >= 0 && !h.Config.Kubernetes[i].ExecuteOnSynchronization

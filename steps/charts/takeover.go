@@ -23,8 +23,8 @@ type Takeover struct {
 	unknown bool
 }
 
-// TakeoverOf renders the charts of the modules in the list on, and returns the objects of these charts. These are
-// modules that config enables.
+// TakeoverOf renders the charts of modules that config enables, and returns the objects of these charts. The argument
+// on has these modules.
 func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config values.Config) (t Takeover) {
 	for _, m := range on {
 		t.hooks = t.hooks || m.Hooks != ""

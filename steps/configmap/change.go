@@ -15,8 +15,8 @@ import (
 // A configChange is a change of the ConfigMap. It also has the records of the store that decide which modules the
 // change affects.
 type configChange struct {
-	before, now      values.Config
-	record           store.AppliedConfig // the record of the field before in the store
+	before, now      values.Config       // the content in force, and the new content
+	record           store.AppliedConfig // the record of the content in force
 	exists           bool                // whether the ConfigMap exists; if not, its new content is empty
 	startup          store.Startup
 	modules          map[string]store.Module

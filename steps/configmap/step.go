@@ -40,8 +40,8 @@ func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
 // Steps returns the step of the node ConfigMapChanged.
 func (s *Step) Steps() workflow.Steps { return workflow.Steps{lifecycle.ConfigMapChanged: s} }
 
-// Do reads the ConfigMap. A ConfigMap that does not exist is empty. If the content is invalid, its error is part of
-// the outcome. If no content has been in force before, Do returns an error for invalid content.
+// Do reads the ConfigMap. If the ConfigMap does not exist, its content is empty. If the content is invalid, the
+// outcome contains the error; but if no content has been in force before, Do returns the error.
 func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -220,8 +220,9 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 }
 
 // deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a task of
-// the main queue is failing. While this task fails, a reload may not reach the step that deletes modules. If no task
-// fails, deletedAtOnce returns no modules, because the reload deletes them after it has run the other modules.
+// the main queue is failing. As long as this task fails, it can prevent a reload from reaching the step that deletes
+// modules. If no task fails, deletedAtOnce returns no modules, because the reload deletes them after it has run the
+// other modules.
 //
 // In two cases, modules are not deleted at once, but by the reload. First, if a newly enabled module can take over an
 // object of a module, the module must not be deleted before the takeover. Second, if the ConfigMap does not exist,

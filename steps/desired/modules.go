@@ -93,8 +93,8 @@ func (d *Modules) scanCount() int {
 	return d.scans
 }
 
-// Gone reports whether the module no longer exists. If a directory of modules is empty, Gone returns an error,
-// because the directory may not be mounted.
+// Gone reports whether the module no longer exists. If the module is not on disk and a directory of modules is empty,
+// Gone returns an error, because it is possible that the directory is not mounted.
 func (d *Modules) Gone(name string) (bool, error) {
 	disk := d.Disk()
 	if _, ok := disk.Find(name); ok {

@@ -80,8 +80,8 @@ func (a *families) add(f *family, n int) {
 	}
 }
 
-// refusal returns the reason why op cannot create its metric. The result reason is a word for a label, and the result
-// why is a text for people. If op can create the metric, both are empty.
+// refusal returns the reason why op cannot create its metric: first as a word for a label, and second as a text for
+// people. If op can create the metric, both are empty.
 func (a *families) refusal(op series.Op) (reason, why string, err error) {
 	if a.total() >= maxFamilies {
 		return "names", fmt.Sprintf("there are already %d metrics, the maximum; look for metric names with an unbounded set of values in them", maxFamilies), nil
@@ -169,7 +169,7 @@ func countSeries(tx *store.Tx, k store.Key) (map[string]int, error) {
 	return count, nil
 }
 
-// Forget deletes the series of the hooks for which the function gone returns true.
+// Forget deletes the series of hooks. It calls the argument gone to find out which hooks these are.
 func Forget(tx *store.Tx, gone func(graph.Subject) bool) error {
 	all := newFamilies(tx)
 	for k := range tx.Range(store.Shards()) {

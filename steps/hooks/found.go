@@ -28,8 +28,8 @@ type ModuleCheck struct {
 }
 
 // Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the code or the
-// configuration of a hook has changed, Save deletes the metrics of the hook, because the hook may not report them
-// again. Save also marks the values patches and enabled overrides of this hook as outdated.
+// configuration of a hook has changed, Save deletes the metrics of the hook, because it is possible that the hook
+// does not report them again. Save also marks the values patches and enabled overrides of this hook as outdated.
 func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {

@@ -79,7 +79,7 @@ type run struct {
 	// resumed is true if an earlier attempt may have sent some of the operations.
 	resumed bool
 	note    note
-	// save saves the note n, and calls the function more, unless it is nil, in the same transaction.
+	// save saves the note n. In the same transaction, it calls its second argument, unless that is nil.
 	save func(n note, more func(*store.Tx) error) error
 	// wrote is called after each request that may have changed an object; it may be nil.
 	wrote func(object kube.Ref, resourceVersion string)

@@ -87,7 +87,7 @@ type readings struct {
 	manifestErr error
 
 	objects    []helm.Object // objects that the release had at the last check or upgrade
-	missing    []helm.Object // the elements of the field objects that do not exist in the cluster
+	missing    []helm.Object // those of these objects that do not exist in the cluster
 	missingErr error
 }
 

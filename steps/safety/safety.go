@@ -56,7 +56,7 @@ func New(o Options, log *oncelog.Logger, config ConfigMap, observer Observer) *C
 	return &Checks{options: o, log: log, config: config, observer: observer}
 }
 
-// Permission has the data of the store that decides which deletions are permitted.
+// Permission has the data that decides which deletions are permitted. [Load] reads the data from the store.
 type Permission struct {
 	// Allowed is the permission that a person has given; its zero value permits nothing.
 	Allowed store.AllowedPurge

@@ -8,7 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// DropPatches deletes the saved operations of a section for which the function gone returns true.
+// DropPatches deletes saved operations of a section. It calls the argument gone to find out which ones.
 func DropPatches(tx *store.Tx, section string, gone func(values.Saved) bool) error {
 	key := store.SavedKey(section)
 	saved, _, err := store.Load[[]values.Saved](tx, key)

@@ -154,8 +154,8 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 }
 
 // Save records the modules that are made from addons. The argument contents has the name of the content of each
-// module, by the name of the module. The store keeps the contents of the modules for which the function used returns
-// true.
+// module, by the name of the module. The argument used is a function that reports whether a module is in use. The
+// store keeps the contents of the modules that are in use.
 func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -190,7 +190,8 @@ func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 	return errors.Join(store.Save(tx, store.AddonModuleKey(name), m), hold(tx, name, content))
 }
 
-// Release records that a module made from an addon is not in use. The store may then delete the content of the addon.
+// Release records that a module made from an addon is not in use. After that, the store can delete the content of the
+// addon.
 func Release(tx *store.Tx, name string) error {
 	m, ok, err := store.Load[store.AddonModule](tx, store.AddonModuleKey(name))
 	if err != nil || !ok || !m.Used {
