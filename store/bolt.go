@@ -298,9 +298,9 @@ func (r *boltReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool)
 // mostAhead is the maximum number of records that a loop over a range reads before it yields them.
 const mostAhead = 64
 
-// each yields all keys k with from <= k < to and their stored values, in ascending order or, if down is true, in
-// descending order. It reads several records, up to mostAhead, under one guard, because setting up a guard takes
-// longer than reading a record.
+// The method each yields all keys k with from <= k < to and their stored values, in ascending order or, if down is
+// true, in descending order. It reads several records, up to mostAhead, under one guard, because setting up a guard
+// takes longer than reading a record.
 func (r *boltReader) each(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	c := cursor{Cursor: r.bucket.Cursor(), from: from, to: to, down: down}
 	var ahead [mostAhead]stored

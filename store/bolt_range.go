@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// each yields the records of a range. The function value computes each yielded value from the stored one.
+// The method each yields the records of a range. It calls the argument value to compute the value to yield from the
+// stored value.
 func (r pagesReader) each(from, to Key, down bool, value func(Key, []byte) []byte, yield func(Key, []byte) bool) error {
 	visit := &rangeVisit{pages: r.boltPages, from: from, to: to, down: down, value: value, yield: yield}
 	defer visit.stopAhead()

@@ -189,7 +189,7 @@ func sameJSON(t *testing.T, want, got string) {
 	}
 }
 
-// each yields one hook, which has no script yet, for each jq program that [jqs] returns.
+// The function each yields hooks without a script: one for every jq program that [jqs] returns.
 func each(t *testing.T) iter.Seq[hook] {
 	t.Helper()
 	return func(yield func(hook) bool) {

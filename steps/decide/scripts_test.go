@@ -66,7 +66,8 @@ func answer(result, reason string) string {
 	return "#!/bin/sh\necho " + result + " >$MODULE_ENABLED_RESULT\n" + reason + " >$MODULE_ENABLED_REASON\n"
 }
 
-// before is a shell command. In an enabled script, it prints the names of enabled modules that the script receives.
+// The constant before is a shell command for an enabled script. It prints the names of enabled modules that the
+// script receives.
 const before = `sed 's/.*"enabledModules":\(\[[^]]*\]\).*/\1/' $VALUES_PATH`
 
 func TestAnEnabledScriptDecidesAboutAnEnabledModuleKnowingTheModulesBefore(t *testing.T) {

@@ -13,12 +13,13 @@ import (
 // Values patches and enabled overrides of a hook are kept after a restart, but they must not be kept after the code
 // that wrote them is gone. When the code or the configuration of a hook has changed, its patches and overrides are
 // marked as outdated. A patch or override that the new code writes again loses the mark. When the hook has run for
-// all of its start bindings, the patches and overrides that still have the mark are deleted. Before that, other hooks
-// and the chart still see the outdated values. The changed hook itself does not see them, because many hooks write a
-// value only if it is missing.
+// all of its start bindings, which [hook.Config.StartBindings] returns, the patches and overrides that still have the
+// mark are deleted. Before that, other hooks and the chart still see the outdated values. The changed hook itself does
+// not see them, because many hooks write a value only if it is missing. If a changed hook has no start bindings, its
+// patches and overrides are kept without a mark.
 
-// outdate marks the patches and overrides of the changed hooks as outdated. The argument hooks has all hooks of
-// module, and changed has the names of the changed hooks.
+// outdate marks the patches and overrides of the changed hooks as outdated, except those of hooks without start
+// bindings. The argument hooks has all hooks of module, and the argument changed has the names of the changed hooks.
 func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed map[string]bool) error {
 	awaits := map[string][]string{} // start bindings of the changed hooks, by the author name of the hook
 	for name := range changed {

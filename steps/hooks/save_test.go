@@ -208,7 +208,7 @@ func TestValuesOfEarlierCodeWaitForTheRunsOfTheNewCode(t *testing.T) {
 			[]string{"tick"},
 			[]string{"onStartup"},
 		},
-		// A hook without start bindings possibly never runs, so its values are kept.
+		// A hook without start bindings runs only for events, and possibly never runs, so its values are kept.
 		"new code without start bindings": {
 			before, map[string]store.Hook{"a": found("2", noBindings), "b": found("1", helmHook)}, nil, []string{"pods", "tick"}, nil,
 		},

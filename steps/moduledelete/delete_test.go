@@ -152,7 +152,7 @@ func TestHooksBeforeADeletionRunOnlyForARelease(t *testing.T) {
 	}
 }
 
-// one is an ItemStep that lists one item.
+// The type one is an ItemStep that lists a single item.
 type one struct{ workflow.ItemStep }
 
 func (one) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

@@ -81,8 +81,8 @@ func notRun(broken error) (workflow.Outcome, error) {
 	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
 }
 
-// runnable returns the error unusable if the module cannot start because its values are invalid. If the module has
-// already run in this start, unusable is nil.
+// runnable checks the values of a module that has not run in this start yet. If the module cannot start because its
+// values are invalid, the first result is the error of the values.
 func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil || record.HasRunSince(l) || s.state.Modules.Usable(name) != nil {

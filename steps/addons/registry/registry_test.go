@@ -326,7 +326,7 @@ func TestOneOfTwoConfigurationsWinsInEachOfAHundredRounds(t *testing.T) {
 	}
 }
 
-// many returns n addons with different IDs and names.
+// The function many returns n addons with different IDs and names.
 func many(n int, prefix string) (all []offer) {
 	for i := range n {
 		id := fmt.Sprintf("%s-%04d", prefix, i)
