@@ -75,8 +75,8 @@ func isAt(f *os.File, path string) (bool, error) {
 	return os.SameFile(mine, named), nil
 }
 
-// create creates a new store at path. It writes a temporary file in the same directory, and renames
-// that file when it is complete and durable. So a crash leaves a complete store at path or no file.
+// create creates a new store at path. It writes a temporary file in the same directory, and gives it
+// the name path when it is complete and durable. So a crash leaves a complete store at path or no file.
 func create(path string) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")

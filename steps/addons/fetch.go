@@ -128,7 +128,7 @@ func newRound(r *Runtime, id api.Identity, known store.Configuration) *round {
 	}
 }
 
-// limit returns a context for a request, which ends at the deadline of the round.
+// limit returns a context for a request. The context ends at the deadline of the round.
 func (r *round) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, r.deadline.Sub(r.DB.Now()), r.tooLong)
 }

@@ -24,7 +24,8 @@ type Runtime struct {
 	// which means that there are no such modules.
 	ImageModules func() (map[string]string, error)
 	// Fetches is called before a repository and its addons are fetched. The function that it returns is called after
-	// the fetch, with the reason if the fetch failed, or else "". Fetches can be nil.
+	// the fetch, with the reason if the fetch failed, or else "". It is not called if the fetch was canceled, or if
+	// the store returned an error. Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
 	// Settled is called when a round of a configuration has ended. The argument due is the time of the next attempt,
 	// or zero if the next round begins only after a change. Settled must not block. It can be nil.

@@ -19,7 +19,9 @@ type Observer interface {
 	MetricsDropped(Dropped)
 }
 
-// A Dropped describes the ignored operations of one run of a hook on one metric.
+// A Dropped describes the operations of one run of a hook on one metric that were ignored for one reason. If there
+// are too many metrics, one Dropped describes the operations on all metrics that could not be created; Name is the
+// first of these metrics.
 type Dropped struct {
 	Module, Hook string
 	// Name is the name of the metric. Reason is one word that says why the operations were ignored; it is the value

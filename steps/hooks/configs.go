@@ -34,7 +34,7 @@ type Configs struct {
 	asked map[[2]string]store.Hook // records of the hooks that have answered, by module and name; guarded by mu
 }
 
-// New returns Configs for the global hooks and the hooks of modules, which runs the hooks with runner.
+// New returns Configs for the global hooks and the hooks of modules. Configs uses runner to run the hooks.
 func New(db *store.DB, log *oncelog.Logger, runner Runner, modules *desired.Modules) *Configs {
 	return &Configs{db: db, log: log, runner: runner, modules: modules}
 }

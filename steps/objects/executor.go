@@ -125,7 +125,7 @@ func (r *run) settle(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	case s.Last || s.Operation.Type.Repeatable() || s.Operation.Type.Deletes():
-		return nil // the next attempt may repeat it; a deletion is safe because the mark has the UID of the object
+		return nil // the next attempt can repeat the operation: a deletion is safe because the mark has the object's UID
 	}
 	return r.saveNote(settled, nil)
 }

@@ -293,8 +293,8 @@ func (r *Round) ready() error {
 	return nil
 }
 
-// swap registers the addons in the list next. It unregisters the other addons of the list before. It
-// reports whether an ID, or a pair of name and version, became free.
+// swap replaces the registered addons in the argument before by the addons in the argument next. It reports whether
+// an ID, or a pair of name and version, became free.
 func swap(tx *store.Tx, scope Scope, before, next []offered) (freed bool, err error) {
 	keeps := map[string]bool{}
 	for _, o := range next {
