@@ -9,8 +9,8 @@ import (
 )
 
 // Save saves the decisions in the records of the modules. If d.Whole is true, Save deletes the records of modules
-// that were not found, and of their hooks. The argument run is the number of the run that made the decisions, and
-// before has the previous records.
+// that were not found, and of their hooks. The argument run is the number of the run that made the decisions, and the
+// argument before has the previous records.
 func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Module) error {
 	if err := saveAddonModules(tx, d.Modules, before); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (d *Decisions) SaveEnabled(tx *store.Tx) error {
 }
 
 // saveModules saves the decisions about modules in their records. The argument run is the number of the run that made
-// the decisions, and before has the previous records.
+// the decisions, and the argument before has the previous records.
 func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]store.Module) error {
 	for _, d := range modules {
 		old, known := before[d.Name]

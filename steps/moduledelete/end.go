@@ -62,9 +62,9 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return s.ItemStep.Items(tx, t)
 }
 
-// End deletes the state of the module in the store. If the module is made from an addon and has not been enabled
-// again, End allows the store to delete the files of the addon. After that, the module exists only while its addon is
-// registered.
+// End deletes the records of the module's hooks and release, and records that the module is not installed. If the
+// module is made from an addon and has not been enabled again, End allows the store to delete the files of the addon.
+// After that, the module exists only as long as its addon is registered.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)

@@ -65,7 +65,7 @@ func Of(results []store.RepositoryResult) Causes {
 // forLog returns the beginning of a text for a log, without credentials.
 func forLog(text string) string { return Shorten(source.WithoutCredentials(text)) }
 
-// shortText is the maximum length in bytes of a text that [Shorten] returns.
+// shortText is the length in bytes after which [Shorten] cuts a text.
 const shortText = 200
 
 // Shorten returns the beginning of a text, for a status or a log.
