@@ -38,8 +38,8 @@ func (s *unregisterStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome
 	return nil, nil
 }
 
-// reprocessStep requests that the failed configurations of a scope are processed again. Each of its items is one
-// failed configuration.
+// reprocessStep requests that the other failed configurations of a scope are processed again. Each of its items is
+// one failed configuration.
 type reprocessStep struct{ *Runtime }
 
 // incremented is the data of the effect of reprocessStep.
@@ -49,8 +49,8 @@ type incremented struct {
 	Before int64 `json:"before"`
 }
 
-// Items returns the failed configurations of the scope. Configurations that are being processed need no request,
-// because they check for conflicts after this transaction.
+// Items returns the failed configurations of the scope, except the configuration of the task. Configurations that are
+// being processed need no request, because they check for conflicts after this transaction.
 func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	id := identityOf(t)
 	for c, err := range registry.ConfigurationsIn(tx, scopeOf(id)) {

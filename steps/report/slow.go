@@ -27,7 +27,8 @@ func slowAfter(longest time.Duration) time.Duration {
 }
 
 // WatchSlow reports the run of the hook of t as slow when it takes much longer than longest, which is the duration of
-// the longest earlier run. The caller must call the returned function at the end of the run.
+// the longest earlier run. If longest is zero, it reports the run after slowMost. The caller must call the returned
+// function at the end of the run.
 func (r *Runs) WatchSlow(t workflow.Task, longest time.Duration) (ends func()) {
 	if t.Claim == nil {
 		return func() {}

@@ -35,8 +35,8 @@ type Webhooks struct {
 // Answer runs the hook of a review request. The run is not a task: the hook runs at once, in parallel with the queues
 // and with other runs of the hook. The output of the hook is parsed and validated as in a task. Before it returns,
 // Answer carries out the operations on objects that the hook has written, and saves its values and metrics in one
-// transaction. In a dry run, it ignores operations and values. If the hook writes to the ConfigMap, Answer returns an
-// error.
+// transaction. In a dry run, it ignores operations and values, but saves the metrics. If the hook writes to the
+// ConfigMap, Answer returns an error.
 func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
 	subject := graph.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
 	r := review{Webhooks: w, ReviewRequest: q, subject: subject}

@@ -55,8 +55,8 @@ func (c *Changes) text(path string, value any) (string, error) {
 	return string(text), err
 }
 
-// AddConfig replaces the content of the ConfigMap in its copy of layers by config, and adds the resulting changes of
-// the merged values of the section.
+// AddConfig adds the changes that the merged values of the section have if config becomes the content of the
+// ConfigMap. The argument layers has the current content.
 func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config

@@ -42,8 +42,8 @@ func Forget(tx *store.Tx, module, name string) error {
 	return nil
 }
 
-// OutdatePatches marks patches in a section as outdated, if their author is a key of the map awaits. It adds the
-// authors of the marked patches to the map left.
+// OutdatePatches marks the patches in a section as outdated whose authors are keys of the argument awaits. It adds
+// the authors of the marked patches to the argument left.
 func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, left map[string]bool) error {
 	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
 	if err != nil {
@@ -61,8 +61,8 @@ func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, le
 	return store.Save(tx, store.SavedKey(section), saved)
 }
 
-// OutdateOverrides marks enabled overrides as outdated, if their author is a key of the map awaits. It adds the
-// authors of the marked overrides to the map left.
+// OutdateOverrides marks the enabled overrides as outdated whose authors are keys of the argument awaits. It adds the
+// authors of the marked overrides to the argument left.
 func OutdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
 	overrides, err := Overrides(tx)
 	if err != nil {
