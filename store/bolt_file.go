@@ -75,8 +75,9 @@ func isAt(f *os.File, path string) (bool, error) {
 	return os.SameFile(mine, named), nil
 }
 
-// create creates a new store at path. It writes a temporary file in the same directory, and gives it
-// the name path when it is complete and durable. So a crash leaves a complete store at path or no file.
+// create creates a new store at path. It writes a temporary file in the same directory, and links or
+// renames it to path when it is complete and durable. So a crash leaves a complete store at path or no
+// file.
 func create(path string) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")
@@ -105,8 +106,8 @@ func fullOr(err error) error {
 	return err
 }
 
-// name gives the file at temp the name path. The file may also keep its old name, temp. If a file at path exists
-// already, name does nothing.
+// name links the file at temp to path, or renames it if the file system does not support links. If a
+// file at path exists already, name does nothing.
 func name(temp, path string) error {
 	// Unlike a rename, a link never replaces a file.
 	err := os.Link(temp, path)

@@ -150,8 +150,8 @@ func (s *upgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 }
 
 // releaseOutcome returns an outcome with a new record of a release that matches its manifest. The argument known is
-// the old record. The new record keeps its list of objects that hooks have removed. If the release is in maintenance,
-// the new record lists no objects of the release, so no object can be missing.
+// the old record. The new record has the same list of objects that hooks have removed. If the release is in
+// maintenance, the new record lists no objects of the release, so no object can be missing.
 func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known knownRelease, detail string) (workflow.Outcome, error) {
 	r := knownRelease{Release: store.Release{Checksum: m.Checksum, Revision: revision, Removed: known.Removed}, At: known.At}
 	if !release.Maintained {
