@@ -61,8 +61,8 @@ func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm
 // Name returns the kind and the name of the object.
 func (cm *ConfigMap) Name() string { return cm.object.String() }
 
-// SaveWritten puts a change in force that a hook has written to the ConfigMap, so that the watch of the ConfigMap
-// does not report this change as new content. The result changed says whether the content in force has changed.
+// SaveWritten puts in force a change that a hook has written to the ConfigMap. So the watch of the ConfigMap does not
+// report this change as new content. The result changed says whether the content in force has changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
 	if err != nil {

@@ -152,8 +152,8 @@ func (d *Modules) AddonDirs() (dirs []string) {
 }
 
 // LoadSchemas returns the schemas of the modules of set and of the global section, by key. It marks a module with
-// unusable schemas as broken. It returns an error if the schemas of the global section cannot be used, so that no
-// step can run.
+// unusable schemas as broken. It returns an error if the schemas of the global section cannot be used; in this case,
+// no step can run.
 func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
 	for i := range set.Modules {

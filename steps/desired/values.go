@@ -306,8 +306,8 @@ func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	return module.Decide(m, overrides, config), err
 }
 
-// CheckGlobal returns an error if the global values cannot be used, so that no step can run. It also returns the
-// saved operations on global values that the schema no longer accepts.
+// CheckGlobal returns an error if the global values cannot be used; in this case, no step can run. It also returns
+// the saved operations on global values that the schema no longer accepts.
 func (v *Values) CheckGlobal() (unfit sections.Unfit, err error) {
 	err = v.db.View(func(tx *store.Tx) error {
 		layers, err := v.LayersOf(tx)

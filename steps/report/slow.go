@@ -51,8 +51,8 @@ func Slow(to Observer, run SlowRun) (ends func()) {
 	}
 }
 
-// NoteDuration saves the duration of a run of the hook of t, if this is the first run, or if it lasted much longer
-// than all earlier runs.
+// NoteDuration saves the duration of a run of the hook of t, if no duration is saved yet, or if the run lasted at
+// least a quarter longer than the saved duration.
 func NoteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if took <= 0 {
 		return nil

@@ -46,7 +46,7 @@ func (s Selection) Contents() map[string]string {
 // that the section of the module names, or the highest version if the section names none. If a module is in use and
 // its addon is no longer registered, Select returns the module with its current content. If the argument all is true,
 // the addons of every ClusterAddonsConfiguration can be used as modules; otherwise only the addons of configurations
-// with the annotation for modules. The argument sections has the sections of the ConfigMap, by key. The argument
+// with the annotation for modules can. The argument sections has the sections of the ConfigMap, by key. The argument
 // image has the paths of the modules in the operator's image, by name. No addon becomes a module with one of these
 // names.
 func Select(db *store.DB, all bool, sections values.Values, image map[string]string) (Selection, error) {
@@ -64,7 +64,7 @@ func Select(db *store.DB, all bool, sections values.Values, image map[string]str
 
 // Expected reports whether a cluster-wide configuration that can provide modules is being processed for the first
 // time. If the argument all is true, every cluster-wide configuration can provide modules; otherwise only
-// configurations with the annotation for modules.
+// configurations with the annotation for modules can.
 func Expected(tx *store.Tx, all bool) (bool, error) {
 	for c, err := range registry.ConfigurationsIn(tx, registry.Cluster) {
 		if err != nil {

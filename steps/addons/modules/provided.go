@@ -29,7 +29,7 @@ type Provided struct {
 // NewProvided returns the manager of modules made from addons in the registry in db. It writes the modules to dir; if
 // dir is empty, addons cannot be used as modules. The argument imageDirs has the directories of modules in the
 // operator's image. If the argument all is true, the addons of all cluster-wide configurations can be used as
-// modules; otherwise only the addons of configurations with the annotation for modules.
+// modules; otherwise only the addons of configurations with the annotation for modules can.
 func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, dir string, imageDirs []string, all bool) *Provided {
 	return &Provided{db: db, log: log, applied: applied, dir: dir, imageDirs: imageDirs, all: all}
 }
