@@ -46,8 +46,9 @@ func value(t *testing.T, db *DB, key string) string {
 	return v
 }
 
-// gate blocks commits. Each commit sends on the channel begun, and returns the result that the test sends on the
-// channel through. If the field open is true, commits are not blocked.
+// gate blocks commits. Each commit first sends a value to the test on the channel in the field begun. Then it waits
+// until the test sends the result of the commit on the channel in the field through. If the field open is true, commits
+// are not blocked.
 type gate struct {
 	begun, through chan error
 	open           atomic.Bool

@@ -23,8 +23,8 @@ type Compaction struct {
 	Err           error
 }
 
-// Compaction returns the result of the compaction by which Open compacted the file. It returns nil if the file did
-// not need compaction.
+// Open compacts a file if most of its pages are free. Compaction returns the result of this compaction; nil if the file
+// did not need one.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
 // Compact copies the store at path to a new file without free pages, which then replaces the old file. After a crash,
@@ -63,8 +63,8 @@ func (v *verifier) mostlyFree() bool {
 }
 
 // compactIfFree compacts the file at path if most of its pages are free, and returns the backend to use. If the file
-// cannot be compacted, compactIfFree returns b, and the Compaction has the error. It returns an error only if the
-// compacted file has replaced the old file, but a crash may undo the replacement.
+// cannot be compacted, compactIfFree returns b and a Compaction with the error. The result of type error is nil except
+// in one case: the compacted file has replaced the old file, but a crash may undo the replacement.
 func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	if !b.free {
 		return b, nil, nil

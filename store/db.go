@@ -59,8 +59,9 @@ func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 // returns the reason.
 func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 
-// Err returns nil while the store accepts transactions. Afterwards it returns the reason why it does
-// not: ErrPoisoned with its cause after a failed commit, ErrFenced after a fence, or ErrClosed after Close.
+// Err returns nil while the store accepts transactions. Afterwards it returns the reason why it does not: ErrPoisoned
+// with its cause after a failed commit, ErrFenced after a call of Fence or after the guard returned ErrFenced, or
+// ErrClosed after Close.
 func (db *DB) Err() error { return db.lifetime.reason() }
 
 // poison makes the store reject all further transactions because of err. Afterwards the process

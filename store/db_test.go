@@ -244,7 +244,7 @@ func TestAFileGetsAFreeSecondNameOnce(t *testing.T) {
 	}
 	write(path, "first")
 	write(path+".replaced.1", "another file")
-	for range 2 { // the second call finds the name that the first call has made
+	for range 2 { // the second call must return the name that the first call has given to the file
 		aside, err := LinkAside(path, "replaced")
 		if err != nil || aside != path+".replaced.2" {
 			t.Errorf("the second name is %s, %v", aside, err)

@@ -73,8 +73,8 @@ func TestADiskThatIsFullForAWhileLosesNothing(t *testing.T) {
 	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != 64<<10 || info.Mode() != 0o600 {
 		t.Errorf("the ballast: %v, %v", info, err)
 	}
-	// These updates leave free pages for the next write. Without free pages, bbolt would grow the
-	// file, for which it needs the size of the device.
+	// These updates leave free pages for the next write. Without free pages, bbolt would first have to grow the file,
+	// which is not possible with the device /dev/full.
 	for i := range 3 {
 		if err := db.Update(put("a", fmt.Sprint(i))); err != nil {
 			t.Fatal(err)

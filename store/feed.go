@@ -27,7 +27,8 @@ func NewChangedKeys(db *DB, prefixes ...Key) *ChangedKeys {
 	return &ChangedKeys{db.commits.feed.add(prefixes, map[string]bool{})}
 }
 
-// C returns a channel that receives a value like that of [Changes] when Take has keys to return.
+// C returns a channel that, like the channel of [Changes], receives a value after commits. The value means that Take
+// has keys to return.
 func (c *ChangedKeys) C() <-chan struct{} { return c.reader.changed }
 
 // Take returns the collected keys in their order in the store. Later calls do not return them again unless their records are written

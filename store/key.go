@@ -21,9 +21,9 @@ const (
 	// chunk.
 	Payloads
 	// Unique holds, for each waiting unique task, the key of its header. Of several equal tasks, at most one waits.
-	// Key: queue, graph, node, module, hook, binding, and configuration if the task is about one. The table also
-	// holds the marks of modules whose pending tasks are being canceled. Key of a mark: empty queue (no task has
-	// one), graph, module. The value of a mark is a Ref as JSON.
+	// Key: queue, graph, node, module, hook, binding, and the configuration if the task has one. The table also holds
+	// the marks of modules whose pending tasks are being canceled. Key of a mark: empty queue (no task has one), graph,
+	// module. The value of a mark is a Ref as JSON.
 	Unique
 	// Values holds, for each section of the values, the patches that hooks have returned. Key: section.
 	Values
@@ -46,14 +46,14 @@ const (
 	Modules
 	// Releases holds the state of Helm releases. Key: release.
 	Releases
-	// Metrics holds the metrics of hooks. Key: "family" and name; or "sheet", group, module or
-	// empty for global, hook.
+	// Metrics holds the metrics of hooks. Key of the properties of a metric: "family", name. Key of a shard of its
+	// series: "sheet", group, module or empty for global, hook, and the first position of the shard if it is not 0.
 	Metrics
 	// Journal holds outcomes whose effects are in progress. Key: task id (epoch, number).
 	Journal
 	// Deferred holds deferred tasks, which are in no queue. Key: due time, task id (epoch, number).
 	Deferred
-	// Quarantine holds tasks that crashed the process, until a user releases or skips them, and
+	// Quarantine holds the tasks that crashed the process, until a user releases or skips them. It also holds the
 	// pauses. Key: task id (epoch, number).
 	Quarantine
 	// Addons holds the registered addons. Key: namespace or empty for the cluster, id.
@@ -71,8 +71,8 @@ const (
 	// Notes holds, for each task with a journal, which of the effects the task has executed. Key:
 	// task id (epoch, number).
 	Notes
-	// Problems holds current problems that no failing task shows. Key: kind, module, hook, binding,
-	// object, and configuration if the problem is about one.
+	// Problems holds current problems that no failing task shows. Key: kind, module, hook, binding, object, and the
+	// configuration if the problem has one.
 	Problems
 	// DamagedRecords holds the bytes of records that could not be read. Key: id (epoch, number).
 	DamagedRecords
@@ -85,10 +85,9 @@ const (
 	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook,
 	// binding, graph, node, task id (epoch, number).
 	Events
-	// Interruptions holds the claims that a process had on items when it ended, if the tasks of
-	// these items have been deleted. The next task that processes such an item gets the claim. Key:
-	// module or empty for global, hook, binding, graph, node, and configuration if the item is
-	// about one.
+	// Interruptions holds the claims that a process had on items when it ended, if the tasks of these items have been
+	// deleted. The next task that processes such an item gets the claim. Key: module or empty for global, hook,
+	// binding, graph, node, and the configuration if the item has one.
 	Interruptions
 	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster,
 	// name, normalized version.
@@ -114,9 +113,10 @@ const (
 	Chunks
 	// AddonModules holds the modules that are made from addons. Key: module.
 	AddonModules
-	// Actions holds the last commands by which people changed the work of the operator. Key: id (epoch, number).
+	// Actions holds the most recent commands with which people changed the work of the operator. Key: id (epoch,
+	// number).
 	Actions
-	// Starts holds one record for each of the last processes that began to process tasks. Key: epoch.
+	// Starts holds one record for each of the most recent processes that began to process tasks. Key: epoch.
 	Starts
 )
 

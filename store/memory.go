@@ -101,7 +101,7 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 	return nil
 }
 
-// crash records that the process has crashed, if err simulates a crash. crash returns err.
+// crash sets m.crashed if err simulates a crash. It always returns err.
 func (m *Memory) crash(err error) error {
 	if err != nil && !errors.Is(err, ErrFull) {
 		m.mu.Lock()

@@ -45,8 +45,8 @@ func made(t testing.TB, n int) string {
 	return path
 }
 
-// untouched calls the function open. It checks that the function returns the error want with the
-// path and advice, and leaves the file and its directory unchanged.
+// untouched calls the function open. It checks that the returned error wraps want and contains the
+// path and advice, and that the file and its directory are unchanged.
 func untouched(t *testing.T, path string, want error, open func(string, Options) (*DB, error)) {
 	t.Helper()
 	before, err := os.ReadFile(path)

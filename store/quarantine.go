@@ -65,8 +65,8 @@ type QuarantinedItem struct {
 	// lane. The lane of the item can also have other tasks of the module.
 	First ID `json:"first,omitzero"`
 	Last  ID `json:"last,omitzero"`
-	// Rerun is set if runs have skipped items at a node because of this item. A new run starts at the
-	// node Rerun after the release.
+	// Rerun is set if other runs have skipped this work because it is in quarantine. After the release, a new run
+	// starts at the node that Rerun names.
 	Rerun string `json:"rerun,omitempty"`
 	// Tasks and Released are only written by older versions. Tasks are the tasks of the item.
 	// Released are the items that were released while this item was still in quarantine.

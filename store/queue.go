@@ -39,8 +39,8 @@ func Slot(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 }
 
 // TasksOfHook yields the headers of the tasks of the hook s in the given queue, in the order in which they are
-// processed. The first slot it reads is from. TasksOfHook does not decode the other tasks, of which there can be
-// many. The loop's body may change the tasks.
+// processed. It skips the slots before the slot number from. It does not decode tasks of other hooks, of which there
+// can be many. The loop's body may change the tasks.
 func TasksOfHook(tx *Tx, queue string, from uint64, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		name, err := json.Marshal(s.Hook)
@@ -91,8 +91,8 @@ func AllTasks(tx *Tx) iter.Seq2[*Task, error] { return tasks(tx.Range(At(Queues)
 // tasks.
 func AllQueues(tx *Tx) iter.Seq2[string, error] { return QueuesFrom(tx, "") }
 
-// QueuesFrom is like [AllQueues], but starts at the queue with the name first, or at the next queue
-// if that one is empty.
+// QueuesFrom is like [AllQueues], but the argument first is the name of the queue at which it starts. If that queue is
+// empty, it starts at the next queue.
 func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		from := QueueKey(first)

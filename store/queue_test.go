@@ -288,7 +288,7 @@ func TestAPayloadWithALostOrInvalidPieceIsUnreadable(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for range 2 { // the first call must leave no part of the payload in got
+			for range 2 { // the first call must leave no part of the payload in the task
 				if err := store.LoadPayload(tx, got); !errors.Is(err, store.ErrCorrupt) || err.Error() != want || got.Payload != nil {
 					t.Errorf("%v with %d bytes, want %s", err, len(got.Payload), want)
 				}

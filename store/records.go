@@ -100,8 +100,8 @@ func ParseBindingKey(k Key) (s graph.Subject, err error) {
 	return s, p.Err()
 }
 
-// TickKey returns the key of the last tick of a schedule binding, or of the time when it was
-// attached.
+// TickKey returns the key of the record with the time of the last tick of a schedule binding. Until the first tick, the
+// record has the time when the binding was attached.
 func TickKey(s graph.Subject) Key { return At(Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding) }
 
 // A ModuleState is the progress of a module in its lifecycle.

@@ -71,8 +71,8 @@ func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	}
 }
 
-// UpdateWithRoom calls Update, and repeats the call as WithRoom does while the disk is full. Each
-// repetition calls fn again.
+// UpdateWithRoom calls Update. While the disk is full, it repeats the call in the same way as WithRoom. Each repetition
+// calls fn again.
 func (db *DB) UpdateWithRoom(ctx context.Context, fn func(*Tx) error) error {
 	return db.WithRoom(ctx, func() error { return db.Update(fn) })
 }

@@ -107,8 +107,7 @@ type Record struct {
 	Changes *ValueChanges `json:"changes,omitempty"`
 	// Into names the run that continues the work of this run.
 	Into string `json:"into,omitempty"`
-	// Omitted is the number of deleted records, which were those of later attempts of the same step
-	// in this run.
+	// Omitted is the number of later attempts of the same step in this run whose records were deleted.
 	Omitted int `json:"omitted,omitempty"`
 }
 

@@ -22,7 +22,7 @@ type leaf struct {
 	owner  *mark
 }
 
-// A mark identifies an owner of leaves by its address.
+// A mark identifies an owner of leaves: each owner has a mark with another address.
 type mark struct{ _ byte }
 
 const leafSize = 64
@@ -90,9 +90,10 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	l.writes = slices.Insert(l.writes, i, w)
 	s.len++
 	if len(l.writes) > leafSize {
-		// New keys are often greater than all other keys. For this case, a leaf stays full if the
-		// new write is its last one, and the new write begins the next leaf. If the new write is
-		// not the last one of the leaf, the leaf is split in the middle.
+		// If the new write is the last one of the leaf, only this write moves to the next leaf, and
+		// the leaf stays full. So leaves stay full when each new key is greater than all other
+		// keys, which is frequent. If the new write is not the last one, the leaf is split in the
+		// middle.
 		at := leafSize / 2
 		if i == leafSize {
 			at = leafSize

@@ -57,8 +57,8 @@ type Pos struct {
 	Depth uint32 `json:"height"`
 }
 
-// FirstSlot is the slot of a task that is added to the tail of an empty queue. The slots of a queue count up from
-// FirstSlot at the tail, and down from FirstSlot-1 at the front.
+// FirstSlot is the slot of a task that is added to the tail of an empty queue. Slots that are added at the tail are
+// numbered upward from FirstSlot. Slots that are added at the front are numbered downward from FirstSlot-1.
 const FirstSlot uint64 = 1 << 63
 
 // Key returns the key of the header of the task at p. The keys of one queue sort in the order in
@@ -219,9 +219,9 @@ type Failure struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// A Claim records the epoch that processes a task, the start of the attempt, and the last slot of
-// the batch. If Epoch is 0, no worker processes the task. The task waits until its journal is
-// executed again, and End is the last slot of the tasks to which the journal belongs.
+// A Claim records the epoch that processes a task, the start of the attempt, and the last slot of the batch. If Epoch
+// is 0, no worker processes the task, because the task waits until its journal is executed again. In this case, End is
+// the last slot of the tasks to which the journal belongs.
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
 	Since time.Time `json:"since,omitzero"`

@@ -220,7 +220,8 @@ func (m *merge) stored(k Key, v []byte) bool {
 	return m.visit(bytes.Clone(k), v)
 }
 
-// written visits the pending writes before the key limit; all of them if limit is nil.
+// written visits the pending writes whose keys the scan reaches before it reaches the key in limit;
+// all pending writes if limit is nil.
 func (m *merge) written(limit Key) bool {
 	for m.peek() {
 		if limit != nil {

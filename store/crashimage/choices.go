@@ -14,9 +14,10 @@ type choice struct {
 	parts func(i int) []part // the parts of change i that are on disk; empty if the change is lost
 }
 
-// choices returns sets of pending changes that a crash may leave on disk. For each change that is new since the last
-// call, there is a set without this change, and a set with only this change. An earlier call has returned such sets
-// for the older changes, so only the random sets vary the older changes one by one.
+// choices returns sets of pending changes that a crash may leave on disk. Most of the sets test one change that is new
+// since the last call: for example, one set has all changes except this one, and another set has only this one. An
+// earlier call has returned such sets for the older changes, so this call varies the older changes only in its random
+// sets.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {
@@ -65,9 +66,9 @@ func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	return all
 }
 
-// ordered returns a function for [choice] that selects the chosen changes. A chosen change of a file
-// is on disk completely. Changes of names reach the disk in order, so a chosen change of a name is lost
-// if an earlier change of a name is not chosen.
+// ordered returns a function for the field parts of a [choice]. The function chosen says which changes the choice has.
+// A chosen change of a file is on disk completely. Changes of names reach the disk in order, so a chosen change of a
+// name is lost if an earlier change of a name is not chosen.
 func (d *disk) ordered(chosen func(i int) bool) func(i int) []part {
 	kept, journal := make([]bool, len(d.pending)), true
 	for i, p := range d.pending {

@@ -216,9 +216,9 @@ func (d *disk) do(op *operation, index int) {
 	}
 }
 
-// makeDurable makes the changes of a file durable, except those that had not returned when the
-// operation with the given index began. If file is 0, makeDurable makes the changes of names
-// durable.
+// makeDurable makes the changes of a file durable, except changes whose system calls had not
+// returned when the operation with the given index began. If file is 0, makeDurable makes the
+// changes of names durable.
 func (d *disk) makeDurable(file, index int) {
 	if file != 0 {
 		d.durable.contents[file] = d.durable.content(file).clone()

@@ -46,7 +46,7 @@ type parser struct {
 	began   map[string]begun // calls that have not returned yet, by thread
 }
 
-// A begun is a call that has not returned.
+// The type begun describes a system call that has begun and has not returned.
 type begun struct {
 	line string
 	op   int // index of its operation; -1 if it changes nothing

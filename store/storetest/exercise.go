@@ -95,7 +95,7 @@ func list(tx *store.Tx) []string {
 	return out
 }
 
-// holds fails the test unless db holds exactly the pairs in want, each as "name=value".
+// holds checks that db contains exactly the pairs in want, each as "name=value".
 func (t trial) holds(db *store.DB, want ...string) {
 	t.Helper()
 	if err := db.View(func(tx *store.Tx) error {
