@@ -36,7 +36,7 @@ type Absent struct {
 	engine   workflow.Raiser
 	absences *kube.Absences
 	changed  *store.ChangedKeys // changed keys of releases and modules; a module changes when its run or deletion ends
-	waited   chan struct{}      // receives a value when a wait begun by the method after has ended
+	waited   chan struct{}      // receives a value when the wait of a release has ended; see [Absent.after]
 
 	mu      sync.Mutex
 	stale   map[string]bool                  // releases to read again; guarded by mu

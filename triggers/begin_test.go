@@ -68,7 +68,7 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 			}
 			content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
 			want := []workflow.Event{content}
-			if c.why != "" { // both events add a task at the front of the main queue; content comes last, so its task is first
+			if c.why != "" { // both events add a task at the front of the main queue; the event for the ConfigMap is raised last, so its task is first
 				start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: c.why}}
 				want = []workflow.Event{start, content}
 			}
@@ -94,7 +94,7 @@ func TestWorkThatAnotherOperatorHasReplacedIsDropped(t *testing.T) {
 	t.Parallel()
 	written, copied, until := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 4, 2, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		tenure   uint64 // the last epoch in which an operator took over with the store; 0 for a new store
+		tenure   uint64 // the last epoch in which an operator took over its namespace with the store; 0 for a new store
 		copy     *store.Copy
 		previous lease.Previous
 		own      bool // the previous holder of the Lease used this store

@@ -39,7 +39,7 @@ func (m mark) knows(s graph.Subject, attachedIn uint64) bool {
 	return ok && in == attachedIn
 }
 
-// listed records that all objects of the list of v are delivered to owners.
+// listed adds owners to the mark of v's cursor, because all objects of a list of v have been delivered to them.
 func listed(tx *store.Tx, v kube.View, owners []string) error {
 	key := markKey(cursorKey(v))
 	m, ok, err := store.Load[mark](tx, key)
@@ -69,8 +69,8 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 	return store.Save(tx, key, m)
 }
 
-// unlist records that the given bindings do not select the view of a cursor any more. The bindings are texts as in
-// [mark.Owners].
+// unlist removes the given bindings from the mark of a cursor, because they do not select its view any more. The
+// bindings are texts as in [mark.Owners].
 func unlist(ctx context.Context, db *store.DB, cursor store.Key, bindings []string) error {
 	return db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		m, ok, err := store.Load[mark](tx, markKey(cursor))
@@ -139,7 +139,7 @@ func (t *delivered) deliveredTo(name string, attachedIn uint64) *delivered {
 	return t
 }
 
-// leave records that t is not yet delivered to the named binding. state is the last state that was
+// leave adds the named binding to t.Behind, because t is not yet delivered to it. state is the last state that was
 // delivered to the binding.
 func (t *delivered) leave(state *delivered, name string, attachedIn uint64) {
 	if state.exists() {
@@ -305,7 +305,7 @@ func identityOf(o *kube.Object, source kube.Source) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"apiVersion": source.APIVersion(), "kind": source.Kind, "metadata": meta})
 }
 
-// reach records that the views of source with these filters were delivered up to the given version.
+// reach stores the version up to which the views of source with these filters were delivered.
 func reach(tx *store.Tx, source kube.Source, version string, filters ...string) error {
 	all, _, err := store.Load[versions](tx, versionKey(source))
 	if err != nil {

@@ -215,8 +215,8 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 }
 
 // withAbsent returns c with the absent owners added. The absent owners in missing do not get c, because c lacks the
-// whole object, or because the namespace may not match their labels any more. Owners in missing are behind until they
-// join the watch.
+// whole object, or because it is unknown whether the namespace still matches their labels. Owners in missing are behind
+// until they join the watch.
 func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, err error) {
 	absent, err := p.absentOf(c)
 	if err != nil {
@@ -356,10 +356,9 @@ func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 	return nil
 }
 
-// changesFor returns the events of the change c for the binding t, to which state was last
-// delivered. If state and c are about the same object, there is a Modified event, or no event if
-// nothing has changed. If state is about another object with the same name, the events are Deleted
-// and Added.
+// changesFor returns the events of the change c for the binding t, to which state was last delivered. If state and c
+// describe the same object, there is a Modified event, or no event if nothing has changed. If state describes another
+// object with the same name, the events are Deleted and Added.
 func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Change) ([]workflow.Event, error) {
 	o := c.Object
 	switch {

@@ -98,8 +98,8 @@ func (k *Kube) follow(ctx context.Context, group *errgroup.Group) error {
 	return nil
 }
 
-// awaitChange returns when bindings may have changed. Until then, it answers the calls of Ready. If a
-// call of Ready waits for the change, caughtUp is its channel. When ctx is done, more is false.
+// awaitChange returns when bindings may have changed. Until then, it answers the calls of Ready. If a call of Ready
+// waits for the change, caughtUp is its channel. When ctx is done, the result more is false.
 func (k *Kube) awaitChange(ctx context.Context) (caughtUp chan<- struct{}, more bool) {
 	for {
 		select {
@@ -211,7 +211,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	for subject := range attached {
 		texts[subject.String()] = subject
 	}
-	k.attached.Store(&texts) // before open, because the first change from a monitor needs the owners of its cursor
+	k.attached.Store(&texts) // before the calls of k.open, because the first change from a monitor needs the owners of its cursor
 	for _, subject := range inOrder(attached) {
 		if k.follows[subject] == nil {
 			k.follows[subject] = k.open(subject, attached[subject].Binding)
@@ -359,7 +359,8 @@ func (k *Kube) FailingFilters() (failing []FailingFilter) {
 // of a module, hook or binding has a zero byte.
 func owner(s graph.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
-// SubjectOf returns the binding that the watches and their observer call owner.
+// SubjectOf returns the binding for which the function owner has returned the given name. The watches and their
+// observer use such names.
 func SubjectOf(owner string) graph.Subject {
 	parts := strings.SplitN(owner, "\x00", 3)
 	parts = append(parts, "", "")

@@ -23,8 +23,8 @@ type receiver struct {
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. reduced can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
-	// forgetting is locked while unused cursors are deleted. Stored locks forgetting as well, so
-	// that Stored never reads a cursor of which a part has been deleted.
+	// The mutex forgetting is locked while unused cursors are deleted. Stored locks this mutex as well, so that Stored
+	// never reads a cursor of which a part has been deleted.
 	forgetting sync.Mutex
 }
 
@@ -167,7 +167,7 @@ func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 		for ; at.object < len(list.Objects); at.object++ {
 			o := list.Objects[at.object]
 			if o.Unfiltered {
-				continue // the object is delivered once its filter succeeds
+				continue // the object is delivered when its filter succeeds
 			}
 			if !p.room(recordCost) {
 				return at, false, nil
@@ -192,7 +192,7 @@ func (r *receiver) compare(ctx context.Context, list kube.List) error {
 	})
 }
 
-// complete records that a list was delivered completely.
+// complete stores in the cursor of a view that a list of the view was delivered completely.
 func complete(tx *store.Tx, list kube.List) error {
 	if err := listed(tx, list.View, list.Owners); err != nil {
 		return err

@@ -16,8 +16,8 @@ type choice struct {
 
 // choices returns sets of pending changes that a crash may leave on disk. Most of the sets test one change that is new
 // since the last call: for example, one set has all changes except this one, and another set has only this one. An
-// earlier call has returned such sets for the older changes, so this call varies the older changes only in its random
-// sets.
+// earlier call has returned such sets for the older changes, so this call varies the older changes one by one only in
+// its random sets.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {

@@ -18,7 +18,7 @@ func (a *Trigger) compareModules(ctx context.Context) error {
 	if a.Image == nil {
 		return nil
 	}
-	images := map[bool]string{} // checksums of the modules; the key says whether a configuration has the annotation for modules
+	images := map[bool]string{} // checksums of the modules; those under true are for configurations with the annotation for modules
 	for _, marked := range []bool{false, true} {
 		var err error
 		if images[marked], err = a.Image(api.Identity{}, marked); err != nil {

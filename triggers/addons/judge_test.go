@@ -18,7 +18,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// TestTheFilterSelectsWhatTheTriggerReads applies the filter of the watch to whole objects.
+// TestTheFilterSelectsWhatTheTriggerReads applies the filter of the watch to whole objects. The
+// result must have all fields that a Trigger needs.
 func TestTheFilterSelectsWhatTheTriggerReads(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

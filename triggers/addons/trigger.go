@@ -70,9 +70,9 @@ type Trigger struct {
 	later     []configuration       // guarded by mu
 	until     time.Time             // guarded by mu
 
-	// compared has the checksums of the modules with which all configurations were last compared;
-	// nil at the start. The key says whether a configuration has the annotation for modules. Only
-	// the goroutine of Run uses compared.
+	// compared has the checksums of the modules with which all configurations were last compared; nil at the start. The
+	// checksum under true is for configurations with the annotation for modules, the one under false for all others.
+	// Only the goroutine of Run uses compared.
 	compared map[bool]string
 }
 
@@ -550,8 +550,8 @@ func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	return a.repair(tx, c.id), nil
 }
 
-// changes returns what a user has changed in c since its last round, according to record; empty if
-// nothing.
+// changes compares c with record, the result of its last round. It returns what a user has changed since then, or that
+// the round has not ended; empty if neither.
 func (c *configuration) changes(known bool, record store.Configuration) (why string) {
 	switch {
 	case c.deleted:

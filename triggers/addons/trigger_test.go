@@ -101,8 +101,8 @@ func (w *fixture) know(name string, generation int64, phase store.Phase) {
 	}
 }
 
-// forget deletes all records of configurations. The check of the store at the end of a test would
-// reject the records that know saves, because they are incomplete.
+// forget deletes all records of configurations. The records that the method know saves are
+// incomplete, so the check of the store at the end of a test would reject them.
 func (w *fixture) forget() {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -189,7 +189,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	w := newFixture(t)
 	defer w.forget()
 	if err := w.db.Update(func(tx *store.Tx) error {
-		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last one was computed with a wrong clock
+		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // no delay is as long as 100 hours, so this time was computed with a wrong clock
 			name := fmt.Sprint("c", i)
 			if err := store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
 				UID: name, Generation: 1, Phase: store.PhaseFailed, Retry: tx.Now().Add(due),
