@@ -30,8 +30,8 @@ type alarm struct {
 // sleep returns how long to wait before the clock is read again.
 func (a *alarm) sleep() time.Duration { return min(a.left, longestSleep) }
 
-// open allows alarms to be set. When the work of an alarm is due, the function ring is called with
-// the work. The function now returns the time of the clock.
+// open allows alarms to be set. The argument ring is a function that is called with the work of an
+// alarm when this work is due. The argument now is a function that returns the time of the clock.
 func (s *alarms) open(now func() time.Time, ring func(followUp)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

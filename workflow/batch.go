@@ -53,7 +53,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 			return nil
 		}
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
-			return nil // because expedited tasks that are older than the task other may still be deferred
+			return nil // because there can be deferred tasks that are expedited and older than the task in other
 		}
 		if err := store.LoadPayload(k.tx, other); err != nil {
 			return err

@@ -45,12 +45,12 @@ func (b *bound) prepares(n *graph.Node) bool {
 
 // first returns the node at which a run that is at n starts over:
 //   - If n has RetryFrom, the run starts over at that node. Step 5c starts over at 5.
-//   - If n is about a configuration, the run starts over at the first node about configurations to
+//   - If the scope of n is a configuration, the run starts over at the first node of this scope to
 //     which a trigger leads.
-//   - If n is about a module, the run starts over at the first node of n's group. Step 5b starts
-//     over at 5. Step 4a, which is in the group of a reload, starts over at 3.
-//   - If n is about all modules, and the first node of n's group is Unique, the run starts over at
-//     that first node. Step 8 starts over at 3.
+//   - If the scope of n is a module, the run starts over at the first node of n's group. Step 5b
+//     starts over at 5. Step 4a, which is in the group of a reload, starts over at 3.
+//   - If the scope of n is all modules, and the first node of n's group is Unique, the run starts
+//     over at that first node. Step 8 starts over at 3.
 //   - Otherwise the run starts over at n. Step 2 starts over at 2, because the first node of its
 //     group, step 1, is not Unique.
 func (b *bound) first(n *graph.Node) graph.NodeID {

@@ -84,10 +84,10 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 	return nil
 }
 
-// tryClaim claims t. If the operator has crashed at least exclusiveAfter times while t ran, t is
-// claimed only when no other task runs; until then wait is true. After quarantineAfter crashes, if
-// t ran alone in the last of them, tryClaim quarantines t instead. If t is a fan-out task, item is
-// its current item.
+// tryClaim claims t. If the operator has crashed at least twice (exclusiveAfter) while t ran, t is
+// claimed only when no other task runs; until then wait is true. If the operator has crashed at
+// least three times (quarantineAfter) while t ran, and t ran alone in the last of these crashes,
+// tryClaim quarantines t instead. If t is a fan-out task, item is its current item.
 func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err

@@ -51,7 +51,8 @@ func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	return open
 }
 
-// quietly calls fn with a function that raises events and does not wait for their tasks.
+// The method quietly calls fn, and passes to it a function that raises events and does not wait for
+// their tasks.
 func (w *fixture) quietly(fn func(raise func(...workflow.Event))) {
 	w.t.Helper()
 	fn(func(events ...workflow.Event) {

@@ -106,8 +106,8 @@ func (d *deferral) enqueueDeferred(t *store.Task) (err error) {
 	return d.queues.save(t)
 }
 
-// expedite puts t, a deferred task, at the tail of its queue. If a rate limit deferred t, all tasks
-// that were deferred with it follow, and the limit does not apply to them.
+// expedite puts t, a deferred task, at the tail of its queue. If a rate limit deferred t, expedite also returns all
+// tasks of the same hook and queue that the limit has deferred. The limit does not apply to these tasks.
 func (d *deferral) expedite(t *store.Task) error {
 	if t.IsHeld() {
 		return heldError(d.tx, t)

@@ -16,8 +16,8 @@ const (
 	longestDelay = 30 * time.Second
 )
 
-// A run that takes the same loop edge for the freeLoops-th consecutive time, or more often, is
-// delayed.
+// A run that takes the same loop edge several times in a row is delayed, beginning with the time
+// whose number is freeLoops.
 const freeLoops = 3
 
 // dueAt returns when t is due. If the stored time is further in the future than any delay of t can

@@ -6,8 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// If exclusiveAfter processes have crashed while they processed a task, the task runs alone. After
-// quarantineAfter such crashes, the task is quarantined if it ran alone in the last of them.
+// exclusiveAfter is the number of processes that must have crashed while they processed a task
+// before the task runs alone. quarantineAfter is the number of such crashes after which the task is
+// quarantined, if it ran alone in the last of them.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3

@@ -26,7 +26,8 @@ func (x *exclusive) claimExclusive(t *store.Task) (free bool, err error) {
 	return free, err
 }
 
-// touchNext touches the queue of the task that runs exclusively next, if that task can start.
+// touchNext requests a claim of the task that must run exclusively next, if there is such a task
+// and it does not run yet.
 func (x *exclusive) touchNext() error {
 	t, err := exclusiveTask(x.tx)
 	if t == nil || err != nil || claimed(x.tx, t) {
