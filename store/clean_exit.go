@@ -109,7 +109,7 @@ func (f exitsFile) write(epochs []uint64) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// exitsIn is the note of a store in memory.
+// exitsIn is the note of clean exits for a store in memory.
 type exitsIn struct{ memory *Memory }
 
 func (e exitsIn) read() []uint64 {

@@ -37,7 +37,7 @@ type committer struct {
 	// Only the leader uses these fields.
 	pending *pending
 	writes  []Write
-	report  func() // calls the function timed with the last commit; nil if this call is already made
+	report  func() // calls c.timed with the last commit; nil after this call
 }
 
 func newCommitter(db *DB, timed func(Commit)) *committer {

@@ -273,7 +273,7 @@ func TestATransactionThatDoesNotFitIsTheFirstOfTheNextCommit(t *testing.T) {
 			update("first", 1, nil)
 			<-g.begun
 			update("large", 15_000, failure)
-			update("larger", 16_000, failure) // its function has seen the writes of "large"
+			update("larger", 16_000, failure) // the function of this update has seen the writes of "large"
 			update("last", 100, nil)
 			g.through <- nil
 			<-g.begun
@@ -404,7 +404,7 @@ func TestNothingRunsWithoutAView(t *testing.T) {
 	if err := db.Update(run); !errors.Is(err, cause) || !errors.Is(err, ErrPoisoned) {
 		t.Errorf("an update: %v", err)
 	}
-	// A caller that became the leader just before the store was poisoned gets the same error.
+	// A caller that became the leader just before the store was poisoned must also get ErrPoisoned.
 	db.backend = whole
 	db.commits.leading = true
 	r := &request{fn: run}

@@ -58,7 +58,7 @@ func Compact(path string, o Options) (Compaction, error) {
 // compactFrom bytes in total, and less than half of them are in use.
 func (v *verifier) mostlyFree() bool {
 	size := int64(v.meta.pageSize)
-	high := int64(v.meta.high) //nolint:gosec // the number fits in an int64, because the pages are inside the file
+	high := int64(v.meta.high) //nolint:gosec // the number fits in an int64, because no page is outside of the file
 	return high*size >= compactFrom && v.used < high/2
 }
 

@@ -164,9 +164,9 @@ func LoadReadableModules(tx *Tx) (map[string]Module, error) {
 	return loadModules(tx, func(err error) bool { return errors.As(err, new(*RecordError)) })
 }
 
-// loadModules returns the records of all modules by name. If a record cannot be read, loadModules
-// calls the function passes with the error. If the function returns true, loadModules omits the
-// record; otherwise loadModules returns the error.
+// loadModules returns the records of all modules by name. If a record cannot be read, loadModules calls passes, a
+// function, with the error. If this function returns true, loadModules omits the record; otherwise loadModules returns
+// the error.
 func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	known := map[string]Module{}
 	for key := range tx.Range(At(Modules)) {

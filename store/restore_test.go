@@ -16,7 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A restore keeps the tables in lasting, and drops the tables in pendingWork.
+// The variable lasting has tables that a restore keeps, and pendingWork has tables that it drops.
 var (
 	lasting     = []Table{Values, EnabledOverrides, Cursors, Ticks, Modules, Metrics, History}
 	pendingWork = []Table{Queues, Payloads, Unique, Journal, Deferred, Quarantine, Held}
@@ -378,8 +378,9 @@ func TestARepeatedRestoreChangesNothingUntilAnOperatorHasStarted(t *testing.T) {
 func TestRestoreFinishesAfterAKill(t *testing.T) {
 	t.Parallel()
 	path, snapshot := mustRestorable(t)
-	// Simulate two killed restores. The first was killed before it removed the temporary name of
-	// the restored store. The second was killed after it gave the present file another name.
+	// Simulate two killed restores. The first restore was killed before it removed the temporary
+	// name of the restored store. The second restore was killed after it gave the present file
+	// another name.
 	temp := filepath.Join(filepath.Dir(path), ".store.db.restore")
 	if err := errors.Join(os.Link(path, path+".replaced.1"), os.Link(path, temp)); err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
 
-// dropPending implements [DB.DropWork]. dropPending runs each of its transactions with update.
+// dropPending implements [DB.DropWork]. It runs each of its transactions with the function update.
 func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 	for more := true; more; {
 		if err := update(func(tx *Tx) (err error) {

@@ -11,13 +11,13 @@ import (
 const longestSleep = time.Minute
 
 // alarms start work when the head of a queue or the first deferred task is due. There is at most
-// one alarm for each queue, and none before open or after close.
+// one alarm for each queue, and none before the call of the method open or after the call of close.
 type alarms struct {
 	now  func() time.Time
 	ring func(followUp)
 
 	mu      sync.Mutex
-	byQueue map[string]*alarm // nil before open and after close; guarded by mu
+	byQueue map[string]*alarm // nil before the call of open and after the call of close; guarded by mu
 }
 
 // An alarm starts its work at the due time of the work.
@@ -48,8 +48,8 @@ func (s *alarms) close() {
 	s.byQueue = nil
 }
 
-// arm sets an alarm for the work f. arm replaces the alarm for the same queue. Before open and
-// after close, arm does nothing.
+// arm sets an alarm for the work f. arm replaces the alarm for the same queue. Before the call of
+// open and after the call of close, arm does nothing.
 func (s *alarms) arm(now time.Time, f followUp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

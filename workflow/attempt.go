@@ -94,7 +94,7 @@ func (a *attempts) begin(c *claim) {
 	a.running[c] = struct{}{}
 }
 
-// end notes that the step of c has returned. After end, the attempt cannot be canceled.
+// end is called when the step of c has returned. Afterwards the attempt cannot be canceled.
 func (a *attempts) end(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -175,8 +175,8 @@ func (l *backlogs) leaveBacklog(t *store.Task) error {
 	return nil
 }
 
-// follows updates the key in the record of the newest event of t's object, if t is this event.
-// follows is called after the key of t has changed.
+// follows is called after the key of the task t has changed. If t is the recorded newest event of
+// its object, follows updates the key in that record.
 func (l *backlogs) follows(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil

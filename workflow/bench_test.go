@@ -26,7 +26,7 @@ import (
 // about benchNodes steps.
 const benchNodes = 60
 
-// benchGraph is a chain of nodes. If each is not empty, it is the fan-out of the first node.
+// benchGraph is a chain of nodes. The argument each is the fan-out of the first node; empty if the node has no fan-out.
 func benchGraph(each graph.FanOut) *graph.Graph {
 	nodes := []graph.Node{{ID: "n0", ForEach: each}}
 	edges := []graph.Edge{{On: "go", To: "n0", Place: graph.BindingQueue}}

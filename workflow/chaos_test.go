@@ -259,7 +259,7 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 		for _, d := range happens {
 			c.happen(d)
 		}
-		// From here on every step succeeds, and in the end no task may be left.
+		// From here on every step succeeds. At the end of the test, all queues must be empty.
 		c.locked(func() { c.calm = true })
 		for len(c.running) > 0 {
 			c.end(chaosAction{"succeed", 0})

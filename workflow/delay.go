@@ -16,8 +16,8 @@ const (
 	longestDelay = 30 * time.Second
 )
 
-// A run that takes the same loop edge several times in a row is delayed, beginning with the time
-// whose number is freeLoops.
+// freeLoops is how many times in a row a run must take the same loop edge before it is delayed.
+// Each further time delays the run again.
 const freeLoops = 3
 
 // dueAt returns when t is due. If the stored time is further in the future than any delay of t can

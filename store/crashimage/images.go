@@ -27,7 +27,8 @@ type Options struct {
 
 // An Image is the content of a directory after a crash.
 type Image struct {
-	// Marks are the lines that the program had written before the crash, in order.
+	// Marks are the marks that the program had written before the crash, in order. See the function
+	// Marks.
 	Marks []string
 	// Text says when the crash was, and which changes were lost.
 	Text string

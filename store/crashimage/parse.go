@@ -19,8 +19,8 @@ const (
 	truncate                 // sets the length of the file to offset
 	extend                   // makes the file at least offset bytes long
 	create                   // makes an empty file; offset is 1 if the call empties an existing file
-	link                     // gives the file the second name other
-	rename                   // changes the name of the file to other
+	link                     // gives the file a second name: the one in the field other
+	rename                   // changes the name of the file to the one in the field other
 	remove                   // removes the name of the file
 	syncFile                 // makes earlier changes of the file durable
 	syncDir                  // makes earlier changes of names durable
@@ -38,7 +38,7 @@ type operation struct {
 	returned int
 }
 
-// A parser reads the lines of strace.
+// A parser reads the lines that strace prints.
 type parser struct {
 	dir     string
 	ops     []operation

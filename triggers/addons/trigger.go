@@ -84,7 +84,7 @@ type sighting struct {
 	modules    bool
 }
 
-// A configuration is a configuration read from the API server.
+// A configuration has the fields of an addons configuration that the filter of the watch selects.
 type configuration struct {
 	id api.Identity
 	sighting
