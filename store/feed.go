@@ -31,8 +31,8 @@ func NewChangedKeys(db *DB, prefixes ...Key) *ChangedKeys {
 // has keys to return.
 func (c *ChangedKeys) C() <-chan struct{} { return c.reader.changed }
 
-// Take returns the collected keys in their order in the store. Later calls do not return them again unless their records are written
-// again.
+// Take returns the collected keys in their order in the store. Later calls do not return a key again unless its record
+// is written again.
 func (c *ChangedKeys) Take() (keys []Key) {
 	c.reader.mu.Lock()
 	defer c.reader.mu.Unlock()

@@ -38,8 +38,8 @@ const (
 type Problem struct {
 	Kind    ProblemKind   `json:"kind"`
 	Subject graph.Subject `json:"subject,omitzero"`
-	// Object is what the problem is about: a file, a directory, a ConfigMap key or a Kubernetes
-	// object.
+	// Object names the thing that has the problem: a file, a directory, a ConfigMap key or a
+	// Kubernetes object.
 	Object string `json:"object,omitempty"`
 	// Error says in one sentence what is wrong.
 	Error string `json:"error"`

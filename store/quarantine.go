@@ -82,8 +82,8 @@ func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 	return records[QuarantinedItem](tx, At(Quarantine))
 }
 
-// QuarantineOf returns the first item, in quarantine or paused, that holds tasks about s at a node
-// of the graph. QuarantineOf returns nil if no item holds such tasks.
+// QuarantineOf returns the first item, in quarantine or paused, that holds tasks with the subject s at a node of the
+// graph. QuarantineOf returns nil if no item holds such tasks.
 func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {

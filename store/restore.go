@@ -62,11 +62,10 @@ type TableCount struct {
 	Records int
 }
 
-// Restore replaces the store at path with the snapshot. No process may use the store. The restored
-// store has all records of the snapshot except pending work, and is marked as a copy. Restore does
-// not change the present file, but gives it another name. After a crash, either the present file or
-// the restored one is at path, and the next call finishes the work. The errors are those of Open and
-// ErrOtherStore.
+// Restore replaces the store at path with the snapshot. If a process uses the store, Restore returns ErrLocked. The
+// restored store has all records of the snapshot except pending work, and is marked as a copy. Restore does not change
+// the present file, but gives it another name. After a crash, either the present file or the restored one is at path,
+// and the next call finishes the work. The errors are those of Open and ErrOtherStore.
 func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	r := &restore{path: path, snapshot: snapshot, options: o}
 	if err := r.isOther(); err != nil {

@@ -164,7 +164,7 @@ type Task struct {
 // IsHeld reports whether t is in a lane and in no queue.
 func (t *Task) IsHeld() bool { return t.Lane != "" }
 
-// An ObjectRef names one version of a cluster object, and the event about it.
+// An ObjectRef names a cluster object, its version, and the type of the event that reported this version.
 type ObjectRef struct {
 	Event           string `json:"event"` // Added, Modified or Deleted
 	Kind            string `json:"kind,omitempty"`

@@ -318,8 +318,8 @@ func FuzzVerifyBolt(f *testing.F) {
 	})
 }
 
-// TestALevelOfManyPagesIsVerifiedInParts verifies a file whose leaves are visited on several goroutines, if the machine has more
-// than one processor.
+// TestALevelOfManyPagesIsVerifiedInParts verifies a file with so many leaves that several goroutines visit them, if the
+// machine has more than one processor. The verification must find damage in each part of the file.
 func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	t.Parallel()
 	const records, size = 8000, 1024
@@ -356,8 +356,8 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	if v, err := verify(whole); err != nil || v.records != records || len(v.damaged) > 0 {
 		t.Fatalf("%d records, %d damaged: %v", v.records, len(v.damaged), err)
 	}
-	// flip damages the last record of the leaf at p. A few of the first and last leaves in the file are
-	// not in use.
+	// flip damages the last record of the leaf at p. A few of the first and of the last leaves in the file are not in
+	// use, so the test damages only other leaves one by one.
 	flip := func(b []byte, p int) {
 		at := p + pageHeader + (int(n.Uint16(b[p+10:]))-1)*pageElement
 		b[at+int(n.Uint32(b[at+4:])+n.Uint32(b[at+8:])+n.Uint32(b[at+12:]))-1] ^= 1

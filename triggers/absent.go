@@ -276,7 +276,7 @@ func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	}
 }
 
-// after makes the trigger report the absent objects of the release again after the wait.
+// after starts a timer. When the wait has ended, the trigger reports the absent objects of the release again.
 func (a *Absent) after(release string, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -136,7 +136,7 @@ func (c *modelCluster) baseline(owners ...string) {
 	}
 }
 
-// now returns the objects of the cluster.
+// now returns the objects that the cluster has at this moment.
 func (c *modelCluster) now() map[string]shownObject {
 	all := map[string]shownObject{}
 	for name, o := range c.pods {

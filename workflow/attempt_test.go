@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// hangs makes a step run until its context ends, and then fail with the cause of the end. what
-// names the step as a node or as "node subject".
+// hangs makes a step run until its context ends, and then fail with the cause of the end. The
+// argument what is the step: the name of a node, or a node and a subject as "node subject".
 func (w *fixture) hangs(what string) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		<-ctx.Done()

@@ -48,8 +48,8 @@ type write struct {
 	key, value []byte // a nil value deletes the key
 }
 
-// The function record lets an engine process one run in each queue, one transition after the other, and returns the
-// writes of the engine.
+// record lets an engine process one run in each queue, one transition after the other, and returns the writes of the
+// engine.
 func record(b *testing.B, queues int) (tr track) {
 	b.Helper()
 	mem := new(store.Memory)

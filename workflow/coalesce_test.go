@@ -15,7 +15,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// seen returns an event about a version of an object. The payload of the event is the version.
+// seen returns an event of the given kind for a version of an object. The payload of the event is
+// the version.
 func seen(kind, object string, version int) workflow.Event {
 	ev := in("q", on("event", "m", "h", "b"))
 	ev.Payload = json.RawMessage(fmt.Sprint(version))
@@ -77,7 +78,7 @@ func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())
 		open := w.backlog(999)
-		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // the next two waiting events, 1,000 and 1,001, are not coalesced
+		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // the waiting events number 1,000 and 1,001, which are not coalesced
 		w.raise(seen("Added", "a", 1), seen("Modified", "a", 2), seen("Modified", "b", 1), seen("Modified", "a", 3), seen("Modified", "b", 2))
 		w.raise(seen("Modified", "early", 3), seen("Deleted", "a", 4), seen("Added", "a", 5), seen("Modified", "a", 6))
 		large := seen("Modified", "b", 3)

@@ -15,7 +15,7 @@ func changed(configuration string) workflow.Event {
 	return workflow.Event{On: addons.OnConfiguration, Subject: graph.Subject{Configuration: configuration}}
 }
 
-// found returns an outcome with facts.
+// found returns an outcome that reports the given facts.
 func found(facts ...graph.Fact) workflow.Outcome { return workflow.Outcome{Facts: facts} }
 
 func TestConfigurationThatHangsDelaysNeitherAnotherNorTheLifecycle(t *testing.T) {

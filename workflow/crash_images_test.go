@@ -153,7 +153,8 @@ func sumOfRecords(tx *store.Tx, marks []string) uint64 {
 
 var recordSeed = maphash.MakeSeed()
 
-// outside computes the state outside of the store from marks.
+// outside returns the state that is not in the store, as the marks describe it: the content of the
+// ConfigMap, and the releases.
 func outside(marks []string) (config int, releases map[string]int) {
 	config, releases = 1, map[string]int{}
 	for _, m := range marks {

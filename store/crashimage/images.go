@@ -245,7 +245,7 @@ func (d *disk) makeDurable(file, index int) {
 	}
 }
 
-// after returns the directory after a crash that keeps only the pending changes that c selects.
+// after returns what a crash leaves: the directory with only those pending changes that c selects.
 func (d *disk) after(c choice) directory {
 	left := directory{maps.Clone(d.durable.names), maps.Clone(d.durable.contents)}
 	own := map[int]bool{}

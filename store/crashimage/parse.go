@@ -46,7 +46,7 @@ type parser struct {
 	began   map[string]begun // calls that have not returned yet, by thread
 }
 
-// The type begun describes a system call that has begun and has not returned.
+// begun is the state of a system call that has begun and has not returned.
 type begun struct {
 	line string
 	op   int // index of its operation; -1 if it changes nothing

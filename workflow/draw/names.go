@@ -48,8 +48,8 @@ func (p *page) number(id graph.NodeID) string {
 	return "[" + short(p.g, id) + "](#" + anchor(p.g, id) + ")"
 }
 
-// uses has the used names of one kind and, for each name, links to the nodes that use it. Names and
-// links are in the order of their first use.
+// uses is a list of those names of one kind that nodes use. For each name, it has links to these
+// nodes. Names and links are in the order of their first use.
 type uses[K ~string] struct {
 	order []K
 	by    map[K][]string
