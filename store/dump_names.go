@@ -35,8 +35,8 @@ var (
 	}
 )
 
-// withNames returns a JSON value whose fields are renamed as in names. path is the path of the value,
-// which is empty or ends in a dot. A value that is not an object is returned unchanged.
+// withNames returns a JSON value whose fields are renamed as in names. path is empty, or the path of the value with a
+// dot at its end. A value that is not an object is returned unchanged.
 func withNames(v json.RawMessage, names map[string]string, path string) json.RawMessage {
 	in := json.NewDecoder(bytes.NewReader(v))
 	if start, err := in.Token(); err != nil || start != json.Delim('{') {

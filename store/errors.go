@@ -5,8 +5,8 @@ import "errors"
 // Opening a store can return these errors. If it returns one of them, the records in the file are
 // unchanged.
 var (
-	// ErrLocked means that another process has the file open. A command that reads a store in use
-	// asks the operator over its socket instead.
+	// ErrLocked means that another process has the file open. While an operator has the file open,
+	// a command asks this operator over its socket instead of reading the file.
 	ErrLocked = errors.New("store is in use by another process")
 
 	// ErrCorrupt means that the file or a record in it cannot be decoded. Rename the file

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Changes returns a channel that receives a value after commits that wrote or deleted records whose keys begin with
-// one of prefixes. The value arrives before the functions passed to Tx.OnCommit run and before Update returns. A reader
-// that has received it sees the new records. One value can stand for several commits. A commit also causes a value
-// if its writes leave the records as they were. The channel is never closed.
+// Changes returns a channel that receives a value after commits that wrote or deleted records whose keys begin with one
+// of prefixes. The value arrives before Update returns, and before the functions that were passed to Tx.OnCommit run. A
+// reader that has received it sees the new records. One value can stand for several commits. A commit whose writes
+// leave the records as they were also causes a value. The channel is never closed.
 //
 // Changes is for parts of the operator that react to records, such as triggers. The writers of a record do not know
 // who reacts to it.

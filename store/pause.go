@@ -19,8 +19,8 @@ func (q *QuarantinedItem) PausesQueue(queue string) bool {
 	return q.Paused != nil && q.Subject == (graph.Subject{}) && (q.Queue == "" || q.Queue == queue)
 }
 
-// What returns the work that q pauses, as arguments of the command pause: all, a queue, a module or
-// a hook.
+// What returns arguments for the command pause. They name the work that q pauses: all work, a queue, a module or a
+// hook.
 func (q *QuarantinedItem) What() []string {
 	s := q.Subject
 	switch {

@@ -12,7 +12,7 @@ import (
 // mostEnds is the maximum number of epochs in [Ends.Unclean].
 const mostEnds = 64
 
-// Ends records how the epochs of the store ended.
+// Ends is the record of how the epochs of the store ended.
 type Ends struct {
 	// Begun is the last epoch that started to process tasks, and Ended is the last epoch with a
 	// clean exit.
@@ -46,9 +46,9 @@ func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 // Crashed reports whether epoch ended without a clean exit.
 func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
 
-// A QuarantinedItem prevents work from starting. Without Paused, the work has crashed the process
-// several times, and waits until a person releases or skips it. With Paused, a person has paused the
-// work, and it waits until a person resumes it.
+// A QuarantinedItem prevents work from starting. If Paused is nil, the work has crashed the process several times, and
+// waits until a person releases or skips it. If Paused is set, a person has paused the work, and it waits until a
+// person resumes it.
 type QuarantinedItem struct {
 	ID      ID            `json:"id"`
 	Graph   string        `json:"graph"`

@@ -85,10 +85,9 @@ func (l LostSpan) String() string {
 	return fmt.Sprintf("%s; it is unknown what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
 }
 
-// DropWork deletes the pending work in the store and keeps all other records. DropWork stores lost
-// as the reason, and ensures that the next start begins a new start run. DropWork uses transactions
-// of bounded size. If the disk is full, DropWork waits for free space. If DropWork is interrupted,
-// it must be called again.
+// DropWork deletes the pending work in the store and keeps all other records. DropWork stores the argument lost as the
+// reason, and ensures that the next start begins a new start run. DropWork uses transactions of bounded size. If the
+// disk is full, DropWork waits for free space. If DropWork is interrupted, it must be called again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }

@@ -204,7 +204,7 @@ type merge struct {
 
 	next  Write  // the next pending write in the range
 	found bool   // whether there is a next pending write
-	known bool   // whether the fields next and found are valid; false after the write next was visited
+	known bool   // whether the fields next and found are valid; false after the write in the field next was visited
 	moved uint64 // value of pending.moved when the field next was set
 }
 

@@ -16,7 +16,7 @@ import (
 // of the object is detected later, the hook receives this result with the event.
 const keptResult = 1 << 10
 
-// A mark is the head of a cursor. The mark exists once all objects of the view were delivered.
+// A mark is the record that describes a cursor as a whole. It exists if all objects of the view were delivered.
 type mark struct {
 	Source string `json:"source"`
 	Filter string `json:"filter,omitempty"`
@@ -248,8 +248,8 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 	return nil
 }
 
-// sweepOwners removes bindings from the cursors whose views they do not select any more. uses maps the text of a
-// binding to the set of the cursors that the binding uses. A binding that is not in uses stays in all cursors.
+// sweepOwners removes bindings from the cursors whose views they do not select any more. The map uses has, by the text
+// of a binding, the set of the cursors that the binding uses. A binding that is not in uses stays in all cursors.
 func sweepOwners(ctx context.Context, db *store.DB, uses map[string]map[string]bool) error {
 	all, err := allCursors(db)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	eventBytes = 6 << 10
 )
 
-// recordCost is the upper limit for writing the cursor's record of an object.
+// recordCost is the upper limit of the cost of writing the cursor's record of an object.
 var recordCost = store.Limits{Ops: 1, Bytes: 4 << 10}
 
 // smallestShare is the largest number by which the budget of a piece is divided.

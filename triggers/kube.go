@@ -60,7 +60,7 @@ func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *k
 	return k
 }
 
-// reduced logs that a hook gets an event without the whole object.
+// reduced writes a log line that says that a hook gets an event without the whole object.
 func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 	k.log.Error().Str("hook", to.String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
 		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
@@ -75,8 +75,8 @@ func (k *Kube) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// follow makes the monitors match the bindings in the store, at first and after each change, until
-// ctx is done. Goroutines of group delete the cursors that no binding uses any more.
+// follow makes the monitors match the bindings in the store, at first and after each change, until ctx is done.
+// Goroutines of the argument group delete the cursors that no binding uses any more.
 func (k *Kube) follow(ctx context.Context, group *errgroup.Group) error {
 	var caughtUp chan<- struct{}
 	for first, more := true, true; more; first = false {

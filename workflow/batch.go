@@ -136,10 +136,10 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 	return first, nil
 }
 
-// load adds n bytes of payloads to the memory of running batches. A transition with its own
-// transaction adds the bytes at once, so that other transitions of the same commit see them, and
-// subtracts the bytes if the transition fails. In the transaction of another component, load adds
-// them after the commit.
+// load adds n to the number of payload bytes of the running batches. In a transition with its own
+// transaction, load adds n at once, so that other transitions of the same commit use the new
+// number, and n is subtracted if the transition fails. In the transaction of another component,
+// load adds n after the commit.
 func (k *batches) load(n int) {
 	if k.own {
 		k.loaded += n

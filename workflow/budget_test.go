@@ -332,7 +332,7 @@ func TestAConvergeThatReplacesThousandsOfParkedStepsDoesSoInParts(t *testing.T) 
 		if len(first) != 1 {
 			t.Fatalf("%d steps are parked, want 1", len(first))
 		}
-		// Add parked tasks that have reached the limit of rewinds, so that a rewind does not replace them.
+		// Add tasks to the queue Parked. They have reached the limit of rewinds, so a rewind does not replace them.
 		again := *first[0]
 		again.Rewinds = 1000
 		for from := uint64(0); from < parked; from += 1000 {

@@ -44,7 +44,7 @@ func (p *page) put(block string) {
 	}
 }
 
-// reading writes the explanation of the symbols in the drawing.
+// reading writes the part of the page that explains the symbols in the drawing.
 func (p *page) reading() {
 	p.put("A box is a node: a step, which runs as a task of a queue. A flag is a trigger: a cause outside the graph. " +
 		"A round box is a junction: a node where arrows meet; it has no task. " +
