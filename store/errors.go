@@ -6,7 +6,7 @@ import "errors"
 // unchanged.
 var (
 	// ErrLocked means that another process has the file open. While an operator has the file open,
-	// a command asks this operator over its socket instead of reading the file.
+	// a command that needs data of the store asks this operator over its socket.
 	ErrLocked = errors.New("store is in use by another process")
 
 	// ErrCorrupt means that the file or a record in it cannot be decoded. Rename the file

@@ -75,8 +75,8 @@ func newIdentity() []Write {
 // number returns n as a JSON number.
 func number(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 
-// The argument stored is the stored record of the epoch. checkEpoch returns ErrStale if this record has another epoch
-// than the given one. A new store, which has no record yet, has epoch 0.
+// checkEpoch compares the given epoch with the record of the epoch in the store, whose bytes are in the parameter
+// stored. It returns ErrStale if they differ. A new store, which has no record yet, has epoch 0.
 func checkEpoch(stored []byte, epoch uint64) error {
 	if stored == nil && epoch == 0 || string(stored) == strconv.FormatUint(epoch, 10) {
 		return nil

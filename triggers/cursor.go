@@ -248,8 +248,9 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 	return nil
 }
 
-// sweepOwners removes bindings from the cursors whose views they do not select any more. The map uses has, by the text
-// of a binding, the set of the cursors that the binding uses. A binding that is not in uses stays in all cursors.
+// sweepOwners removes bindings from the cursors whose views they do not select any more. The parameter uses is a map
+// from the text of a binding to the set of the cursors that the binding uses. A binding that is not in uses stays in
+// all cursors.
 func sweepOwners(ctx context.Context, db *store.DB, uses map[string]map[string]bool) error {
 	all, err := allCursors(db)
 	if err != nil {

@@ -109,8 +109,8 @@ func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	}
 }
 
-// output returns an outcome of t's step. If the step has several possible outcomes, the argument which selects one of
-// them by its number.
+// output returns an outcome of t's step. If the step has several possible outcomes, output chooses one of them by the
+// number in the parameter named which.
 func (c *chaos) output(t workflow.Task, which int) (out workflow.Outcome) {
 	one := func(facts ...graph.Fact) { out.Facts = facts[which%len(facts) : which%len(facts)+1] }
 	switch graph.NodeID(t.Node) {

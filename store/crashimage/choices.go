@@ -66,9 +66,9 @@ func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	return all
 }
 
-// ordered returns a function for the field parts of a [choice]. The function chosen says which changes the choice has.
-// A chosen change of a file is on disk completely. Changes of names reach the disk in order, so a chosen change of a
-// name is lost if an earlier change of a name is not chosen.
+// ordered returns a function for the field of a [choice] that is named parts. The function chosen says which changes
+// the choice has. A chosen change of a file is on disk completely. Changes of names reach the disk in order, so a
+// chosen change of a name is lost if an earlier change of a name is not chosen.
 func (d *disk) ordered(chosen func(i int) bool) func(i int) []part {
 	kept, journal := make([]bool, len(d.pending)), true
 	for i, p := range d.pending {
