@@ -144,8 +144,8 @@ func TestAFailedSyncPoisons(t *testing.T) {
 	}
 }
 
-// childEnv is the environment variable that makes the test binary run a function of children instead of
-// the tests. The value is a key of children, a colon and a path.
+// childEnv is the environment variable that makes the test binary run a function of children instead of the tests. The
+// value of the variable is a key of the map children, a colon and a path.
 const childEnv = "STORE_TEST_CHILD"
 
 var children = map[string]func(path string) error{

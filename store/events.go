@@ -47,8 +47,8 @@ func unindexEvent(tx *Tx, t *Task) {
 }
 
 // EventsOf yields the headers of the events of the hook s in the given queue, whether they are
-// queued, running, held or deferred. EventsOf yields the events of one binding and node oldest
-// first. The loop's body may change the tasks.
+// queued, running, held or deferred. The events of one binding and node are in order, oldest first.
+// The loop's body may change the tasks.
 func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, header := range tx.Range(eventsOf(queue, s)) {

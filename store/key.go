@@ -104,7 +104,7 @@ const (
 	// Holders is the table of the rounds and modules that use addon contents. Key: state ("live" or "dropped"),
 	// holder.
 	Holders
-	// Contents holds the contents of addon archives and directories, parsed. Key: content.
+	// Contents holds the parsed contents of addon archives and directories. Key: content.
 	Contents
 	// Charts holds the charts of addons. Key: digest of the archive.
 	Charts

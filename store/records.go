@@ -275,7 +275,7 @@ func AppliedConfigKey() Key { return At(ConfigMap).Str("applied") }
 // RefusedConfigKey returns the key of the ConfigMap content that was last rejected.
 func RefusedConfigKey() Key { return At(ConfigMap).Str("refused") }
 
-// SavedKey returns the key of the stored values patches of a section.
+// SavedKey returns the key of the record that has the values patches of a section.
 func SavedKey(section string) Key { return At(Values).Str(section) }
 
 // EnabledOverridesKey returns the key of the enabled overrides of hooks.

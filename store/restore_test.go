@@ -267,7 +267,7 @@ func TestRestoreUpgradesAnOlderSnapshot(t *testing.T) {
 func TestRestoreRefusesWhatItCannotRestore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		prepare func(t *testing.T, path, snapshot string) string // returns the path of the snapshot to restore; "" means the given one
+		prepare func(t *testing.T, path, snapshot string) string // returns the path of the snapshot to restore; "" means the argument snapshot
 		err     error
 		says    string
 	}{

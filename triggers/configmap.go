@@ -106,7 +106,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 			newer := kube.After(last.ResourceVersion, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
 			if err != nil || last.ResourceVersion == "" || !newer {
-				return err // there is no content from the watch, or the content in force is as new
+				return err // there is no content from the watch, or it is not newer than the content in force
 			}
 			return c.raiseNew(tx, last)
 		})

@@ -33,7 +33,7 @@ type Kube struct {
 	receiver *receiver
 
 	changed <-chan struct{}      // receives a value when bindings may have changed
-	asked   chan chan<- struct{} // each call of Ready sends a channel; it is closed when all changes are followed
+	asked   chan chan<- struct{} // each call of Ready sends a channel, which is closed when all changes are followed
 	bound   bindingReader        // for readBindings
 
 	mu      sync.Mutex

@@ -29,7 +29,7 @@ type modelCluster struct {
 	pods    map[string]*kube.Object
 	version int
 	shown   map[string]map[string]shownObject // by owner and name
-	fails   int                               // commits until one is rejected; negative for never
+	fails   int                               // number of commits that succeed before one is rejected; if it is negative, none is rejected
 	most    int                               // maximum number of events in a transaction, at least 2 for an object that was replaced
 }
 

@@ -123,7 +123,7 @@ func TestMissedTicksAreSkippedOrToldOnce(t *testing.T) {
 				if got := ticks(t, db, c.missed, 11*time.Second, nil); len(got) != 1 {
 					t.Fatalf("ticked at %v", got)
 				}
-				time.Sleep(59*time.Second - time.Nanosecond) // five ticks are missed while the schedule does not run; the sixth is just ahead
+				time.Sleep(59*time.Second - time.Nanosecond) // five ticks are missed while the schedule does not run; the sixth is due in a nanosecond
 				synctest.Wait()
 				time.Sleep(time.Nanosecond)
 				if diff := cmp.Diff(c.want, ticks(t, db, c.missed, 11*time.Second, nil)); diff != "" {

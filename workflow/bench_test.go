@@ -393,7 +393,7 @@ type loadStep struct {
 
 func (s loadStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	s.ran(ctx, t)
-	return workflow.Outcome{}, nil // no error even if the engine was stopped, so that no task stays claimed
+	return workflow.Outcome{}, nil // the step succeeds even if the engine was stopped, so that no task stays claimed
 }
 
 func (s loadStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

@@ -13,10 +13,10 @@ import (
 // tasks before t in the queue of t. BlockedBy only reads records, so every reader of a store finds
 // the reason that the engine acts on, even if no engine runs.
 //
-// Two kinds of reasons need the implementation of a step: the answer of a [Gater], and the rate
-// limit of a [RateLimiter]. The engine asks the step when the task reaches the head of its queue.
-// If the task is blocked, the engine takes it out of the queue, and records the reason with the
-// lane that holds the task, or with the deferred task.
+// Only the implementation of a step knows two kinds of reasons: the answer of a [Gater], and the
+// rate limit of a [RateLimiter]. The engine asks the step for them when the task reaches the head
+// of its queue. If the task is blocked, the engine takes it out of the queue, and records the
+// reason with the lane that holds the task, or with the deferred task.
 func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	switch {
 	case t.IsHeld():

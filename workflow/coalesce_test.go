@@ -288,8 +288,8 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 	}
 }
 
-// coalesced returns the events of an object that must be delivered: each Modified event is merged
-// into the event before it.
+// coalesced returns the events that must be delivered if all given events of an object are
+// coalesced: each Modified event is merged into the event before it.
 func coalesced(all []string) (out []string) {
 	for _, what := range all {
 		kind, version, _ := strings.Cut(what, " ")

@@ -203,7 +203,7 @@ type census struct {
 	items    map[store.ID]int      // number of items of each fan-out task
 	lagging  map[store.ID]int      // number of lagging tasks, by the last task of a run, which waits for them
 	lanes    map[store.LaneKey]int // number of tasks held in each lane
-	backlogs map[string]int        // number of events of each binding, by the key of this number in the store
+	backlogs map[string]int        // number of events of each binding; the map key is the key under which the store has this number
 	keys     map[string]store.ID   // ids of the tasks, by the keys of their headers
 }
 
