@@ -288,11 +288,10 @@ func FamilyKey(name string) Key { return Families().Str(name) }
 // Families returns the prefix of the keys that FamilyKey returns.
 func Families() Key { return At(Metrics).Str("family") }
 
-// ShardKey returns the key of a shard. A shard has the series of one hook and group in a range of
-// positions. The range begins at the position from, and ends where the range of the next shard
-// begins. Package series encodes the shard and computes the positions. The group is empty for
-// series that do not expire. If from is 0, the key is also the prefix of the keys of the hook's
-// other shards in this group.
+// ShardKey returns the key of a shard. A shard has the series of one hook and group in a range of positions. The range
+// begins at the position that from gives, and ends where the range of the next shard begins. Package series encodes the
+// shard and computes the positions. The group is empty for series that do not expire. If from is 0, the key is also the
+// prefix of the keys of the hook's other shards in this group.
 func ShardKey(group, module, hook string, from uint64) Key {
 	k := ShardsOf(group).Str(module).Str(hook)
 	if from == 0 {

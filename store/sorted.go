@@ -142,8 +142,8 @@ func (s *sorted) seek(k Key) (n, i int) {
 }
 
 // visit calls yield for the writes with from <= key < to until yield returns false: in ascending
-// order or, with down, in descending order. If to is nil, there is no upper bound. yield must not
-// change the set.
+// order or, if down is set, in descending order. If to is nil, there is no upper bound. yield must
+// not change the set.
 func (s *sorted) visit(from, to Key, down bool, yield func(Write) bool) {
 	n, i := s.seek(from)
 	end, j := len(s.leaves), 0

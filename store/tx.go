@@ -44,9 +44,9 @@ func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 // Numbers of a failed transaction are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
-// Budget returns the maximum number and size of the writes of a transaction whose work another
-// transaction can continue. The budget is half of the backend's limits. The other half is for the
-// writes at the end of the transaction.
+// Budget returns how much a transaction should write at most if another transaction can continue
+// its work: a number of writes, and their total size in bytes. The budget is half of the backend's
+// limits. The other half is for the writes at the end of the transaction.
 func (tx *Tx) Budget() Limits {
 	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}

@@ -29,7 +29,7 @@ var recordCost = store.Limits{Ops: 1, Bytes: 4 << 10}
 // smallestShare is the largest number by which the budget of a piece is divided.
 const smallestShare = 1 << 12
 
-// A position is the progress of a delivery in pieces.
+// A position is the place in a delivery at which its next piece begins.
 type position struct {
 	object int
 	owner  int // index in the list of the object's owners
@@ -336,8 +336,8 @@ func (p *piece) save(key store.Key, t delivered) error {
 	return store.Save(p.tx, key, t)
 }
 
-// copyBehind copies the attached bindings that are behind, and that are not among owners, from
-// before to now.
+// copyBehind compares two states of the cursor's record of an object. Bindings that are behind in the record before,
+// still attached and not among owners, are also marked as behind in the record now.
 func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 	if before == nil {
 		return nil

@@ -147,7 +147,7 @@ func (k *Kube) sweep(ctx context.Context) {
 		for _, v := range f.monitor.Views() {
 			cursors[string(cursorKey(v))] = true
 		}
-		if len(cursors) > 0 { // without views, the kind is not served yet, and it is unknown which cursors the binding will use
+		if len(cursors) > 0 { // if there are no views, the kind is not served yet, and it is unknown which cursors the binding will use
 			uses[subject.String()] = cursors
 		}
 	}

@@ -30,7 +30,7 @@ type modelCluster struct {
 	version int
 	shown   map[string]map[string]shownObject // by owner and name
 	fails   int                               // number of commits that succeed before one is rejected; if it is negative, none is rejected
-	most    int                               // maximum number of events in a transaction, at least 2 for an object that was replaced
+	most    int                               // maximum number of events in a transaction; at least 2, because a replaced object can cause two events
 }
 
 func newModelCluster(t *rapid.T, settings map[string]string) *modelCluster {

@@ -88,7 +88,7 @@ func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *w
 			b.Fatal(err)
 		}
 	}
-	for deferredTasks(b, db, n) < n-atOnce { // tasks of the first transition can be in the batch of the attempt
+	for deferredTasks(b, db, n) < n-atOnce { // the first atOnce tasks can be in the batch of the running attempt, and such tasks are not deferred
 		time.Sleep(time.Millisecond)
 	}
 	return db, e

@@ -76,7 +76,7 @@ func (c *content) set(i int, s *[sector]byte) {
 	c.sectors[i] = s
 }
 
-// write writes b at the offset at, and extends the content if b does not fit.
+// write writes b, beginning at the offset that at gives, and extends the content if b does not fit.
 func (c *content) write(at int, b []byte) {
 	for len(b) > 0 {
 		s := *c.at(at / sector)

@@ -182,7 +182,7 @@ func (p *parser) opened(call string, args []argument, result string) (*operation
 	return nil, nil //nolint:nilnil // the call changes nothing
 }
 
-// naming has the kind of each call that gives a file a name.
+// naming is a map of the system calls that give a file a name, with the kind of each call.
 var naming = map[string]kind{"linkat": link, "renameat": rename, "renameat2": rename}
 
 // change returns the operation of a call about the directory or one of its files.
