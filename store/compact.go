@@ -23,8 +23,8 @@ type Compaction struct {
 	Err           error
 }
 
-// Open compacts a file if most of its pages are free. Compaction returns the result of this compaction; nil if the file
-// did not need one.
+// Compaction returns the result of the compaction that Open makes if most pages of the file are free; nil if the file
+// did not need compaction.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
 // Compact copies the store at path to a new file without free pages, which then replaces the old file. After a crash,

@@ -254,8 +254,8 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 	return max(wait, 0)
 }
 
-// answered records that an event for the absent objects was raised at the time now, and delays
-// their next repairs.
+// answered is called when an event for the absent objects was raised, and delays their next repairs. now is the time of
+// the event.
 func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

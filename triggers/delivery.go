@@ -336,8 +336,7 @@ func (p *piece) save(key store.Key, t delivered) error {
 	return store.Save(p.tx, key, t)
 }
 
-// copyBehind compares two states of the cursor's record of an object. Bindings that are behind in the record before,
-// still attached and not among owners, are also marked as behind in the record now.
+// copyBehind adds bindings to now.Behind: those in before.Behind that are still attached and are not among owners.
 func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 	if before == nil {
 		return nil

@@ -129,7 +129,7 @@ func (c *modelCluster) list() (all []*kube.Object) {
 	return all
 }
 
-// baseline records that owners were shown all objects, as by a Synchronization.
+// baseline sets the objects that owners were shown to all objects of the cluster, as a Synchronization would.
 func (c *modelCluster) baseline(owners ...string) {
 	for _, name := range owners {
 		c.shown[name] = c.now()

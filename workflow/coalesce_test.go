@@ -52,8 +52,8 @@ func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	return open
 }
 
-// The method quietly calls fn, and passes to it a function that raises events and does not wait for
-// their tasks.
+// quietly is for events whose tasks the test does not wait for: it calls fn with a function that
+// raises such events.
 func (w *fixture) quietly(fn func(raise func(...workflow.Event))) {
 	w.t.Helper()
 	fn(func(events ...workflow.Event) {

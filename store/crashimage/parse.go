@@ -86,8 +86,8 @@ func (p *parser) line(line string) error {
 	return err
 }
 
-// begin records a call that has not returned. The kernel may carry out the call at any time until
-// the call returns.
+// begin adds the operation of a call that has begun and has not returned. The kernel may carry out the call at any time
+// until the call returns.
 func (p *parser) begin(line string) error {
 	thread, _, _ := strings.Cut(line, " ")
 	call := begun{line, -1}
@@ -101,7 +101,7 @@ func (p *parser) begin(line string) error {
 	return err
 }
 
-// resume records that the call of a thread has returned. rest is the end of its line.
+// resume completes the operation of a thread's call, because the call has returned. rest is the end of its line.
 func (p *parser) resume(thread, rest string) error {
 	call := p.began[thread]
 	delete(p.began, thread)

@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A raiserFunc is a function that is a workflow.Raiser.
+// A raiserFunc is a function that implements workflow.Raiser.
 type raiserFunc func(tx *store.Tx, events ...workflow.Event) error
 
 func (f raiserFunc) Raise(tx *store.Tx, events ...workflow.Event) error { return f(tx, events...) }
