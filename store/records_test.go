@@ -158,7 +158,7 @@ func TestObjectsOfOneAPIGroupAreTheSameInAllItsVersions(t *testing.T) {
 	}
 }
 
-// subjects draws subjects of bindings.
+// subjects generates random subjects of bindings.
 func subjects(t *rapid.T) graph.Subject {
 	return graph.Subject{Module: rapid.String().Draw(t, "module"), Hook: rapid.String().Draw(t, "hook"), Binding: rapid.String().Draw(t, "binding")}
 }
