@@ -325,8 +325,8 @@ type Startup struct {
 	// StartRun is the run of the current start, and Epoch is the epoch that began it.
 	StartRun uint64 `json:"startWalk"`
 	Epoch    uint64 `json:"epoch"`
-	// Digest is the digest of the code with which the current start run began: the module directories, the version of
-	// the operator, and some settings.
+	// Digest is the digest of the code with which the current start run began: the global hooks, the modules in
+	// directories, the version of the operator, and some settings.
 	Digest string `json:"digest,omitempty"`
 	// Converged is the run of the last completed converge, and ConvergedAt is the time at which
 	// that converge ended.

@@ -38,8 +38,8 @@ func Forget(ctx context.Context, db *store.DB) error {
 
 // Circumstances are the inputs of a start that are not in the store.
 type Circumstances struct {
-	// Code is a digest of the module directories, the version of the operator, and the settings on
-	// which the work of a start depends.
+	// Code is a digest of the global hooks, the modules in directories, the version of the
+	// operator, and the settings on which the work of a start depends.
 	Code string
 	// Version is the version of the operator, and Pod is the name of its pod.
 	Version, Pod string
