@@ -347,7 +347,7 @@ func TestStepIsToldOfItsListAndItsPayload(t *testing.T) {
 	})
 }
 
-// A noting step creates a fan-out that has a note.
+// A noting step stores the note "written down" with the fan-out that it creates.
 type noting struct{ step }
 
 func (noting) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

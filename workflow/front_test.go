@@ -26,7 +26,9 @@ func TestChangedSectionOfAHealthyModuleIsAppliedBeforeAFailingModule(t *testing.
 		w.start(on(lifecycle.OnStart))
 		w.sleep(2 * time.Second)
 		w.ran()
-		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // the run of a waits behind b, until the ConfigMap change starts a run of a at the front, which it joins
+		// This run of module a waits behind module b. When the change of the ConfigMap adds a run of a at the front,
+		// the waiting run joins that run.
+		w.raise(on(lifecycle.OnResourcesAbsent, "a"))
 		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("a", "x")}, lifecycle.ModuleChanged)
 		w.expect("configmap-changed",
 			"module-run a", "release-check a", "module-run x", "release-check x",

@@ -6,8 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere uses a queue with
-// tasks in the slots 5 and 6. In other cases, the search must begin at slot 0.
+// TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere uses a queue with tasks in the slots 5
+// and 6. If the task that returned last is still in its slot, and is older than the oldest deferred task, the search
+// must begin at the next slot. In all other cases, the search must begin at slot 0.
 func TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

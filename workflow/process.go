@@ -24,7 +24,7 @@ func (w worker) work(c *claim) {
 		if err != nil {
 			w.e.observer.broken(c.task.Queue, err)
 			if w.e.db.Err() == nil {
-				w.e.claimHead(c.task.Queue) // the other tasks of the queue may start
+				w.e.claimHead(c.task.Queue) // so that the other tasks of the queue can start
 			}
 			return
 		}

@@ -246,8 +246,7 @@ func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Def
 	return none, nil
 }
 
-// deferUntil takes t out of its queue until the due time of the deferral put, and counts t in this
-// deferral.
+// deferUntil removes t from its queue until put.Due, and counts t in the deferral put.
 func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	l.tx.Delete(t.Key())
 	l.queues.touch(t.Queue)
@@ -343,8 +342,8 @@ func (n *newerTasks) save() error {
 	return nil
 }
 
-// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until the due time of the task
-// first. deferNewer returns errEnough if it has deferred any.
+// deferNewer defers the tasks that [newerTasks.deferFor] must defer for first, which is the oldest deferred task. The
+// tasks get the due time of first. deferNewer returns errEnough if it has deferred any.
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
@@ -384,10 +383,9 @@ func (l *limits) deferNewer(first *store.Task) error {
 	return errEnough
 }
 
-// newerFrom returns the slot at which the search for newer tasks can begin. A newer task has the
-// same hook and queue as the task first, is newer than this task, and has not begun. If the last
-// task that returned in an earlier transition is still at its position, all newer tasks are behind
-// it, because the queue was never empty.
+// newerFrom returns the slot at which the search for newer tasks can begin. A newer task is newer than first, has the
+// same hook and queue as first, and has not begun. If the last task that returned in an earlier transition is still at
+// its position, all newer tasks are behind it, because the queue was never empty.
 func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, err error) {
 	if put.Returned.IsZero() || first.ID.Before(put.Returned) {
 		return 0, nil
@@ -403,9 +401,8 @@ func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, 
 	return 0, nil
 }
 
-// eachNewer calls fn for the tasks with the same hook and queue as the task first, until fn fails.
-// It calls fn only for tasks that are newer than first, can be deferred and have not begun. The
-// search begins at the slot from.
+// eachNewer calls fn for the tasks that are newer than first, have the same hook and queue as first, can be deferred,
+// and have not begun. eachNewer ends when fn fails. The parameter from is the slot at which the search begins.
 func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*store.Task) error) error {
 	begun, err := l.begunBefore(first, from)
 	if err != nil {
@@ -432,9 +429,8 @@ func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*st
 	return nil
 }
 
-// begunBefore returns the begun task with the same hook and queue as the task first; nil if there
-// is none, or if from is 0. Only the first task of a hook in a queue can have begun, but its
-// attempt can cover tasks in later slots.
+// begunBefore returns the begun task that has the same hook and queue as first; nil if there is none, or if from is 0.
+// Only the first task of a hook in a queue can have begun, but its attempt can cover tasks in later slots.
 func (l *limits) begunBefore(first *store.Task, from uint64) (*store.Task, error) {
 	if from == 0 {
 		return nil, nil

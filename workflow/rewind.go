@@ -119,9 +119,9 @@ func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 	return w.arrivals.enqueue(&next)
 }
 
-// cancelStack removes the tasks of s, and the items of their fan-outs that wait in other queues.
-// The history names the task or run into as the replacement. cancelStack returns the top task if
-// that task must end by itself: an uninterruptible task, or one that runs or has begun its effects.
+// cancelStack removes the tasks of s, and the items of their fan-outs that wait in other queues. The parameter into is
+// the task or run that the history names as the replacement. cancelStack returns the top task if that task must end by
+// itself: an uninterruptible task, or one that runs or has begun its effects.
 func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error) {
 	for i, old := range s {
 		if i == 0 {

@@ -53,7 +53,7 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	last := here[len(here)-1]
 	last.Parent = t.Parent
 	if last.FanOut == nil && !startsOver(t, last) {
-		last.ID = t.ID // because the task last continues the work of t
+		last.ID = t.ID // because the bottom task continues the work of t
 	}
 	depth := t.Depth
 	for i, next := range slices.Backward(here) {
@@ -66,9 +66,8 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	return nil
 }
 
-// startsOver reports whether an edge that closes a loop leads from t to the task next. If so, this
-// task is new work: the hooks of the loop run again, and can distinguish the two passes by the id
-// of the task.
+// startsOver reports whether the edge from t to next closes a loop. If so, next is new work: the hooks of the loop run
+// again, and can distinguish the two passes by the id of the task.
 func startsOver(t, next *store.Task) bool {
 	return next.Loop != nil && (t.Loop == nil || *next.Loop != *t.Loop)
 }

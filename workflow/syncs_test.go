@@ -24,7 +24,7 @@ func BenchmarkSyncsOfAChain(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		opened := commitsIn(b, path, func(*store.DB) {}) // includes the commits of opening the store, which are not part of the run
+		opened := commitsIn(b, path, func(*store.DB) {}) // counts the commits that opening the store makes, because they are not part of the run
 		chained := commitsIn(b, path, func(db *store.DB) { processRuns(b, db, 1, nil) })
 		commits = (chained - opened) - (opened - made)
 	}

@@ -235,8 +235,8 @@ func TestACanceledForecastEnds(t *testing.T) {
 	expect(t, []string{"plan", "module a: context canceled"}, did, nil)
 }
 
-// TestStepsReadWhatEarlierStepsWrote uses a step whose Apply writes to the store and reports a fact,
-// and a next step that reads from the store.
+// TestStepsReadWhatEarlierStepsWrote uses a step whose Apply writes to the store and reports a
+// fact, and a next step that reads from the store. The next step must read what Apply has written.
 func TestStepsReadWhatEarlierStepsWrote(t *testing.T) {
 	t.Parallel()
 	read := ""
@@ -350,7 +350,8 @@ func TestFactsOfTheOutcomeAndOfItsWritesCount(t *testing.T) {
 	}
 }
 
-// TestWritesOfAFailedStepAreUndone checks the copy after a step whose transaction failed.
+// TestWritesOfAFailedStepAreUndone uses a step whose Apply writes a record and then fails. The copy of the store must
+// not have the record.
 func TestWritesOfAFailedStepAreUndone(t *testing.T) {
 	t.Parallel()
 	all := steps()

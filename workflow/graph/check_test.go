@@ -6,8 +6,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// errand returns a valid graph with every kind of declaration: a bell starts a look at every room,
-// each dirty room is cleaned, and a junction leads from there back to the beginning.
+// errand returns a valid graph with every kind of declaration. A bell is the trigger. The first node looks into every
+// room. If a room is dirty, the next node cleans a room, and a junction leads from there back to the first node.
 func errand() *graph.Graph {
 	return &graph.Graph{
 		Name: "errand",

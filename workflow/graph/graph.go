@@ -232,7 +232,7 @@ func (g *Graph) Node(id NodeID) (*Node, bool) {
 	return nil, false
 }
 
-// Has reports whether the node receives in.
+// Has reports whether in is one of the inputs of the node.
 func (n *Node) Has(in Input) bool { return slices.Contains(n.Inputs, in) }
 
 // Next returns the edges to take when the given node has finished and its step has reported facts.

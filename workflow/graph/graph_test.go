@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// to returns, for each edge, the node to which it leads and its place.
+// to returns, for each edge, the node to which the edge leads and, unless it is Stack, the Place of the edge.
 func to(edges []graph.Edge) []string {
 	var out []string
 	for _, e := range edges {

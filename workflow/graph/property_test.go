@@ -183,7 +183,8 @@ func TestASubjectKeepsOnlyTheFieldsOfItsScope(t *testing.T) {
 	}
 }
 
-// TestFieldsOfASubjectAndOfAnItemKeepTheirNames compares the JSON of records that older versions have stored.
+// TestFieldsOfASubjectAndOfAnItemKeepTheirNames compares the JSON of subjects and items with the JSON that older
+// versions have stored.
 func TestFieldsOfASubjectAndOfAnItemKeepTheirNames(t *testing.T) {
 	t.Parallel()
 	for want, v := range map[string]any{

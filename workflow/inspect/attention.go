@@ -186,7 +186,7 @@ func (l Layout) tail(text string) []string {
 	return append(out, lines[len(lines)-most+2:]...)
 }
 
-// text describes the work behind a task; empty if b is nil.
+// text describes b, the work that waits behind a task. The result is empty if b is nil.
 func (b *Behind) text(l Layout) string {
 	if b == nil {
 		return ""

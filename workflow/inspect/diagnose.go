@@ -244,8 +244,8 @@ func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	return nil, nil
 }
 
-// At least leastCrashes crashes within crashSpan are a crash loop. The evidence of a crash loop has
-// only the last crashesShown crashes.
+// A crash loop has at least as many crashes as leastCrashes says, within the time crashSpan. Its evidence has only the
+// last crashes, at most as many as crashesShown says.
 const (
 	leastCrashes = 2
 	crashSpan    = time.Hour
@@ -348,8 +348,8 @@ func (d *diagnostician) lost() ([]Finding, error) {
 	}}, nil
 }
 
-// ofReach returns a function that finds the problems with a reach from least to most, except failing
-// steps, which [diagnostician.failures] finds.
+// ofReach returns a function that finds the problems whose reach is at least least and at most most. It does not find
+// failing steps, because [diagnostician.failures] finds them.
 func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	return func() (out []Finding, _ error) {
 		for i := range d.problems {
@@ -362,7 +362,7 @@ func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	}
 }
 
-// finding returns a finding about the problem p only. finding searches for no causes.
+// finding returns a finding about one problem, p. finding does not search for the causes of p.
 func (d *diagnostician) finding(p *Problem) Finding {
 	f := Finding{Pattern: Pattern(p.Kind), Text: p.headline()}
 	at := CauseStep{At: p.At, Run: p.Run, Task: p.Task}

@@ -184,7 +184,8 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 	}
 }
 
-// TestEachKindOfProblemIsInAFinding stores a problem of each kind that the store or the operator reports.
+// TestEachKindOfProblemIsInAFinding creates a problem of each kind that the store or the operator reports. The
+// diagnosis of a running or of a stopped operator must have a finding of this kind.
 func TestEachKindOfProblemIsInAFinding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +253,8 @@ func TestACommandInPlaceOfAFixIsNoStepAfterIt(t *testing.T) {
 	})
 }
 
-// TestAWrongClockIsFoundByWhateverShowsIt uses clocks that differ, and records whose times are in the future or not in order.
+// TestAWrongClockIsFoundByWhateverShowsIt uses clocks that differ, and records whose times are in the future or not in
+// order. The only finding must be a wrong clock, or there must be none if the times differ only by seconds.
 func TestAWrongClockIsFoundByWhateverShowsIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

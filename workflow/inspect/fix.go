@@ -8,7 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// fixes says, by kind, what a person must do about a problem whose field Fix is empty.
+// fixes has, for each kind of problem, what a person must do if the field Fix of the problem is empty.
 var fixes = map[Kind]string{
 	KindFailing:     "correct what the error names; the operator then retries the step",
 	KindRefused:     "correct the ConfigMap; until then the last valid content is in force",
@@ -24,7 +24,7 @@ var fixes = map[Kind]string{
 // fixChart is the fix of a failing step that renders a chart, if the meaning of its error is not known.
 const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap; the operator then retries the step"
 
-// keeps says, by the failing node of a deletion, how a person can keep the module.
+// keeps has, for each node of a deletion, how a person can keep the module if the node fails.
 var keeps = map[string]string{
 	moduleBeforeDeleteHelm: "To keep the module, enable it again: its deletion then ends",
 	releaseDelete:          "To keep the module, enable it again: its deletion then ends, and missing objects are installed",

@@ -12,7 +12,7 @@ var (
 	commandEnds   = regexp.MustCompile(`[.,;:)]( |$)|\.$| (says|has|names|and|or|in|on) |[)]|$`)
 )
 
-// tie replaces the blanks in a command while a text is wrapped. No fix contains this character.
+// tie is the character that replaces the blanks in a command while a text is wrapped. No fix contains this character.
 const tie = "␣"
 
 // wrapFix breaks the text of a fix into lines of at most width columns. wrapFix does not break commands, so that they

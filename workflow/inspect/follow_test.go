@@ -358,7 +358,7 @@ func TestFollowedEntriesAreThoseOfTheTimeline(t *testing.T) {
 		want := rowsOf(timeline.Entries)
 		for name, entries := range map[string][]inspect.Entry{"all changes": got, "wanted changes": selected} {
 			rows := rowsOf(entries)
-			slices.Sort(rows) // the start of a run can follow later entries
+			slices.Sort(rows) // the follower can return the start of a run after entries with later times
 			slices.Sort(want)
 			if diff := cmp.Diff(want, rows); diff != "" {
 				t.Fatalf("%s, followed from step %d (-timeline +followed):\n%s", name, begins, diff)

@@ -120,7 +120,8 @@ func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 	})
 }
 
-// TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith stops the operator during the deletion of a module.
+// TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith stops the operator during the deletion of a
+// module. The status and the diagnosis must say that the next start continues the deletion.
 func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

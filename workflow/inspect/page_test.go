@@ -368,8 +368,8 @@ func TestOutputIsBelowTheTitleOfItsAttempt(t *testing.T) {
 	}
 }
 
-// TestProblemsForMetricsIncludeDamageAndTheAPIServer has one problem, or more, of each kind that
-// Problems must return.
+// TestProblemsForMetricsIncludeDamageAndTheAPIServer creates at least one problem of each kind that Problems must
+// return here.
 func TestProblemsForMetricsIncludeDamageAndTheAPIServer(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

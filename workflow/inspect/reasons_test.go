@@ -93,7 +93,8 @@ func TestTheQuestionAboutAStepHasItsState(t *testing.T) {
 	}
 }
 
-// TestThePendingStepIsTheGravestAndLowestOne searches trees of steps.
+// TestThePendingStepIsTheGravestAndLowestOne searches trees of steps for a pending step. The result must be the step
+// with the gravest state. If a step below it has the same state, the result must be the lower step.
 func TestThePendingStepIsTheGravestAndLowestOne(t *testing.T) {
 	t.Parallel()
 	step := func(node string, state State, below ...Step) Step {

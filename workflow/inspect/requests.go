@@ -25,7 +25,7 @@ const (
 	slowRequests    = 10 * time.Second // if Within is at least this limit of a bucket, over 1 of 20 requests took more than 5 s, which is the next lower limit
 	leastRequests   = 20               // with fewer requests, slow ones are no problem
 	manyRefusals    = 10               // minimum number of failed or throttled requests that is a problem
-	shareOfFailures = 10               // failed requests are a problem if at most this number of requests are answered for each of them
+	shareOfFailures = 10               // failed requests are a problem if there are at most this many completed requests for each failed one
 )
 
 // slowestRequests is a command that prints where the API server has spent the most time: kinds of

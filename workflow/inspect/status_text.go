@@ -232,8 +232,8 @@ func (p *statusPage) resumed() {
 	p.omitted(len(texts), shown, "more module that is being deleted", "more modules that are being deleted")
 }
 
-// findings writes the findings of the status. If load is true, only the findings are written for whose pattern the
-// method isLoad returns true; otherwise, only the other findings are written.
+// findings writes some findings of the status. If load is true, these are the findings whose pattern is about load, as
+// [Pattern.isLoad] reports. If load is false, these are the other findings.
 func (p *statusPage) findings(load bool) {
 	l, found := p.layout, false
 	for i := range p.status.Findings {

@@ -192,8 +192,8 @@ func locate(k store.Key) (located, error) {
 	return at, parts.Err()
 }
 
-// newest returns the newest records of all, up to the limit. If all has more records than the limit, the returned
-// records are sorted, newest first.
+// newest returns the newest of the given records, up to the limit. If more records than the limit are given, the
+// returned records are sorted, newest first.
 func (r *timelineReader) newest(all []located) []located {
 	if len(all) <= r.req.Limit {
 		return all

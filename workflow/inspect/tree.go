@@ -323,8 +323,8 @@ func (t *tree) failure(at *pendingTask) {
 	r.pending = true
 }
 
-// ahead returns the nodes that may follow a task of the given node in the same slot. If this is a node of a module,
-// ahead returns only nodes of modules.
+// ahead returns the nodes that may follow a task of the given node in the same slot. If the scope of the given node is
+// a module, ahead returns only nodes with this scope.
 func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	var out []Ahead
 	seen := map[graph.NodeID]bool{from: true}

@@ -240,7 +240,7 @@ func TestARunOfAModuleLastsFromItsFirstToItsLastStep(t *testing.T) {
 	if !module.Began.Equal(followTime) || !module.Ended.Equal(followTime.Add(3*time.Second)) || !module.Again {
 		t.Errorf("the run of the module is %+v", module)
 	}
-	if want := map[inspect.State]int{inspect.Done: 2}; !cmp.Equal(run.Counts, want) { // the hook and the check
+	if want := map[inspect.State]int{inspect.Done: 2}; !cmp.Equal(run.Counts, want) { // the steps of the hook and of the release check
 		t.Errorf("the steps are counted as %v, want %v", run.Counts, want)
 	}
 	if want := (&inspect.Progress{Done: 1, Of: 1}); !cmp.Equal(run.Progress, want) {

@@ -85,6 +85,7 @@ func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *te
 }
 
 // TestAnUnreadableRecordIsShownWithWhatReplacesIt damages a record, and reads the status with and without an operator.
+// The status must have one problem about the record, and its fix must say how the record is replaced.
 func TestAnUnreadableRecordIsShownWithWhatReplacesIt(t *testing.T) {
 	t.Parallel()
 	const (

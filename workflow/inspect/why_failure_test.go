@@ -15,7 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestErrorsAreExplained fails a hook with errors in the words of Kubernetes, Helm, shells and other programs.
+// TestErrorsAreExplained makes a hook fail with errors in the words of Kubernetes, Helm, shells and other programs. The
+// explanation must have the meaning of the error, if it is known.
 func TestErrorsAreExplained(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -72,8 +73,8 @@ func TestErrorsAreExplained(t *testing.T) {
 	}
 }
 
-// TestWhyNamesWhatChangedBeforeAFailure fails a hook that has succeeded before. Between the success and the failure, the ConfigMap
-// changes and a person requests a reload.
+// TestWhyNamesWhatChangedBeforeAFailure makes a hook fail that has succeeded before. Between the success and the
+// failure, the ConfigMap changes, and another version of the operator starts. The explanation must name both changes.
 func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -227,7 +228,8 @@ func TestTheOperatorIsNamedAsTheUserWithoutRightsAndAsTheFieldManager(t *testing
 	}
 }
 
-// TestAShortTerminalShowsWhatChangedBeforeTheFailure explains a failing deletion. The answers have more lines than the terminal.
+// TestAShortTerminalShowsWhatChangedBeforeTheFailure explains a failing deletion. The answers have more lines than the
+// terminal, but the change before the failure must be shown.
 func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +257,8 @@ func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
 	})
 }
 
-// TestWhyOfAFailingReleaseNamesTheRevisionThatStays fails the step release-check of a module with an installed revision.
+// TestWhyOfAFailingReleaseNamesTheRevisionThatStays makes the step release-check fail for a module with an installed
+// revision. The explanation must name this revision.
 func TestWhyOfAFailingReleaseNamesTheRevisionThatStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -244,7 +244,7 @@ func TestWhyOfNothingKnownSaysWhatToName(t *testing.T) {
 }
 
 // TestWhyNamesTheStartOfTheOperator explains a run that a start of the operator began. The last cause of the
-// explanation is this start, with the crash of the previous process.
+// explanation must be this start. The run of an event must not have this cause.
 func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,8 +270,8 @@ func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 	})
 }
 
-// TestWhyNamesWhatOnlyTheRunningOperatorKnows explains tasks with a slow hook, a full disk, and a
-// queue that the engine cannot process.
+// TestWhyNamesWhatOnlyTheRunningOperatorKnows explains a slow step, a task in a queue that the engine cannot process,
+// and a task that cannot start because the disk is full. The last cause must be this problem.
 func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -316,7 +316,8 @@ func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 	})
 }
 
-// TestWhyOfWhatHasNotHappenedSaysSo explains queues without tasks, and hooks that have not run.
+// TestWhyOfWhatHasNotHappenedSaysSo explains queues without tasks, and hooks that have not run. The answer must say why
+// nothing has happened.
 func TestWhyOfWhatHasNotHappenedSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -389,7 +390,8 @@ func TestWhyOfATaskBehindAQuarantinedOneNamesThatOne(t *testing.T) {
 	})
 }
 
-// TestWhyNamesTheHooksOfThisOperatorThatConvertObjects fails a release, because an object cannot be converted.
+// TestWhyNamesTheHooksOfThisOperatorThatConvertObjects makes a release fail because an object cannot be converted. The
+// explanation must name the hooks of this operator that convert such objects, if there are any.
 func TestWhyNamesTheHooksOfThisOperatorThatConvertObjects(t *testing.T) {
 	t.Parallel()
 	const failed = `conversion webhook for example.com/v1, Kind=Cron failed: Post "https://x"`
@@ -397,7 +399,7 @@ func TestWhyNamesTheHooksOfThisOperatorThatConvertObjects(t *testing.T) {
 		return store.Binding{Kind: store.Conversion, Config: []byte(`{"crdName":"` + crd + `"}`)}
 	}
 	for name, c := range map[string]struct {
-		bindings map[string]store.Binding // by hook of module crons
+		bindings map[string]store.Binding // by the name of a hook of module crons
 		want     string
 	}{
 		"no hook":              {nil, "the conversion webhook for example.com/v1, Kind=Cron does not respond"},

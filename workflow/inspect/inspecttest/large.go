@@ -31,10 +31,10 @@ var Hooks = []string{"hooks/run.sh", "hooks/watch.sh"}
 const (
 	batch        = 5000 // records written in one transaction
 	queues       = 8    // queues that bindings use
-	storm        = 4    // of this number of events, one is for a binding that is always the same
+	storm        = 4    // one out of this number of events belongs to one and the same binding
 	inARow       = 100  // number of consecutive runs of one binding
-	failsOnce    = 20   // of this number of attempts, one failed
-	changesOnce  = 10   // of this number of attempts, one changed values
+	failsOnce    = 20   // one out of this number of attempts failed
+	changesOnce  = 10   // one out of this number of attempts changed values
 	convergeEach = 5    // number of attempts of each module in a converge
 	printed      = "compared the certificates in the Secret with those that are requested, and found no difference\n"
 )
