@@ -41,7 +41,7 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 		ValidArgsFunction: from.complete(listRuns),
 	}
 	o.declare(cmd, "text", "mermaid", "dot")
-	cmd.Flags().StringVar(&name, "graph", debugapi.Graphs[0].Name, "graph to draw: lifecycle or addons; ignored if a run is given")
+	cmd.Flags().StringVar(&name, "graph", debugapi.Graphs[0].Name, "graph to draw: lifecycle or addons; cannot be used with a run")
 	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if err := o.check(); err != nil {
 			return err
