@@ -60,7 +60,7 @@ func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
 	return nil
 }
 
-// covers reports whether t is in the slots that the claim on holder covers.
+// covers reports whether the slot of t is in the range of slots that the task holder has claimed.
 func covers(holder, t *store.Task) bool {
 	last := holder.Slot
 	if holder.Claim != nil {

@@ -86,7 +86,7 @@ func measureSoak(ctx context.Context, tasks int, progress *log.Logger) (_ []figu
 			Note: fmt.Sprintf("7 days of history, a task every %s; %.0f tasks/s on a file system in memory", soakInterval, float64(tasks)/took.Seconds()),
 		},
 		{
-			Name: "memory at the end of the soak, of that at half", Unit: "times", Measured: memory[2] / memory[1], AtMost: 1.1,
+			Name: "memory at the end of the soak, relative to the memory at half of it", Unit: "times", Measured: memory[2] / memory[1], AtMost: 1.1,
 			Note: fmt.Sprintf("RSS of the engine without the file: %.0f, %.0f and %.0f MiB at 10, 50 and 100 %%", memory[0], memory[1], memory[2]),
 		},
 	}, nil

@@ -268,7 +268,7 @@ func runState(record *store.Run, steps []Step, problems []Problem) State {
 	}
 }
 
-// Runs returns the newest limit runs, newest first.
+// Runs returns the newest runs, newest first. The argument limit is their maximum number.
 func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 	l, err := r.newLister(tx)
 	if err != nil {

@@ -37,8 +37,8 @@ func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, d
 // Enabled reports whether addons can be used as modules.
 func (a *Provided) Enabled() bool { return a.dir != "" }
 
-// Write updates the directory of modules made from addons to the modules that [Provided.Choose] returns. A module
-// that cannot be written keeps its earlier directory. The directories in inUse are kept, because steps may be reading
+// Write makes the directory of modules made from addons contain exactly the modules that [Provided.Choose] returns. A
+// module that cannot be written keeps its earlier directory. The directories in inUse are kept, because steps may be reading
 // them.
 func (a *Provided) Write(inUse []string) error {
 	if a.dir == "" || a.db == nil {

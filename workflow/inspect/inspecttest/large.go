@@ -83,7 +83,7 @@ func (f *filler) write(parts ...part) error {
 	return nil
 }
 
-// each calls write n times, in several transactions of bounded size.
+// The function each calls the function write n times, in several transactions of bounded size.
 func (f *filler) each(n int, write func(tx *store.Tx, i int) error) error {
 	for from := 0; from < n; from += batch {
 		if err := f.db.Update(func(tx *store.Tx) error {
