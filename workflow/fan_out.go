@@ -196,9 +196,9 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	return fs.waitFor(n, t, there)
 }
 
-// waitFor makes t the parent of another task, which does the same work as an item of t, so that t
-// waits for it. If another fan-out task is the parent already, it remains the parent, unless n has
-// JoinsRunning. The caller saves t.
+// waitFor makes t wait for another task, the parameter there, which does the same work as an item of t. For this, t
+// becomes the parent of the other task. If the other task has another fan-out task as its parent already, its parent
+// stays the same, unless n has JoinsRunning. The caller saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil

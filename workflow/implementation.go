@@ -32,8 +32,8 @@ func Join(g *graph.Graph, parts ...Steps) Implementation {
 	return im
 }
 
-// check reports every node of the graph without a step or with two, every step without a node, and
-// every fan-out that no step creates.
+// check returns an error if a node has no step or has two, if a step has no node, or if the step of a node with a
+// fan-out cannot create the fan-out. Junctions and nodes with JoinsRunning must have no step.
 func (im Implementation) check() error {
 	errs := []error{im.Graph.Check()}
 	for _, id := range im.twice {

@@ -22,7 +22,7 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
 	}
-	if t.OwnQueue { // t is an item that the run waits for
+	if t.OwnQueue { // t processes an item; the run to move is that of the fan-out task
 		parent, ok, err := fanOutAt(g.tx, t.Parent)
 		if err != nil || !ok {
 			return err

@@ -198,8 +198,7 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	if b.byItself(n, q.Subject) {
 		t.Subject, t.OwnQueue = q.Subject, true
 	}
-	// Save the claim of the last process that ran the item. The process after it quarantined the
-	// item.
+	// Save the claim of the process that was the last to run the item. The next process put the item into quarantine.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
 	if err := store.Save(z.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
 		return err

@@ -318,8 +318,8 @@ func (r *returning) returned(t *store.Task) {
 	r.last = &last
 }
 
-// save stores, for each queue, the slot before which no newer tasks are left, so that the next
-// transition does not read these slots again.
+// save stores, for each hook and queue, the task that has returned last, and its slot. The next transition begins its
+// search for newer tasks behind this slot.
 func (n *newerTasks) save() error {
 	for _, r := range n.done {
 		if r.last == nil || r.mixed {

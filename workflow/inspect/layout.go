@@ -26,7 +26,7 @@ type Layout struct {
 	Zone *time.Location
 	// Source describes in one line where the snapshot comes from.
 	Source string
-	// Each command in the text begins with Program and ends with More.
+	// Program and More are the beginning and the end of each command in the text.
 	Program, More string
 }
 

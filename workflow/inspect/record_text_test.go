@@ -27,9 +27,8 @@ func encoded(t *rapid.T, v any) []byte {
 	return text
 }
 
-// TestTextOfATaskTellsItsRunAndWhetherItFailed uses tasks with random fields.
-// TestTextOfATaskTellsItsRunAndWhetherItFailed compares the results of the functions that read the text of a task with
-// the fields of the task.
+// TestTextOfATaskTellsItsRunAndWhetherItFailed uses tasks with random fields. The functions that read only the text of
+// a task must return the values of its fields.
 func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

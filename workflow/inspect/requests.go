@@ -22,7 +22,7 @@ type Requests struct {
 // Requests to the API server are a problem if they reach these limits. A few failures are normal, for
 // example while the API server restarts.
 const (
-	slowRequests    = 10 * time.Second // if Within is at least this limit of a bucket, over 1 of 20 requests took more than 5 s, which is the next lower limit
+	slowRequests    = 10 * time.Second // upper limit of a bucket; if Within reaches it, more than 1 of 20 requests took longer than 5 s, the limit of the bucket below
 	leastRequests   = 20               // with fewer requests, slow ones are no problem
 	manyRefusals    = 10               // minimum number of failed or throttled requests that is a problem
 	shareOfFailures = 10               // failed requests are a problem if there are at most this many completed requests for each failed one

@@ -124,9 +124,8 @@ func (r *timelineReader) add(e Entry) bool {
 	return true
 }
 
-// attempts adds the newest selected attempts. The history is ordered by run, and runs overlap. So
-// attempts compares the positions in the keys to find the newest records, and decodes as few records as
-// possible.
+// attempts adds the newest selected attempts. The history is ordered by run, and runs overlap. To find the newest
+// records, the method attempts compares the positions in the keys, so that it decodes as few records as possible.
 func (r *timelineReader) attempts() error {
 	var newest []located
 	signs := r.signs()

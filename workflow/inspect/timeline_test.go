@@ -189,7 +189,8 @@ func TestAttemptsThatFailAlikeAreOneRow(t *testing.T) {
 	}
 }
 
-// TestTimelineSaysWhatIsLeftOutAndWhyItIsEmpty compares the text of timelines, without their headings.
+// TestTimelineSaysWhatIsLeftOutAndWhyItIsEmpty compares the text of timelines, without their headings, with the wanted
+// text.
 func TestTimelineSaysWhatIsLeftOutAndWhyItIsEmpty(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

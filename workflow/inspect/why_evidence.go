@@ -311,8 +311,8 @@ func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err 
 	return changes, nil
 }
 
-// configChanges returns the values that changed with the ConfigMap whose change began w. configChanges returns nil if w
-// began for another reason, or if the step that reads the ConfigMap has not ended.
+// configChanges returns the changed values if a change of the ConfigMap began w. configChanges returns nil if w began
+// for another reason, or if the step that reads the ConfigMap has not ended.
 func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	if w.Trigger != configMapTrigger {
 		return nil, nil
