@@ -37,7 +37,7 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 		return nil
 	}
 	if homeQueue(t) != Main || t.Queue == retryQueue(t.Subject.Module) && (t.Parent == nil || t.Parent.Lags) {
-		return nil // the run is already in that queue
+		return nil // the run is already in its retry queue, or does not belong to the main queue
 	}
 	if err := g.queues.saveTop(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (g *lagging) lag(run, rest stack) error {
 	if len(rest) > 0 {
 		last = rest.bottom()
 		if last.ID == rest[0].ID && last.FanOut != nil && last.FanOut.Edge {
-			last = nil // there is no step after the fan-out
+			last = nil // no step follows the fan-out, so no task must wait for run
 		}
 	} else if parent, ok, err := fanOutAt(g.tx, bottom.Parent); err != nil {
 		return err

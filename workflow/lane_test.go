@@ -181,7 +181,7 @@ func TestManyHeldEventsComeInOrderAndInBoundedTransactionsThoughTheOperatorIsKil
 		w.start(hookEvent("h", "last"))
 		again := w.payloads()
 		if i := slices.Index(observed, again[0]); i >= 0 {
-			observed = observed[:i] // because the interrupted batch runs again
+			observed = observed[:i] // the events of the interrupted batch are delivered again
 		}
 		observed = append(observed, again...)
 		if len(observed) != events+1 || observed[events] != "last" {

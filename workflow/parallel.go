@@ -30,7 +30,7 @@ func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, rea
 		if l.Open > 0 {
 			return "", false, err
 		}
-		l.Group = queue // the next item waits for the end of this one
+		l.Group = queue // the item after this item waits until this item has ended
 		return queue, err == nil, err
 	}
 	if grouped && l.Group != item.Group {
@@ -120,7 +120,7 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 func (g *groups) queuesOf(module string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for queue, err := range store.QueuesFrom(g.tx, parallelPrefix) {
-			if err == nil && len(queue) > len(retryPrefix) { // because shorter names come first, and only retry queues have such long names
+			if err == nil && len(queue) > len(retryPrefix) { // no parallel queue follows: shorter names come first, and only retry queues have such long names
 				break
 			}
 			if err == nil && !strings.HasPrefix(queue, parallelPrefix) {

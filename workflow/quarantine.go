@@ -107,7 +107,7 @@ func (z *quarantines) holdItem(n *graph.Node, t *store.Task, q *store.Quarantine
 // of q.
 func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	z.openings.mayUnblockModule(q.Subject.Module)
-	for i := range q.Released { // stored by an older version
+	for i := range q.Released { // only older versions store such items
 		if err := z.startOver(&q.Released[i]); err != nil {
 			return err
 		}

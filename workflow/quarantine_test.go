@@ -166,7 +166,7 @@ func TestACrashWhileAFailedSuspectWaitsForItsRetryIsNotCounted(t *testing.T) {
 		w.start(in("q2", event("other", "b", "2", false)))
 		w.expect("event m/other b")
 		w.sleep(10 * time.Second)
-		w.expect("event m/h b") // in parallel with the other task
+		w.expect("event m/h b") // the two tasks run in parallel
 		w.expectQuarantined()
 	})
 }

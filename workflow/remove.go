@@ -64,7 +64,7 @@ func (rm *remover) removeLast(t *store.Task, facts []graph.Fact) error {
 func (rm *remover) dropCanceled(t *store.Task) error {
 	state := store.Dropped
 	if t.FanOut != nil && t.FanOut.Edge {
-		state = store.Superseded // because only a rewind abandons such a fan-out
+		state = store.Superseded // because only a rewind abandons the fan-out of an edge
 	}
 	r := recordOf(t, state)
 	if state == store.Dropped {

@@ -39,7 +39,7 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: r.Error, At: rt.now, Since: since}
 	t.Due = rt.now.Add(retryDelay(n, count))
 	if f.resume && t.Claim != nil {
-		t.Claim = &store.Claim{End: t.Claim.End} // because the journal belongs to exactly the tasks of this batch
+		t.Claim = &store.Claim{End: t.Claim.End} // the next attempt needs the same batch, because the journal belongs to exactly these tasks
 	} else {
 		t.Claim = nil
 	}
@@ -84,7 +84,7 @@ func (rt *retries) wakeFailed() error {
 func (x *txn) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
 	back := x.follow(b, graph.Edge{To: node}, t.Run, t.Subject)
 	if t.FanOut == nil || t.FanOut.Open == 0 {
-		back.ID = t.ID // if items of t still run, back needs a new ID, because otherwise it would become their parent
+		back.ID = t.ID // if items of t still run, back needs a new ID: with the ID of t, it would become their parent
 	}
 	back.Pos, back.HomeQueue, back.Parent, back.Past, back.Loop = t.Pos, t.HomeQueue, t.Parent, t.Past, t.Loop
 	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due

@@ -204,7 +204,7 @@ func (p *smallOperator) look(done bool) {
 			if t.Journal {
 				for a := range p.begun {
 					if a.task == t.ID && a.node == t.Node {
-						ended[a] = p.begun[a] - p.open[a] // because the journal shows that the step has ended
+						ended[a] = p.begun[a] - p.open[a] // the journal shows that these attempts have ended
 					}
 				}
 			}

@@ -152,7 +152,7 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 	}
 	a.What, a.Task, a.Run, a.Queue, a.Subject = t.ID.String(), t.ID, t.Run, t.Queue, t.Subject
 	if t.Failed != nil && t.FanOut != nil {
-		a.Subject = t.Failed.Subject // the failed subject is that of the current item
+		a.Subject = t.Failed.Subject // the subject of the item that failed
 	}
 	return store.AddAction(m.tx, a)
 }

@@ -131,7 +131,7 @@ type Step struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	State   State         `json:"state"`
 
-	Task  store.ID  `json:"task,omitzero"` // the pending task, or the last one
+	Task  store.ID  `json:"task,omitzero"` // the pending task of the step; if there is none, its last task
 	Queue string    `json:"queue,omitempty"`
 	Began time.Time `json:"began,omitzero"` // start of the last attempt; for the run of a module, start of its first step
 	Ended time.Time `json:"ended,omitzero"`

@@ -182,7 +182,7 @@ func TestModuleThatIsBeingDeletedSaysWhyAndSinceWhen(t *testing.T) {
 			"waits-unknown":  {State: inspect.ModuleDeleting, Reason: "not enabled; its delete waits", Since: at},
 			"retiring":       {State: inspect.ModuleDeleting, Reason: why, Since: at},
 			"uninstalled":    {State: inspect.ModuleDeleting, Reason: why, Since: at},
-			"enabled-again":  {State: inspect.ModuleDeleting, Since: at}, // the reason is that of the new decision
+			"enabled-again":  {State: inspect.ModuleDeleting, Since: at}, // no reason, because Why says why the module is enabled
 			"not-yet-begun":  {State: inspect.ModulePending, Reason: "enabled; its first run has not started"},
 			"never-enabled":  {State: inspect.ModuleOff},
 			"runs-as-wanted": {State: inspect.ModuleOn},

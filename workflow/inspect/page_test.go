@@ -401,7 +401,7 @@ func TestProblemsForMetricsIncludeDamageAndTheAPIServer(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The problems of runs come first, and those that are no part of the scan last.
+	// The problems of runs must be first. The problems of damaged records and of the API server must be last.
 	want := []string{string(KindRefused), string(KindFull), string(KindStalled), string(KindStalled), string(KindReview), string(store.NewDirectory), string(store.DamagedRecord), string(KindAPIServer)}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

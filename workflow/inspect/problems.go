@@ -248,7 +248,7 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 			return nil, err
 		}
 		if p.Kind == store.StaleWebhook && r.Live {
-			continue // the running operator answers the webhook
+			continue // no problem, because the running operator answers the webhook
 		}
 		stored = append(stored, p)
 	}

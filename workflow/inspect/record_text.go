@@ -39,7 +39,7 @@ func subjectOf(record []byte) (subject, rest []byte, known bool) {
 		return subject, rest, true
 	}
 	at := 1
-	for range 3 { // the run, the task and the node of a line; the ID, the graph and the node of a task
+	for range 3 { // a line has its run, task and node before the subject; a task has its ID, graph and node
 		if at = behindField(record, at); at == 0 {
 			return nil, nil, false
 		}

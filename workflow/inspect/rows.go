@@ -122,7 +122,7 @@ func (p *page) step(s *Step, title, head, under string) {
 		try = strconv.Itoa(s.Try)
 	}
 	if s.State == Backoff && s.Failures > 1 {
-		try = strconv.Itoa(s.Failures) // the next attempt has not begun
+		try = strconv.Itoa(s.Failures) // s.Try is the number of the next attempt, which has not begun
 	}
 	bar := under + l.ascii("│  ", "|  ")
 	if !open || len(s.Steps) == 0 {

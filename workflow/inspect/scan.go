@@ -255,7 +255,7 @@ func (s *scan) outOfQueues() error {
 				break
 			}
 			run := runOf(v)
-			if run == 0 || v[0] != '{' { // the record may be damaged
+			if run == 0 || v[0] != '{' { // the record is unusual, and possibly damaged
 				t, _, err := store.LoadAt(s.tx, k)
 				if err != nil {
 					if err := s.unreadable.pass(err); err != nil {

@@ -411,7 +411,7 @@ func (p *statusPage) module(m *StatusModule) []string {
 	}
 	reason := m.Reason
 	if (m.State == ModuleFailing || m.State == ModuleQuarantined) && !p.layout.whole() {
-		reason, _, _ = strings.Cut(reason, ": ") // the row of the problem shows the error
+		reason, _, _ = strings.Cut(reason, ": ") // the error is shown with the problem
 	}
 	return []string{m.Name, string(m.State), p.ago(m.Since), last, revision, reason}
 }

@@ -17,7 +17,7 @@ type subjects struct {
 // A recordSubject is the subject of one or more records.
 type recordSubject struct {
 	subject graph.Subject
-	unknown bool // only the whole records show the subject
+	unknown bool // set if only the whole records show their subjects
 }
 
 // number returns the index in the list of the subject with the given JSON text. number adds the subject if it is new.

@@ -222,7 +222,7 @@ func (r *timelineReader) signs() (signs [][]byte) {
 			continue
 		}
 		if len(parts) > 1 || bound || name == "" {
-			text = bytes.Trim(text, `"`) // the part can be in the middle of the name of a hook or a queue
+			text = bytes.Trim(text, `"`) // without quotes, because text can be in the middle of a name
 		}
 		signs = append(signs, text)
 	}
@@ -351,7 +351,7 @@ func (r *timelineReader) runs() error {
 		most = mostRunsRead
 	}
 	if number, err := strconv.ParseUint(r.req.Subject, 10, 64); err == nil {
-		r.perRun[number] += 0 // the run is read even if no attempt is found
+		r.perRun[number] += 0 // the run with this number is read even if no attempt of it is found
 	}
 	read := map[uint64]bool{}
 	for w, err := range readable(r.unreadable, store.RunsBackwards(r.tx)) {

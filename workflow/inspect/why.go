@@ -332,7 +332,7 @@ func (e *explainer) failure() error {
 			return err
 		}
 		at := len(more)
-		if len(e.changes) > 1 { // besides the last success, there is a change
+		if len(e.changes) > 1 { // there is at least one change besides the last success
 			at = 0
 		}
 		more = slices.Insert(more, at, Answer{changedQuestion, e.changes})
