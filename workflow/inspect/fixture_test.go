@@ -145,7 +145,7 @@ func (w *fixture) says(what string, facts ...graph.Fact) {
 	})
 }
 
-// takes makes the given step succeed after the time d.
+// takes makes the given step run for the time d and then succeed.
 func (w *fixture) takes(what string, d time.Duration) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		select {

@@ -10,8 +10,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// path returns the numbers of the nodes that a task executes in its slot, beginning with first. facts has the facts that nodes
-// report. Nodes in another slot follow after a plus sign. The tasks of a fan-out of an edge are executed if their fan-out is wanted.
+// path returns the numbers of the nodes that a task executes in its slot, beginning with first. facts has the facts
+// that nodes report. Nodes in another slot follow after a plus sign. The parameter wanted names the fan-outs of edges
+// whose tasks are executed.
 func path(first []graph.Edge, facts map[graph.NodeID][]graph.Fact, wanted ...graph.FanOut) string {
 	var numbers []string
 	var visit func(edges []graph.Edge)
