@@ -166,8 +166,8 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 	return fs.arrivals.holdNew(laneOf(n, next), next, &reason)
 }
 
-// startElsewhere adds child, a task for an item of t, to the queue of child. If that queue has an
-// equal task already, child is not added, and if wait is set, t waits for the equal task. The
+// startElsewhere adds child, a task for an item of t, to the queue of child. If that queue has an equal task already,
+// child is not added. If wait is set, t waits for child or for the equal task, unless the equal task is held. The
 // caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
 	there, ok, err := equalTo(fs.tx, n, child)

@@ -11,12 +11,11 @@ import (
 // mostNamed is the maximum number of tasks that an ErrAmbiguous names.
 const mostNamed = 5
 
-// Find returns the ID of the pending or quarantined task with the given name. The name is an ID, a
-// module, a hook as MODULE/HOOK, a global hook, or an addons configuration. If several tasks have
-// the name, Find selects the tasks that are failing. If there are none, it selects the running
-// tasks, otherwise the interrupted, the quarantined, or the waiting tasks. If several tasks are
-// selected, the error is ErrAmbiguous. If no task has the name, the error is ErrNoTask. A name in
-// the form of an ID is returned unchanged, even if no task has this ID.
+// Find returns the ID of the pending or quarantined task with the given name. The name is an ID, a module, a hook as
+// MODULE/HOOK, a global hook, or an addons configuration. If several tasks have the name, Find selects those that are
+// failing. If none is failing, Find selects those in the first of these states that occurs: running, interrupted,
+// quarantined, waiting. If several tasks are selected, the error is ErrAmbiguous. If no task has the name, the error is
+// ErrNoTask. A name in the form of an ID is returned unchanged, even if no task has this ID.
 func (e *Engine) Find(name string) (store.ID, error) {
 	if id, err := store.ParseID(name); err == nil {
 		return id, nil

@@ -310,8 +310,8 @@ func (w *fixture) expectAny(want ...string) {
 	}
 }
 
-// expectAt is like expect, but each name in want has the time of the step before it, in seconds
-// since the beginning of the test.
+// expectAt is like expect, but each text in want begins with the time of the step, in seconds since the beginning of
+// the test.
 func (w *fixture) expectAt(want ...string) {
 	w.t.Helper()
 	synctest.Wait()

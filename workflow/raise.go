@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An Event is an observation of a trigger. An Event starts a run.
+// An Event is one occurrence of a trigger. It starts a run.
 type Event struct {
 	On      graph.Trigger
 	Subject graph.Subject

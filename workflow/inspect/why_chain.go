@@ -25,8 +25,8 @@ type chains struct {
 	failing *Step // the first failing step that was found in a chain; nil if there is none
 }
 
-// pending returns the pending step of a subject with the gravest state, and its run; nil if there is
-// none. name is the name of the subject, and wanted reports whether a subject is the right one.
+// pending returns the pending step with the gravest state among the steps of a subject, and the run of this step; nil
+// if there is none. name is the name of the subject, and wanted reports whether a subject is the right one.
 func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run, found *Step, err error) {
 	runs, err := c.pendingRuns(name, wanted)
 	if err != nil {
