@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// nothing is a step that does nothing.
+// nothing is a step whose Do returns an empty outcome.
 type nothing struct{}
 
 func (nothing) Do(context.Context, Task) (Outcome, error) { return Outcome{}, nil }

@@ -147,10 +147,9 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	return true, g.arrivals.tail(&next, queue)
 }
 
-// replaceParked removes the parked tasks of runs that have begun the node of t, because the run of
-// t reaches the steps of these tasks itself. more is true if the budget was too small for some of
-// these tasks. If more is true, t starts after a later transition has removed the other parked
-// tasks.
+// replaceParked removes the parked tasks of runs that have begun the node of t, because the run of t reaches the steps
+// of these tasks itself. The result more is true if the budget was too small for some of these tasks. In this case, t
+// starts after a later transition has removed the other parked tasks.
 func (g *lagging) replaceParked(b *bound, t *store.Task) (more bool, err error) {
 	for other, err := range store.Tasks(g.tx, Parked) {
 		if err != nil {

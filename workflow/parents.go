@@ -102,8 +102,7 @@ func report(known []string, facts []graph.Fact) []string {
 	return known
 }
 
-// relocate moves t to pos. home is the home queue of t if pos is in a parallel queue; otherwise
-// home is "".
+// relocate moves t to pos. The parameter home is the home queue of t if pos is in a parallel queue; otherwise it is "".
 func (p *parents) relocate(t *store.Task, pos store.Pos, home string) error {
 	p.unique.unmark(t)
 	p.tx.Delete(t.Pos.Key())

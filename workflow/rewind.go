@@ -217,8 +217,8 @@ func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
 	return dropped, err
 }
 
-// supersede cancels all runs of node in the main queue, pending or running, and the deferred ones.
-// run, which a start of the operator began, replaces them.
+// supersede cancels all runs of node in the main queue, pending or running, and the deferred ones. They are replaced by
+// the run with the number run, which a start of the operator began.
 func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	past, before, err := stacks(w.tx, b, node)
 	if err != nil {
@@ -261,9 +261,9 @@ func (w *rewinds) cancelWaitingItems(t *store.Task) (bool, error) {
 	return true, w.queues.save(t)
 }
 
-// cancelGroupItem removes the run of an item in a parallel group. bottom is the last task of the
-// run, for which the parent waits. If a step of the run must end by itself, its task stays and gets
-// the parent of bottom. ended is true if no task of the run is left.
+// cancelGroupItem removes the run of an item in a parallel group. The parameter bottom is the last task of the run, for
+// which the parent waits. If a step of the run must end by itself, its task stays and gets the parent of bottom. The
+// result ended is true if no task of the run is left.
 func (w *rewinds) cancelGroupItem(bottom *store.Task) (ended bool, err error) {
 	var s stack
 	for t, err := range store.Slot(w.tx, bottom.Queue, bottom.Slot) {

@@ -72,7 +72,7 @@ func startsOver(t, next *store.Task) bool {
 	return next.Loop != nil && (t.Loop == nil || *next.Loop != *t.Loop)
 }
 
-// stack adds t to the slot of its position. top is true if t becomes the top task of the slot.
+// stack adds t to the slot of its position. The parameter top says whether t becomes the top task of the slot.
 func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
 		if err := r.pendingCancels.cancelPending(t); err != nil {

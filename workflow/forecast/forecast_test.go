@@ -106,8 +106,8 @@ func steps() map[graph.NodeID]workflow.Step {
 	}
 }
 
-// run calls the function from with a forecast of the test's graph and the given steps. run returns
-// the text of each result.
+// run passes a forecast of the test's graph with the given steps to the function from, and returns the text of each
+// result.
 func run(t *testing.T, steps map[graph.NodeID]workflow.Step, from func(*forecast.Forecast) error) (did []string, err error) {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: time.Now})

@@ -22,9 +22,9 @@ type Meaning struct {
 	// byOperator is set if this user is the operator itself.
 	user       string
 	byOperator bool
-	// hook is the hook that answers the webhook of the error, and binding is its binding; empty if
-	// the binding is not known. known is the beginning of a text about the last error of the hook.
-	// The three fields are empty if the webhook does not belong to this operator.
+	// hook is the hook that answers the webhook of the error, and binding is its binding; empty if the binding is not
+	// known. The field known is the beginning of a text about the last error of the hook. The three fields are empty if
+	// the webhook does not belong to this operator.
 	hook, binding, known string
 	// explained is set if the field What already contains the last error of the hook.
 	explained bool
@@ -222,9 +222,9 @@ func meaningOf(text string) *Meaning {
 	return nil
 }
 
-// ofOperator records in m that the user without rights is the operator itself, not the user of a hook.
-// text is the error of a step that runs no hook. Errors of webhooks are left unchanged, because they
-// can name the users of other requests.
+// ofOperator records in m that the user without rights is the operator itself, not the user of a hook. The parameter
+// text is the error of a step that runs no hook. Errors of webhooks are left unchanged, because they can name the users
+// of other requests.
 func (m *Meaning) ofOperator(text string) {
 	if m != nil && m.user != "" && !strings.Contains(text, "webhook") {
 		m.What = strings.Replace(m.What, "allow "+m.user+" to ", "allow the operator itself ("+m.user+") to ", 1)

@@ -125,8 +125,8 @@ func whyDeleted(m *store.Module) string {
 	return m.Why
 }
 
-// resumedDeletion says that the deletion of a module goes on when an operator starts, and how to prevent this. reason is
-// [ModuleStatus.Reason].
+// resumedDeletion says that the deletion of a module goes on when an operator starts, and how to prevent this. The
+// parameter reason is [ModuleStatus.Reason].
 func resumedDeletion(name, reason string) string {
 	text := "module " + name + " is being deleted"
 	if reason != "" {

@@ -287,7 +287,7 @@ func (s *scan) damage() ([]Problem, error) {
 	return out, err
 }
 
-// repair says how an unreadable record is replaced. live says whether an operator runs.
+// repair says how an unreadable record is replaced. The parameter live says whether an operator runs.
 func repair(record *store.RecordError, live bool) string {
 	switch table := record.Key.Table(); {
 	case workflow.Repairable(record) && live:

@@ -29,8 +29,9 @@ func fieldOf(name string) string {
 // leaves out the output, which can be long.
 func about(line []byte) []byte { return before(line, "state") }
 
-// subjectOf returns the text of the subject in a line of history or in a task, and the text after the subject. subject is empty
-// if the record has no subject. known is false if the record has a form that this function does not know.
+// subjectOf returns the text of the subject in a line of history or in a task, and the text after the subject. The
+// result subject is empty if the record has no subject. The result known is false if the record has a form that this
+// function does not know.
 func subjectOf(record []byte) (subject, rest []byte, known bool) {
 	if len(record) == 0 {
 		return nil, nil, false

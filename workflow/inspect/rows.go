@@ -75,9 +75,8 @@ func (p *page) stepColumn() int {
 	return min(p.widest, p.layout.width()-stateColumn-startColumn-tookColumn-tryColumn-4)
 }
 
-// split returns the part of a title that fits in the column of the steps after head. rest is the remaining
-// title, which is written below the row. If the layout cuts long titles, split returns the whole title and
-// no rest.
+// split returns the part of a title that fits in the column of the steps after head. The result rest is the remaining
+// title, which is written below the row. If the layout cuts long titles, split returns the whole title and no rest.
 func (p *page) split(head, title string) (first, rest string) {
 	room := p.stepColumn() - columns(head)
 	if columns(title) <= room || !p.layout.whole() {

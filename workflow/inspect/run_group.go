@@ -55,8 +55,8 @@ func (r *Reader) RunGroups(tx *store.Tx, limit int) ([]RunGroup, error) {
 	return g.finish(tx)
 }
 
-// runGroups collects groups while runs are read, newest run first. open has the groups that can get
-// older runs.
+// runGroups collects groups while runs are read, newest run first. The field open has the groups that can get older
+// runs.
 type runGroups struct {
 	limit int
 	open  map[boundRuns]*members

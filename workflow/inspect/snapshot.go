@@ -188,8 +188,8 @@ func (r *row) finish(counts map[State]int) Step {
 	return r.Step
 }
 
-// finishBelow finishes the rows below r. active is the gravest state of the unfinished work in r and in
-// these rows. pending reports whether r or one of these rows has a pending task.
+// finishBelow finishes the rows below r. The result active is the gravest state of the unfinished work in r and in
+// these rows. The result pending says whether r or one of these rows has a pending task.
 func (r *row) finishBelow(counts map[State]int) (active State, pending bool) {
 	if pending = r.pending; pending {
 		active = r.State

@@ -220,7 +220,8 @@ func (w *fixture) guards() {
 	})
 }
 
-// reviewProblem returns the problem of a hook that failed to answer a request of guardWebhook. last is its last error.
+// reviewProblem returns the problem of a hook that failed to answer a request of guardWebhook. The parameter last is
+// the last error of the hook.
 func reviewProblem(hook, last string) inspect.Problem {
 	return inspect.Problem{Kind: inspect.KindReview, Object: "webhook", Subject: graph.Subject{Module: "guard", Hook: hook, Binding: guardWebhook}, Last: last}
 }

@@ -120,9 +120,9 @@ func (p *statusPage) verdict() {
 	}
 }
 
-// Verdict returns a sentence that says whether something needs attention. state is [Failing] if
-// something needs attention, [Waiting] if the operator does not process tasks, [Running] during the
-// converge of the start, and otherwise [Done].
+// Verdict returns a sentence that says whether something needs attention. The result state is [Failing] if something
+// needs attention, [Waiting] if the operator does not process tasks, [Running] during the converge of the start, and
+// otherwise [Done].
 func (s *Status) Verdict() (text string, state State) {
 	switch n := len(s.Problems) + len(s.Findings); {
 	case n > 0:

@@ -101,9 +101,8 @@ type timelineReader struct {
 	cut        bool           // set if attempts were omitted because of the limit
 	more       bool           // set if the request selects some of the omitted attempts
 
-	// output and wanted are set if the request is for the output of attempts. output is a text that
-	// each record of an attempt with output contains. wanted reports whether the request selects an
-	// attempt.
+	// The fields output and wanted are set if the request is for the output of attempts. Each record of an attempt with
+	// output contains the text in the field output. The function wanted reports whether the request selects an attempt.
 	output []byte
 	wanted func(*store.Record) bool
 }

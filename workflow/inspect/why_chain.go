@@ -26,7 +26,8 @@ type chains struct {
 }
 
 // pending returns the pending step with the gravest state among the steps of a subject, and the run of this step; nil
-// if there is none. name is the name of the subject, and wanted reports whether a subject is the right one.
+// if there is none. The parameter name is the name of the subject, and the function wanted reports whether a subject is
+// the right one.
 func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run, found *Step, err error) {
 	runs, err := c.pendingRuns(name, wanted)
 	if err != nil {
