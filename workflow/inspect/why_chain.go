@@ -151,9 +151,9 @@ func (c *chains) rooted(w *Run, s *Step) ([]CauseStep, error) {
 	return append(causes, began...), err
 }
 
-// chain explains the state of the pending step s of w. The first cause describes s, the second the step
-// for which s waits, and so on. If the last step of the chain does not wait, last is its run, otherwise
-// last is nil.
+// chain explains the state of the pending step s of w. The first cause describes s, the second the step for which s
+// waits, and so on. If the last step of the chain does not wait, the result last is the run of that step; otherwise the
+// result last is nil.
 func (c *chains) chain(w *Run, s *Step) (causes []CauseStep, last *Run, err error) {
 	seen := map[*Step]bool{}
 	for w != nil && s != nil && !seen[s] && len(causes) < mostCauses {
