@@ -67,8 +67,8 @@ func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error)
 	return do(ctx, t)
 }
 
-// called records that the step of node runs for t. It returns the function that the test has set
-// for the step; nil if there is none.
+// called records that the step of node runs for t. called returns the function that the test has set for the step; nil
+// if there is none.
 func (w *fixture) called(node graph.NodeID, t workflow.Task) func(context.Context, workflow.Task) (workflow.Outcome, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -69,10 +69,9 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	return next, nil
 }
 
-// commitFailure ends the attempt c as failed. If the transition fails as well, a second transition
-// records both errors, without calling the step. This failure is strict: the allowFailure of the
-// binding does not apply. If the effects were executed and the end of the task failed, the journal
-// is dropped: the step and its effects run again.
+// commitFailure ends the attempt c as failed. If the transition fails as well, a second transition records both errors,
+// without calling the step. The failure is then strict: the allowFailure of the binding does not apply. If the effects
+// were executed and the end of the task failed, the journal is dropped: the step and its effects run again.
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -133,9 +132,8 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 	return out, nil
 }
 
-// isAbandoned reports whether the store says that c's task is abandoned. This can have changed since
-// the claim. The remaining effects of
-// an abandoned task are not executed.
+// isAbandoned reports whether the store says that c's task is abandoned. A task can become abandoned after the claim.
+// The remaining effects of an abandoned task are not executed.
 func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)

@@ -51,11 +51,10 @@ type Withdrawal struct {
 	Match func(*store.Task) bool
 }
 
-// Withdraw removes the events of w after Apply, in the same transaction. It keeps an event if a
-// running attempt covers it, if an interrupted attempt covered it, or if its effects have begun.
-// Events that exceed the budget of the transaction are removed in later transactions. If the
-// operator crashes before these transactions, the remaining events are delivered. Only Apply may
-// call Withdraw.
+// Withdraw removes the events of w after Apply, in the same transaction. Withdraw keeps an event if a running attempt
+// covers it, if an interrupted attempt covered it, or if its effects have begun. Events that exceed the budget of the
+// transaction are removed in later transactions. If the operator crashes before these transactions, the remaining
+// events are delivered. Only Apply may call Withdraw.
 func (t Task) Withdraw(w Withdrawal) {
 	if t.applied != nil {
 		t.applied.withdrawals = append(t.applied.withdrawals, w)

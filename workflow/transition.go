@@ -182,10 +182,9 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 // tasks of the queue.
 const mostStarts = 256
 
-// tryStart starts the task t at the head of its queue, if nothing blocks it. tryStart returns the
-// claim on t if it has claimed t. Otherwise wait reports whether t must wait; if not, tryStart has
-// changed the head of the queue, and the caller tries the new head. The comments in tryStart give
-// the reasons for the order of the checks.
+// tryStart starts the task t at the head of its queue, if nothing blocks it. tryStart returns the claim on t if it has
+// claimed t. Otherwise the result wait says whether t must wait. If t need not wait, tryStart has changed the head of
+// the queue, and the caller tries the new head. The comments in tryStart give the reasons for the order of the checks.
 func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	b, n, unknown := m.graphs.boundTo(t)
 	reason, err := m.gate.blockedBy(b, n, t)

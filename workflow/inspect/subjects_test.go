@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow/inspect/inspecttest"
 )
 
-// TestTheFirstTaskAboutASubjectIsFoundInEachQueue compares the results of firstAbout with a search of all tasks. It
-// also compares the results for scans that have counted only the first task of each queue.
+// TestTheFirstTaskAboutASubjectIsFoundInEachQueue compares the results of firstAbout with a search of all tasks. The
+// test also compares the results for scans that have counted only the first task of each queue.
 func TestTheFirstTaskAboutASubjectIsFoundInEachQueue(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

@@ -269,8 +269,8 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	return append(changes, last), nil
 }
 
-// changesBetween returns the changes between two times, newest first. It includes a change at the
-// later time, but no change at the earlier time.
+// changesBetween returns the changes between two times, newest first. The result includes a change at the later time,
+// but no change at the earlier time.
 func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 	changes, err := e.changedRuns(from, until)
 	if err != nil {

@@ -110,8 +110,8 @@ func TestAFailedRunOfAModuleStartsOverAtItsFirstStep(t *testing.T) {
 	}
 }
 
-// TestOnlyEventsWaitInQueuesOfBindings checks the edges to the nodes for events and schedule ticks. They must begin
-// at a trigger and have the Place BindingQueue, and their nodes must have Batch. No other edge or node can have
+// TestOnlyEventsWaitInQueuesOfBindings checks the edges to the nodes for events and schedule ticks. These edges must
+// begin at a trigger and have the Place BindingQueue, and their nodes must have Batch. No other edge or node can have
 // these.
 func TestOnlyEventsWaitInQueuesOfBindings(t *testing.T) {
 	t.Parallel()
