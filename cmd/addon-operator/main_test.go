@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +82,8 @@ func (s *fixture) file(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		s.t.Fatal(err)
 	}
+	syscall.ForkLock.RLock() // a process that is forked now would keep the kernel from executing the file
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil { //nolint:gosec // hooks are executed
 		s.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ func hanging(t *testing.T, deaf bool) (file hook.File, pids string) {
 	}
 	path := filepath.Join(t.TempDir(), "hook.sh")
 	text := "#!/bin/bash\n" + trap + "(trap '' TERM; exec sleep 1000) &\necho $$ $! > " + pids + ".new && mv " + pids + ".new " + pids + "\nwait\nwhile :; do sleep 1000; done\n"
+	syscall.ForkLock.RLock() // a process that is forked now would keep the kernel from executing the file
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

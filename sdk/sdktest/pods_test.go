@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,6 +142,8 @@ hook::run "$@"
 func script(t *testing.T, text string) sdktest.Subject {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hook.sh")
+	syscall.ForkLock.RLock() // a process that is forked now would keep the kernel from executing the file
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}

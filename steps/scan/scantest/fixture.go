@@ -4,6 +4,7 @@ package scantest
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -55,13 +56,17 @@ func Update(t testing.TB, db *store.DB, do func(*store.Tx) error) {
 	}
 }
 
-// Write writes a file below dir, and returns its path. It creates missing directories.
+// Write writes a file below dir, and returns its path. It creates missing directories. It prevents forks while the file
+// is open for writing: a forked process would also have the file open for writing, and the kernel does not execute such
+// a file.
 func Write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // all users may read files of modules
 		t.Fatal(err)
 	}
