@@ -35,7 +35,7 @@ type Absent struct {
 	db       *store.DB
 	engine   workflow.Raiser
 	absences *kube.Absences
-	changed  *store.ChangedKeys // changed keys of releases and modules; a module changes when its run or deletion ends
+	changed  *store.ChangedKeys // keys of changed records; see absentKeys
 	waited   chan struct{}      // receives a value when the wait of a release has ended; see [Absent.after]
 
 	mu      sync.Mutex

@@ -3,6 +3,7 @@ package triggers
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"addon-operator/store"
 )
@@ -28,6 +29,10 @@ func NewRateLimits(db *store.DB, engine Limiter) *RateLimits {
 // more check covers all of them.
 func (l *RateLimits) Run(ctx context.Context) {
 	l.read(l.all())
+	if keys := l.changed.Take(); len(keys) > 0 { // settings that changed after the start of the engine may have been read as known
+		l.read(keys)
+		l.engine.RateLimitsChanged()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,7 +50,7 @@ func (l *RateLimits) Run(ctx context.Context) {
 func (l *RateLimits) all() (keys []store.Key) {
 	_ = l.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Hooks)) {
-			keys = append(keys, append(store.Key(nil), k...))
+			keys = append(keys, slices.Clone(k))
 		}
 		return nil
 	})

@@ -36,10 +36,12 @@ func TestDeferredTasksAreCheckedWhenTheSettingsOfAHookChange(t *testing.T) {
 		update(save("a.sh", slow, 0))
 		var n checks
 		l := NewRateLimits(db, &n)
-		update(save("a.sh", fast, 0)) // before Run; the start of the engine checks all tasks
+		update(save("a.sh", fast, 0)) // perhaps after the start of the engine, and before Run reads the settings
 		ctx, cancel := context.WithCancel(t.Context())
 		go l.Run(ctx)
-		synctest.Wait()
+		if synctest.Wait(); n != 1 {
+			t.Errorf("after a change before Run, there are %d checks, want 1", n)
+		}
 		for _, step := range []struct {
 			what   string
 			change func(*store.Tx) error
