@@ -48,25 +48,26 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 		case len(found) == 0:
 			return killed, nil
 		}
-		for _, pid := range found {
-			was, err := kill(pid, mark)
-			if err != nil {
-				return killed, fmt.Errorf("kill leftover hook, process %d: %w", pid, err)
-			}
-			if was && !slices.Contains(killed, pid) {
+		ended, err := killAll(found, mark)
+		for _, pid := range ended {
+			if !slices.Contains(killed, pid) {
 				killed = append(killed, pid)
 			}
+		}
+		if err != nil {
+			return killed, fmt.Errorf("kill leftover hooks: %w", err)
 		}
 	}
 }
 
-// marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. The result
-// starting is true if any other process is in execve, so that its environment may be incomplete.
+// marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. If there is
+// none, the result starting is true if any process is in execve, so that its environment may be incomplete.
 func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, false, err
 	}
+	others := map[int]int{} // from process ID to the size of the environment
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() {
@@ -78,10 +79,18 @@ func marked(mark []byte) (found []int, starting bool, err error) {
 		case holds(environ, mark):
 			found = append(found, pid)
 		default:
-			starting = starting || startsProgram(pid, len(environ))
+			others[pid] = len(environ)
 		}
 	}
-	return found, starting, nil
+	if len(found) > 0 {
+		return found, false, nil
+	}
+	for pid, read := range others {
+		if startsProgram(pid, read) {
+			return nil, true, nil
+		}
+	}
+	return nil, false, nil
 }
 
 // holds reports whether environ, the content of a file /proc/PID/environ, contains the variable mark. The file of an
@@ -116,36 +125,77 @@ func startsProgram(pid, read int) bool {
 		(number(codeStart) == 0 || number(environEnd)-number(environStart) != uint64(read))
 }
 
-// kill kills the process pid if its environment contains mark, and waits until it has ended. kill returns false if the
-// process does not exist or its environment does not contain mark. It uses a pidfd, because another process can get
-// the process ID at any time.
-func kill(pid int, mark []byte) (bool, error) {
-	fd, err := unix.PidfdOpen(pid, 0)
+// killAll kills the processes pids whose environment contains mark, and waits until they have ended. It returns the
+// process IDs of those that have ended. It sends SIGKILL to all processes before it waits, so that they end at the same
+// time. If it cannot kill one of them, it still kills the others.
+func killAll(pids []int, mark []byte) (ended []int, err error) {
+	var failed []error
+	var dying []target
+	for _, pid := range pids {
+		t, ok, err := kill(pid, mark)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("process %d: %w", pid, err))
+		}
+		if ok {
+			dying = append(dying, t)
+		}
+	}
+	for _, t := range dying {
+		if err := t.await(); err != nil {
+			failed = append(failed, fmt.Errorf("process %d: %w", t.pid, err))
+		} else {
+			ended = append(ended, t.pid)
+		}
+		t.close()
+	}
+	return ended, errors.Join(failed...)
+}
+
+// A target is a process that was killed. The field fd is its pidfd, because another process can get the process ID at
+// any time.
+type target struct{ pid, fd int }
+
+// kill kills the process pid if its environment contains mark. If it returns true, the caller must close t. It returns
+// false if the process does not exist or its environment does not contain mark.
+func kill(pid int, mark []byte) (t target, ok bool, err error) {
+	t.pid = pid
+	t.fd, err = unix.PidfdOpen(pid, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH):
-		return false, nil
+		return t, false, nil
 	case err != nil:
-		return false, fmt.Errorf("pidfd_open: %w", err)
+		return t, false, fmt.Errorf("pidfd_open: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }() // fails only if fd is not open
+	defer func() {
+		if !ok {
+			t.close()
+		}
+	}()
 	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil || !holds(environ, mark) {
-		return false, nil
+		return t, false, nil
 	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return false, fmt.Errorf("SIGKILL: %w", err)
+	if err := unix.PidfdSendSignal(t.fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return t, false, fmt.Errorf("SIGKILL: %w", err)
 	}
+	return t, true, nil
+}
+
+func (t target) close() { _ = unix.Close(t.fd) } // fails only if fd is not open
+
+// await waits until the process has ended.
+func (t target) await() error {
 	const patience = 5000 // milliseconds
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patience)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN}}, patience)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			return false, fmt.Errorf("wait for its end: %w", err)
+			return fmt.Errorf("wait for its end: %w", err)
 		case n == 0:
-			return false, errors.New("it still runs 5 s after SIGKILL; it may hang in the kernel; restart the node if it does not end")
+			return errors.New("it still runs 5 s after SIGKILL; it may hang in the kernel; restart the node if it does not end")
 		default:
-			return true, nil
+			return nil
 		}
 	}
 }
