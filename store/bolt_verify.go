@@ -245,7 +245,7 @@ const (
 
 // readAhead reads aheadSize bytes from the first wanted page on with one system call, if that takes less time than
 // reading the wanted pages one by one. The caller must have sorted the wanted pages by number.
-func (v *levelPart) readAhead(wanted []span) {
+func (v *levelPart) readAhead(wanted []*span) {
 	pages, first := uint64(aheadSize/v.meta.pageSize), wanted[0].page
 	if first >= v.aheadFrom && (first-v.aheadFrom+1)*uint64(v.meta.pageSize) <= uint64(len(v.ahead)) {
 		return
@@ -341,71 +341,82 @@ type span struct {
 	low, high []byte // nil means that there is no bound
 }
 
-// leastPages is the minimum number of pages in a part of a level, except in the last part. A smaller part would not
-// be worth the cost of its goroutine.
-const leastPages = 512
+// partPages is the number of pages in a part of a level, except in the last part. A much smaller part would not be
+// worth the cost of its goroutine.
+const partPages = 512
 
 // tree visits the pages of a tree in no particular order, and calls yield for the elements of its leaves. It may use
-// several goroutines at the same time. Each goroutine visits one part of a level, and passes that part to yield as
-// the first argument.
+// several goroutines at the same time. Each goroutine visits one part of a level after the other, and passes its
+// levelPart to yield as the first argument.
 func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) error {
-	for next := []span{{page: root}}; len(next) > 0; {
-		level, err := v.inOrder(next)
-		if err != nil {
+	below := [][]span{{{page: root}}} // the pages of the next level, in one slice for each goroutine that found them
+	for {
+		level, err := v.inOrder(below)
+		if err != nil || len(level) == 0 {
 			return err
 		}
-		var parts []*levelPart
+		parts := slices.Collect(slices.Chunk(level, partPages))
+		var begun atomic.Int64 // number of parts that a goroutine has begun
+		readers := make([]*levelPart, min(len(parts), runtime.GOMAXPROCS(0)))
 		var running sync.WaitGroup
-		most := max(leastPages, (len(level)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
-		for pages := range slices.Chunk(level, most) {
-			part := &levelPart{verifiedFile: &v.verifiedFile}
-			parts = append(parts, part)
-			running.Go(func() { part.err = part.visit(pages, yield) })
+		for i := range readers {
+			reader := &levelPart{verifiedFile: &v.verifiedFile}
+			readers[i] = reader
+			running.Go(func() {
+				for n := begun.Add(1); reader.err == nil && n <= int64(len(parts)); n = begun.Add(1) {
+					reader.err = reader.visit(parts[n-1], yield)
+				}
+			})
 		}
 		running.Wait()
-		below := make([][]span, 0, len(parts))
-		for _, part := range parts {
-			if part.err != nil {
-				return part.err
+		below = nil
+		for _, reader := range readers {
+			if reader.err != nil {
+				return reader.err
 			}
-			v.merge(part)
-			below = append(below, part.below)
+			v.merge(reader)
+			below = append(below, reader.below)
 		}
-		next = slices.Concat(below...)
 	}
-	return nil
 }
 
 // inOrder returns the pages of a level in their order in the file. For a large level, it does not sort by comparison,
 // but uses an array that is indexed by page number. A comparison sort would take a large part of the time of the
 // verification, because only one goroutine would sort.
-func (v *verifier) inOrder(level []span) ([]span, error) {
-	if len(level) < leastPages {
-		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
-		return level, nil
+func (v *verifier) inOrder(level [][]span) ([]*span, error) {
+	pages := 0
+	for _, spans := range level {
+		pages += len(spans)
+	}
+	if pages < partPages {
+		ordered := make([]*span, 0, pages)
+		for _, spans := range level {
+			for i := range spans {
+				ordered = append(ordered, &spans[i])
+			}
+		}
+		slices.SortFunc(ordered, func(a, b *span) int { return cmp.Compare(a.page, b.page) })
+		return ordered, nil
 	}
 	slots := make([]*span, v.meta.high)
-	for i, s := range level {
-		if s.page >= v.meta.high {
-			return nil, corrupt("page %d does not exist: the file has %d pages", s.page, v.meta.high)
-		}
-		if slots[s.page] != nil {
-			return nil, corrupt("page %d is used twice", s.page)
-		}
-		slots[s.page] = &level[i]
-	}
-	ordered := make([]span, 0, len(level))
-	for _, s := range slots {
-		if s != nil {
-			ordered = append(ordered, *s)
+	for _, spans := range level {
+		for i := range spans {
+			s := &spans[i]
+			if s.page >= v.meta.high {
+				return nil, corrupt("page %d does not exist: the file has %d pages", s.page, v.meta.high)
+			}
+			if slots[s.page] != nil {
+				return nil, corrupt("page %d is used twice", s.page)
+			}
+			slots[s.page] = s
 		}
 	}
-	return ordered, nil
+	return slices.DeleteFunc(slots, func(s *span) bool { return s == nil }), nil
 }
 
 // visit visits the given pages of one level, which must be sorted by number. It returns a panic as ErrCorrupt,
 // because a panic that is not recovered on this goroutine would end the process.
-func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (err error) {
+func (v *levelPart) visit(pages []*span, yield func(*levelPart, element) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = corrupt("%v", p)
@@ -420,7 +431,7 @@ func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (
 		if v.below == nil && !isLeaf(p) {
 			v.below = make([]span, 0, min(uint64(elementCount(p)*len(pages)), v.meta.high)) //nolint:gosec // it is positive
 		}
-		if v.below, err = treePage(p, s, v.below, func(e element) error { return yield(v, e) }); err != nil {
+		if v.below, err = treePage(p, *s, v.below, func(e element) error { return yield(v, e) }); err != nil {
 			return err
 		}
 	}

@@ -350,7 +350,7 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 			leaves = append(leaves, at)
 		}
 	}
-	if len(leaves) < 4*leastPages {
+	if len(leaves) < 4*partPages {
 		t.Fatalf("%d leaves", len(leaves))
 	}
 	if v, err := verify(whole); err != nil || v.records != records || len(v.damaged) > 0 {
