@@ -55,8 +55,6 @@ type reader struct {
 // pages serves the views.
 type pages struct {
 	reader
-
-	views map[string]*template.Template // by name; the template NAME is in the file view_NAME.html
 }
 
 //go:embed assets
@@ -66,7 +64,7 @@ var assets embed.FS
 var templates embed.FS
 
 // parseViews returns the templates of the views, each with the common layout. parseViews parses the templates at the
-// first call and not at the start of the program, because this takes several milliseconds, and commands do not need the
+// first call, because this takes several milliseconds, and neither the start of the operator nor a command needs the
 // templates.
 var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
@@ -159,7 +157,7 @@ func Paths() (paths []string) {
 
 // Handler returns a handler of the page. The caller must restrict who can reach the handler.
 func Handler(o Options) http.Handler {
-	p := &pages{reader: reader{Options: o, api: source{o.API}}, views: parseViews()}
+	p := &pages{reader: reader{Options: o, api: source{o.API}}}
 	mux := http.NewServeMux()
 	for _, v := range views {
 		mux.HandleFunc("GET "+v.path, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, &v) })
@@ -219,7 +217,7 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
 // render answers with a status and the template of this name, executed with the model m.
 func (p *pages) render(w http.ResponseWriter, status int, name string, m model) {
 	var page bytes.Buffer
-	if err := p.views[name].ExecuteTemplate(&page, "layout", m); err != nil {
+	if err := parseViews()[name].ExecuteTemplate(&page, "layout", m); err != nil {
 		http.Error(w, fmt.Sprintf("the page %s cannot be shown: %v", name, err), http.StatusInternalServerError)
 		return
 	}
