@@ -179,9 +179,9 @@ func (r *Registrar) reportFailure(err error) {
 	}
 }
 
-// reconcile writes the objects that differ from the desired state. If other clients change an
-// object again and again, reconcile does not write the object yet, and returns the delay after which
-// reconcile must be called again.
+// reconcile writes the objects that differ from the desired state. If other clients change an object
+// again and again, reconcile does not write the object yet. It returns the delay after which the first
+// of these objects may be written; zero means that there is no such object.
 func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, err error) {
 	if err := r.follow(want); err != nil {
 		return 0, err
@@ -199,7 +199,9 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 			r.reverts[object] = h
 		}
 		if pause := h.pause(r.options.Clock()); pause > 0 && !altered {
-			wait = max(wait, pause)
+			if wait == 0 || pause < wait {
+				wait = pause
+			}
 			return
 		}
 		wrote, err := write()

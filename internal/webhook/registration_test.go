@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/kube"
 )
 
 // registrar returns a registrar without a client, for the operator in namespace ops.
@@ -255,5 +258,26 @@ func TestChangesOfOthersAreRevertedLessAndLessOften(t *testing.T) {
 	now = now.Add(time.Hour)
 	if h.reverted(now); h.pause(now) != healFirst {
 		t.Errorf("after an hour without a change, the pause is %s", h.pause(now))
+	}
+}
+
+func TestAnObjectDoesNotWaitForThePauseOfAnother(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	r := registrar()
+	r.options.Clock, r.tidy = func() time.Time { return now }, true
+	client, err := kube.NewClient(&rest.Config{Host: "https://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.notifier = kube.NewNotifier(client, kube.Observer{}, func() {})
+	for _, c := range []struct{ mutating, validating time.Duration }{{5 * time.Minute, time.Second}, {time.Second, 5 * time.Minute}} {
+		r.reverts = map[string]*reverts{
+			mutating.resource.Resource:   {last: now, delay: c.mutating},
+			validating.resource.Resource: {last: now, delay: c.validating},
+		}
+		if wait, err := r.reconcile(t.Context(), Wanted{}, false); err != nil || wait != time.Second {
+			t.Errorf("pauses %+v: it reconciles again after %s, error %v", c, wait, err)
+		}
 	}
 }
