@@ -66,9 +66,10 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
 	}
-	s.until("its rejections are stored", func() bool { // the operator stores the rejections after it has registered the webhook
+	stored := func() bool { // the operator stores the rejections after it has registered the webhook
 		return strings.Contains(ask("store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
-	})
+	}
+	s.until("its rejections are stored", stored)
 	stop()
 	if text := inspect(); !registered() || !strings.Contains(text, rejects) || !strings.Contains(text, "webhooks withdraw --namespace "+namespace) {
 		t.Errorf("once it is stopped, inspect says\n%s", text)
@@ -81,8 +82,12 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	// On request, a running operator deletes the configuration. The operator creates the
 	// configuration again only at its next start.
 	start()
+	s.until("its rejections are stored", stored)
 	if text := ask("webhooks", "withdraw", "--debug-unix-socket", s.path("socket")); !strings.Contains(text, "deleted") {
 		t.Errorf("the command says\n%s", text)
+	}
+	if stored() {
+		t.Error("once it is withdrawn, its rejections are still stored")
 	}
 	for range 20 {
 		if time.Sleep(50 * time.Millisecond); registered() {

@@ -133,10 +133,15 @@ func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace st
 	deleted, err = webhook.Withdraw(ctx, w.options.Client, w.options.Settings.Namespace, w.Endpoint.Withdraw)
 	if err != nil {
 		w.options.Log.Error().Err(err).Strs("deleted", deleted).Msg("webhook configurations could not all be withdrawn")
-	} else {
-		w.options.Log.Info().Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
+		return deleted, w.options.Settings.Namespace, err
 	}
-	return deleted, w.options.Settings.Namespace, err
+	w.options.Log.Info().Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
+	w.mu.Lock()
+	w.withdrawn = true
+	left := w.table
+	w.mu.Unlock()
+	w.inForce(left) // the registrar calls inForce later, and not at all if the operator stops before
+	return deleted, w.options.Settings.Namespace, nil
 }
 
 // WithdrawStopped deletes the webhook configurations of a stopped operator.
@@ -160,14 +165,7 @@ func (w *Webhooks) WithdrawAtShutdown(ctx context.Context) {
 			return
 		}
 	}
-	if _, _, err := w.Withdraw(ctx); err != nil {
-		return // Withdraw has logged the error
-	}
-	w.mu.Lock()
-	w.withdrawn = true
-	left := w.table
-	w.mu.Unlock()
-	w.inForce(left)
+	_, _, _ = w.Withdraw(ctx) // Withdraw logs the error
 }
 
 // inForce stores the problems of the registered webhooks t: the requests that the API server
