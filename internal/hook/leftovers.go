@@ -161,7 +161,8 @@ func kill(pid int, mark []byte) (t target, ok bool, err error) {
 	t.pid = pid
 	t.fd, err = unix.PidfdOpen(pid, 0)
 	switch {
-	case errors.Is(err, unix.ESRCH):
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
+		// Before Linux 6.16, the error is EINVAL if the process has ended while its ID is still that of a process group.
 		return t, false, nil
 	case err != nil:
 		return t, false, fmt.Errorf("pidfd_open: %w", err)

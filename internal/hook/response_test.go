@@ -133,6 +133,7 @@ func TestResponsesComeBackByEitherName(t *testing.T) {
 echo '{"allowed":true}' > "$VALIDATING_RESPONSE_PATH"
 echo '{"failedMessage":"x"}' > "$CONVERSION_RESPONSE_PATH"
 sleep 0.05`)
+	began := time.Now()
 	result, err := r.Run(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
@@ -140,15 +141,15 @@ sleep 0.05`)
 	if string(result.Admission) != "{\"allowed\":true}\n" || string(result.Conversion) != "{\"failedMessage\":\"x\"}\n" {
 		t.Errorf("responses %q and %q", result.Admission, result.Conversion)
 	}
-	if took := result.Usage.Took; took < 50*time.Millisecond || took > 20*time.Second {
+	if took := result.Usage.Took; took < 50*time.Millisecond || took > time.Since(began) {
 		t.Errorf("it took %s by the clock", took)
 	}
 }
 
 func TestAwaitedHookIsKilledAsSoonAsNobodyWaits(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, hook.Options{})
-	for name, body := range map[string]string{"patient": "sleep 60", "deaf": "trap '' TERM; while true; do sleep 0.1; done"} {
+	r := newRunner(t, hook.Options{TermAfter: 5 * time.Minute, KillAfter: 6 * time.Minute}) // for the stop of the operator
+	for name, body := range map[string]string{"patient": "sleep 1000", "deaf": "trap '' TERM; while true; do sleep 0.1; done"} {
 		run := scriptRun(t, body)
 		run.Awaited = true
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -158,7 +159,7 @@ func TestAwaitedHookIsKilledAsSoonAsNobodyWaits(t *testing.T) {
 		if !errors.Is(err, hook.ErrInterrupted) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
-		if took := time.Since(began); took > 12*time.Second {
+		if took := time.Since(began); took > 90*time.Second {
 			t.Errorf("%s: it was let run for %s", name, took)
 		}
 	}

@@ -355,6 +355,8 @@ func TestHookThatCannotStartSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
+		syscall.ForkLock.RLock() // as in script
+		defer syscall.ForkLock.RUnlock()
 		if err := os.WriteFile(path, []byte(content), mode); err != nil {
 			t.Fatal(err)
 		}
