@@ -146,7 +146,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		t.Fatalf("make a namespace: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		err := c.client.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) && !c.process.ended() {
@@ -154,6 +154,25 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		}
 	})
 	return namespace.Name
+}
+
+// AwaitGarbageCollector returns when the garbage collector of the cluster deletes objects. The collector begins some
+// time after the API server is ready, and 30 s later if its first attempt fails. An operation that deletes an object
+// with propagation Foreground waits for the collector, but only for some time.
+func (c *Cluster) AwaitGarbageCollector(t testing.TB, namespace string) {
+	t.Helper()
+	foreground, maps := metav1.DeletePropagationForeground, c.client.CoreV1().ConfigMaps(namespace)
+	probe, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}}, metav1.CreateOptions{})
+	if err == nil {
+		err = maps.Delete(t.Context(), probe.Name, metav1.DeleteOptions{PropagationPolicy: &foreground})
+	}
+	for err == nil {
+		time.Sleep(20 * time.Millisecond)
+		_, err = maps.Get(t.Context(), probe.Name, metav1.GetOptions{})
+	}
+	if !apierrors.IsNotFound(err) {
+		t.Fatalf("wait for the garbage collector: %v", err)
+	}
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)

@@ -10,7 +10,7 @@ import (
 
 // stopWithin is the maximum time for the shutdown of each part. The slowest part, the API server, needs about a
 // second.
-const stopWithin = 20 * time.Second
+const stopWithin = time.Minute
 
 // part is one of the servers of the control plane. It runs in its own goroutine.
 type part struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"addon-operator/e2e/cluster"
 	"addon-operator/internal/operation"
 )
 
@@ -22,6 +23,7 @@ func (s *fixture) owned(owner, name string) {
 func TestDeletesDifferInWhatBecomesOfWhatAnObjectOwns(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
+	cluster.Start(t).AwaitGarbageCollector(t, s.namespace)
 	s.owned("a", "of-a")
 	s.do(`{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`)
 	if !s.gone(configMaps, "a") || !s.gone(configMaps, "of-a") {

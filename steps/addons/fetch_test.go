@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -131,11 +132,22 @@ func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Confi
 	return known, results
 }
 
+// TestAHangingServerCostsAConfigurationNoMoreThanItsLimit sets the clock of the store to shortly before the limit when the
+// server sends the first index, so that a slow machine also fetches this index in time.
 func TestAHangingServerCostsAConfigurationNoMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
+	const limit, left = 30 * time.Minute, 200 * time.Millisecond // left is much less than the timeout of each request, 30 s
+	began := time.Now()
+	var ahead atomic.Int64
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
 	hangs := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasSuffix(req.URL.Path, "/many/index.yaml") {
+			ahead.Store(int64(limit - left - time.Since(began)))
 			_, _ = w.Write([]byte("entries: {a: [{version: 1.0.0}], b: [{version: 1.0.0}], c: [{version: 1.0.0}], d: [{version: 1.0.0}], e: [{version: 1.0.0}]}"))
 			return
 		}
@@ -144,9 +156,9 @@ func TestAHangingServerCostsAConfigurationNoMoreThanItsLimit(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hangs) })
 	r := newRuntime(t)
-	r.FetchWithin = 200 * time.Millisecond // much less than the timeout of each request, 30 s
+	r.DB, r.FetchWithin = db, limit
 	_, results := process(t, r, "c", server.URL+"/many/index.yaml", server.URL+"/index.yaml")
-	const want = "fetching all repositories of the configuration takes longer than the limit of 200ms"
+	const want = "fetching all repositories of the configuration takes longer than the limit of 30m0s"
 	if len(results[0].Addons) != 5 {
 		t.Fatalf("got %+v", results[0])
 	}

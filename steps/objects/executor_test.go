@@ -61,7 +61,7 @@ func newClusterFixture(t *testing.T) *fixture {
 	var running sync.WaitGroup
 	running.Go(func() { kinds.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	requests, err := operation.NewExecutor(client, kinds, operation.Options{})
+	requests, err := operation.NewExecutor(client, kinds, operation.Options{Timeout: time.Minute}) // these tests do not repeat a request that times out
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,6 +146,7 @@ func TestARejectedOperationDoesNotStopTheOnesAfterIt(t *testing.T) {
 func TestADeletedObjectOfTheReleaseIsNotedAsRemoved(t *testing.T) {
 	t.Parallel()
 	f := newClusterFixture(t)
+	cluster.Start(t).AwaitGarbageCollector(t, f.namespace)
 	f.saveRelease(store.Release{Objects: []store.Object{{APIVersion: "v1", Kind: "ConfigMap", Namespace: f.namespace, Name: "own"}}})
 	remove := func(name string) string {
 		return `{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"` + name + `"}`
