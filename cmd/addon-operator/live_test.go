@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -73,6 +74,8 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 		e.Setenv("STORE", s.path("store.db"))
 		e.Setenv("MODULES", s.path("modules"))
 		e.Setenv("USER", "alice")
+		// In this time zone it is noon, so that no day ends during the scripts, and all times are shown without a date.
+		e.Setenv("TZ", fmt.Sprintf("Etc/GMT%+d", time.Now().UTC().Hour()-12))
 		return nil
 	}
 	run := func(scripts string) {
@@ -281,13 +284,17 @@ func forward(t *testing.T, l net.Listener, to string) {
 func TestAHookThatRunsAtTheStopMayEndAndNothingNewBegins(t *testing.T) {
 	c := cluster.Start(t)
 	s := newFixture(t)
-	slow := `echo begun >> ` + s.path("ran") + `; sleep 2; echo ended >> ` + s.path("ran")
+	slow := `echo begun >> ` + s.path("ran") + `; until [[ -e ` + s.path("stopping") + ` ]]; do sleep 0.05; done; echo ended >> ` + s.path("ran")
 	s.file("global-hooks/1.sh", hookText(`{"configVersion":"v1","onStartup":1}`, slow))
 	s.file("global-hooks/2.sh", hookText(`{"configVersion":"v1","onStartup":2}`, slow))
 	s.start(c.Kubeconfig(), c.Namespace(t))
 	ran := func() string { b, _ := os.ReadFile(s.path("ran")); return string(b) }
 	s.until("the hook runs", func() bool { return ran() == "begun\n" })
-	if err := s.end(); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- s.end() }()
+	s.until("no new task starts", func() bool { return strings.Contains(s.ask("/workflow/timeline.text"), " stopped ") })
+	s.file("stopping", "")
+	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
 	if got := ran(); got != "begun\nended\n" {

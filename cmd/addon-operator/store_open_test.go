@@ -106,7 +106,7 @@ func TestAFullDiskEndsTheStartWithItsOwnCode(t *testing.T) {
 	disk := t.TempDir()
 	start := process(t, append([]string{"start"}, append(s.flags(s.path("kubeconfig"), "default"), "--store", filepath.Join(disk, "store.db"))...)...)
 	cmd := exec.CommandContext(t.Context(), "timeout", append([]string{
-		"30", "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+		"90", "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
 		`mount -t tmpfs -o size=64k none "$1" || exit 99
 		dd if=/dev/zero of="$1/fill" bs=4096 2>/dev/null; files=$(ls -A "$1"); disk=$1; shift
 		"$@"; code=$?

@@ -93,6 +93,11 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		metrics = s.openMetrics(t)
 		return regexp.MustCompile(`(?s)helm_operation_seconds_bucket\{[^}]*operation="upgrade"[^}]*\} \d+ # .*module_run_seconds_bucket\{[^}]*module="web"[^}]*\} \d+ # `).MatchString(metrics)
 	})
+	s.until("the span of the module's run is sent", func() bool {
+		attempts := spansOf(spans, map[string]string{"hook": "hooks/writes.sh", "node": "module-beforehelm"})
+		return len(attempts) > 0 && slices.ContainsFunc(spansOf(spans, map[string]string{"run": attempts[0].Attributes["addon_operator.run"]}),
+			func(span collector.Span) bool { return span.Parent == "" })
+	})
 	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}

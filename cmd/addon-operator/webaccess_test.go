@@ -20,6 +20,7 @@ import (
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,7 @@ func (s *fixture) certify(host string) *x509.CertPool {
 }
 
 // account creates a service account in a namespace, gives it the rights in rules, and returns its
-// token.
+// token. The API server knows the rights when account returns.
 func account(t *testing.T, k kubernetes.Interface, namespace, name string, rules ...rbac.PolicyRule) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -75,11 +76,34 @@ func account(t *testing.T, k kubernetes.Interface, namespace, name string, rules
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	for _, rule := range rules {
+		awaitRight(t, k, namespace, name, rule)
+	}
 	token, err := k.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authentication.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return token.Status.Token
+}
+
+// awaitRight waits until the API server allows a service account what rule allows. The API server reads roles from a
+// cache, which may be old.
+func awaitRight(t *testing.T, k kubernetes.Interface, namespace, name string, rule rbac.PolicyRule) {
+	t.Helper()
+	for _, resource := range rule.Resources {
+		for allowed, deadline := false, time.Now().Add(time.Minute); !allowed; time.Sleep(20 * time.Millisecond) {
+			review, err := k.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
+				User:               "system:serviceaccount:" + namespace + ":" + name,
+				ResourceAttributes: &authorization.ResourceAttributes{Namespace: namespace, Group: rule.APIGroups[0], Verb: rule.Verbs[0], Resource: resource},
+			}}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if allowed = review.Status.Allowed; !allowed && time.Now().After(deadline) {
+				t.Fatalf("service account %s still may not %s %s", name, rule.Verbs[0], resource)
+			}
+		}
+	}
 }
 
 // TestWebPageWithACertificateAsksTheAPIServerWhoMaySeeAndAct sends requests with different tokens to the page of a real

@@ -36,6 +36,7 @@ type Observer struct {
 	tracer  *tracing.Tracer
 	clock   func() time.Time
 	written *writtenVersions
+	within  time.Duration // the maximum time that Flush waits for the collector
 
 	mu      sync.Mutex
 	running map[string]workflow.Task // the current attempt of each queue; guarded by mu
@@ -58,7 +59,7 @@ func New(ctx context.Context, s *settings.Settings, storeID, version string, log
 	if err != nil {
 		return nil, err
 	}
-	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, nil
+	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), within: sendWithin, running: map[string]workflow.Task{}}, nil
 }
 
 // complain returns a function that logs errors of the collector. The returned function drops an
@@ -266,7 +267,7 @@ func (t *Observer) Flush(ctx context.Context, log zerolog.Logger) <-chan struct{
 	t.mu.Unlock()
 	go func() {
 		defer close(done)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendWithin)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.within)
 		defer cancel()
 		if err := t.tracer.Stop(ctx); err != nil {
 			log.Warn().Str("error", redact.Text(err.Error())).Msg("the last spans are not sent")

@@ -28,7 +28,7 @@ func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, c
+	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), within: time.Minute, running: map[string]workflow.Task{}}, c
 }
 
 // testAttempt returns an attempt at a batch that has one task for each of the given runs. The
