@@ -113,6 +113,8 @@ func (p *parser) resume(thread, rest string) error {
 		if op, err := p.call(call.line + rest); op != nil || err != nil {
 			return errors.Join(err, fmt.Errorf("the line that begins call %s does not show what it changes", whole[2]))
 		}
+	case p.ops[call.op].kind == remove && strings.HasPrefix(whole[4], "-"):
+		p.ops[call.op] = operation{returned: len(p.ops)} // a removal that fails changes nothing
 	case whole[4] == "?" || strings.HasPrefix(whole[4], "-"):
 		return fmt.Errorf("%s failed while another call was running, which the model does not support:%s", whole[2], whole[5])
 	default:

@@ -106,6 +106,19 @@ func TestACallBesideOthersReturnsLater(t *testing.T) {
 	}
 }
 
+func TestARemovalThatFailsBesideOthersChangesNothing(t *testing.T) {
+	t.Parallel()
+	ops, err := parsed(
+		`1 unlinkat(AT_FDCWD, "`+path("a")+`", 0 <unfinished ...>`,
+		`2 --- SIGURG {si_signo=SIGURG} ---`,
+		`1 <... unlinkat resumed>) = -1 ENOENT (No such file or directory)`,
+	)
+	got := imagesOf(map[string]string{"a": "1"}, Options{}, ops...)
+	if diff := cmp.Diff([]string{"a=1"}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestACallBesideOthersThatIsNotUnderstoodIsAnError(t *testing.T) {
 	t.Parallel()
 	a := "3<" + path("a") + ">"
