@@ -32,9 +32,15 @@ func (m containerMark) inNewContainer() (bool, error) {
 	return string(last) != containerIdentity(), nil
 }
 
-// write writes the identity of this container for the next process.
+// write writes the identity of this container for the next process. It replaces the file as a whole, because an incomplete
+// identity would be that of another container.
 func (m containerMark) write() error {
-	if err := os.WriteFile(string(m), []byte(containerIdentity()), 0o600); err != nil {
+	next := string(m) + ".new"
+	err := os.WriteFile(next, []byte(containerIdentity()), 0o600)
+	if err == nil {
+		err = os.Rename(next, string(m))
+	}
+	if err != nil {
 		return fmt.Errorf("identity of the container: %w; make the directory of --tmp-dir writable", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"testing"
 
@@ -45,4 +46,18 @@ func TestAProcessKnowsWhetherTheLastOneRanInItsContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(true, "the file is of another container")
+
+	// A process that is killed while it writes must not leave a part of the identity.
+	before, err := os.Open(string(mark))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	if err := mark.write(); err != nil {
+		t.Fatal(err)
+	}
+	expect(false, "the file is of this container again")
+	if b, err := io.ReadAll(before); string(b) != "another" || err != nil {
+		t.Errorf("the file was not replaced but written: it contained %q, %v", b, err)
+	}
 }

@@ -468,6 +468,9 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, how, now) }); err != nil {
 		return err
 	}
+	if !o.engine.NewContainer {
+		return nil // the previous process has written the identity
+	}
 	return mark.write()
 }
 
