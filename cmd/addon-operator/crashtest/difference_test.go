@@ -58,6 +58,7 @@ func TestObjectsOfControllersAreNotCompared(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}":                                                                               true,
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: kube-apiserver-legacy-service-account-token-tracking, namespace: kube-system}}":    false,
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: kube-root-ca.crt}}":                                                                false,
 		"{apiVersion: v1, kind: Service, metadata: {name: kubernetes, namespace: default}}":                                                    false,
 		"{apiVersion: v1, kind: Service, metadata: {name: kubernetes, namespace: shop}}":                                                       true,
