@@ -76,6 +76,7 @@ type Client struct {
 	namespace  string
 	historyMax int
 	timeout    time.Duration
+	readFresh  time.Duration // the time for which an action uses an object that it has read
 	labels     map[string]string
 	log        func(format string, args ...any)
 
@@ -105,6 +106,7 @@ func New(o Options) (*Client, error) {
 		namespace:  o.Namespace,
 		historyMax: o.HistoryMax,
 		timeout:    o.Timeout,
+		readFresh:  readFresh,
 		labels:     extraLabels(o.ExtraLabels),
 		log:        o.Log,
 		dry:        o.DryRun,

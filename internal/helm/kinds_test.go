@@ -57,6 +57,16 @@ func (b fixture) define(t *testing.T) {
 // forget deletes the CRD of the kind Gadget, and waits until the API server no longer lists its API group.
 func (b fixture) forget(t *testing.T) {
 	t.Helper()
+	// If no object of the kind was requested before, the API server may stop to process the deletion, see
+	// cluster.DeletionRepeater. The client repeats this request until the API server can list the objects.
+	client, err := dynamic.NewForConfig(b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gadgets := schema.GroupVersionResource{Group: b.group(), Version: "v1", Resource: "gadgets"}
+	if _, err := client.Resource(gadgets).List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.crds(t).Delete(t.Context(), "gadgets."+b.group(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +224,7 @@ func TestReleaseWhoseLastUpgradeFailedOutlivesTheKindsOfItsDeployedRevision(t *t
 func TestUnchangedLookIsFewRequests(t *testing.T) {
 	var n atomic.Int32
 	b := start(t, each(func(*http.Request) { n.Add(1) }))
+	b.KeepReads(time.Hour)
 	r := small(t, "web")
 	m, _ := b.apply(t, r)
 	n.Store(0)

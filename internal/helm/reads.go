@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readFresh is the time for which a cached object is used. It can be short, because Helm reads an object up to three
+// readFresh is the default of reads.fresh. It can be short, because Helm reads an object up to three
 // times within milliseconds before it changes the object.
 const readFresh = time.Second
 
@@ -27,6 +27,7 @@ const readFresh = time.Second
 // concurrent use.
 type reads struct {
 	ahead sync.WaitGroup // the goroutine that readAhead has started
+	fresh time.Duration  // the time for which a cached object is used
 
 	mu    sync.Mutex
 	known map[string]answer // by URL path, guarded by mu
@@ -87,7 +88,7 @@ func (r *reads) get(path string) (answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.known[path]
-	return known, ok && time.Since(known.at) < readFresh
+	return known, ok && time.Since(known.at) < r.fresh
 }
 
 // forget removes the object at the URL path from the cache. If path is the path of a collection, forget removes all

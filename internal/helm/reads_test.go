@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,6 +43,7 @@ func TestAnActionReadsEachObjectAndTheHistoryOnce(t *testing.T) {
 	t.Parallel()
 	var c tally
 	k := start(t, each(c.count))
+	k.KeepReads(time.Hour)
 	r := small(t, "web")
 	for _, step := range []struct {
 		name    string

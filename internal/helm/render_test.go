@@ -8,8 +8,9 @@ import (
 	"addon-operator/internal/helm"
 )
 
+// TestManifestIsReusableOnlyForTheSameChartAndValuesAndKinds is not parallel: if another test creates or deletes a CRD,
+// no earlier manifest is reusable.
 func TestManifestIsReusableOnlyForTheSameChartAndValuesAndKinds(t *testing.T) {
-	t.Parallel()
 	b := start(t)
 	r := with(small(t, "same"), "size", 1)
 	r.EnabledModules = []string{"same"}

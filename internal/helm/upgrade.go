@@ -64,7 +64,7 @@ func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgra
 
 // upgrade reads the revisions of the release, chooses the steps, and executes them.
 func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, error) {
-	known := &reads{}
+	known := &reads{fresh: c.readFresh}
 	config := known.remembering(bound(ctx, c.config))
 	defer known.ahead.Wait()
 	if err := c.readAhead(ctx, config, known, m.Objects); err != nil {

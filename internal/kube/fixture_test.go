@@ -217,7 +217,13 @@ func (s *fixture) label(t testing.TB, namespace string, labels map[string]string
 	}
 	delete(object.Labels, "team")
 	maps.Copy(object.Labels, labels)
-	if _, err := s.api.CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+	if object, err = s.api.CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// Wait for the cache of the API server, like awaitCache.
+	if _, err := s.api.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{
+		ResourceVersion: object.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -57,8 +57,11 @@ func (s *fixture) undefine(kind string) error {
 // put creates an object of a custom resource. It repeats the request until the API server accepts it.
 func (s *fixture) put(t testing.TB, resource schema.GroupVersionResource, kind, name string) {
 	t.Helper()
+	objects := s.client.Dynamic().Resource(resource).Namespace(s.namespace)
+	var created *unstructured.Unstructured
 	eventually(t, "a custom object to be taken", func() bool {
-		_, err := s.client.Dynamic().Resource(resource).Namespace(s.namespace).Create(t.Context(), &unstructured.Unstructured{
+		var err error
+		created, err = objects.Create(t.Context(), &unstructured.Unstructured{
 			Object: map[string]any{
 				"apiVersion": resource.GroupVersion().String(), "kind": kind,
 				"metadata": map[string]any{"name": name}, "spec": map[string]any{"big": int64(9007199254740993)},
@@ -66,6 +69,12 @@ func (s *fixture) put(t testing.TB, resource schema.GroupVersionResource, kind, 
 		}, metav1.CreateOptions{})
 		return err == nil
 	})
+	// Wait for the cache of the API server, like awaitCache.
+	if _, err := objects.List(t.Context(), metav1.ListOptions{
+		ResourceVersion: created.GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *fixture) drop(t testing.TB, resource schema.GroupVersionResource, name string) {
@@ -80,7 +89,9 @@ func TestKindIsNotTakenFromAVersionThatIsAnnouncedBeforeItsDefinition(t *testing
 	t.Parallel()
 	s := newFixture(t)
 	resource := s.define(t, "Doodad")
-	s.put(t, resource, "Doodad", "one") // also waits until the kind is served
+	if err := s.client.AwaitResource(t.Context(), resource.Group+"/v1beta1", resource.Resource, nil); err != nil {
+		t.Fatal(err)
+	}
 	for _, known := range []bool{false, true} {
 		kinds := kube.NewKinds(s.client, kube.Observer{})
 		if known {
@@ -216,14 +227,11 @@ func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 		APIVersion: s.group() + "/v1beta1", Kind: "trinkets", Namespaces: []string{s.namespace},
 	}}
 	first := s.begin(t, k)
-	var view kube.View
 	eventually(t, "the kind", func() bool {
-		views := first.open(t, spec).Views()
-		if len(views) == 1 {
-			view = views[0]
-		}
-		return len(views) == 1
+		_, err := s.client.Resolve(t.Context(), spec.Selection.APIVersion, spec.Selection.Kind)
+		return err == nil
 	})
+	view := first.open(t, spec).Views()[0]
 	first.stop()
 	s.drop(t, resource, "goes")
 	s.put(t, resource, "Trinket", "comes")

@@ -49,9 +49,10 @@ func newFixture(t *testing.T) *fixture {
 	running.Go(func() { kinds.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	s := &fixture{t: t, client: client, objects: client.Dynamic(), namespace: c.Namespace(t)}
-	if s.executor, err = operation.NewExecutor(client, kinds, operation.Options{}); err != nil {
+	if s.executor, err = operation.NewExecutor(client, kinds, operation.Options{Timeout: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
+	operation.Impatient(s.executor, 90*time.Second) // the default limits are too short for a slow machine
 	return s
 }
 

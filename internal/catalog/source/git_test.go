@@ -237,7 +237,7 @@ func TestKeysThatSSHKeyscanPrintsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := exec.CommandContext(t.Context(), keyscan, "-p", port, host).Output()
+	keys, err := exec.CommandContext(t.Context(), keyscan, "-T", "90", "-p", port, host).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -344,8 +344,7 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	server.Config.ErrorLog = nil
 	stranger := httptest.NewTLSServer(nil)
 	defer stranger.Close()
-	refused := httptest.NewServer(nil)
-	refused.Close()
+	const refused = "127.0.0.1:1" // the port of a closed server could belong to another process
 
 	limits := Limits{Index: 1 << 20, Archive: 2 << 20}
 	f := newFetcher(t, Options{Limits: limits}, server)
@@ -372,7 +371,7 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 		{name: "close", host: at(server), want: "closed the connection too early"},
 		{name: "junk", host: at(server), want: "malformed HTTP"},
 		{name: "hang", host: at(hang(t)), want: "did not respond in time", fetcher: impatient},
-		{name: "refused", host: at(refused), want: "connection refused (" + at(refused) + ")"},
+		{name: "refused", host: refused, want: "connection refused (" + refused + ")"},
 		{name: "untrusted", host: at(stranger), want: "certificate of the server is not valid", fetcher: untrusting},
 		{name: "no host", host: "does-not-exist.invalid", want: "host does-not-exist.invalid"},
 		{name: "host in secret", host: "{host}", want: "host"},
