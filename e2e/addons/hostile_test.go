@@ -422,12 +422,12 @@ func environmentOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	return environment
 }
 
-// settled waits until the latest generation of a configuration is processed, and returns the
-// configuration.
+// settled waits until the latest generation of a configuration is processed, and returns the configuration. It waits as
+// long as the operator may fetch: a configuration of 2001 addons needs thousands of commits, which a slow disk delays.
 func settled(t *testing.T, at dynamic.ResourceInterface, name string) *api.Configuration {
 	t.Helper()
 	var last *api.Configuration
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 90*time.Second, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Minute, true, func(ctx context.Context) (bool, error) {
 		o, err := at.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, err

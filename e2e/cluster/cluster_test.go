@@ -204,8 +204,8 @@ func TestClusterEndsWithTheProcessThatStartedIt(t *testing.T) {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
-		if time.Since(began) > 90*time.Second {
-			t.Fatalf("%s is still there 30 s after the process that started the control plane was killed", dir)
+		if time.Since(began) > 5*time.Minute {
+			t.Fatalf("%s is still there 5 minutes after the process that started the control plane was killed", dir)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // stopWithin is the maximum time for the shutdown of a control plane, which usually takes one second.
-const stopWithin = 90 * time.Second
+const stopWithin = 5 * time.Minute
 
 // process is a running control plane.
 type process struct {

@@ -20,6 +20,7 @@ func configureControllers(ctx context.Context, d *directory) (*config.CompletedC
 		"--kubeconfig="+d.file("kubeconfig"),
 		"--service-account-private-key-file="+d.file("sa.key"),
 		"--leader-elect=false",
+		"--controller-shutdown-timeout=0", // it has no limit of its own; stopWithin is the limit
 		"--secure-port=0",
 	)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -185,13 +186,13 @@ func (w *environment) rest(t *testing.T, p *operator.Process, want int) error {
 		if len(runs) != had {
 			had, since = len(runs), time.Now()
 		}
-		return time.Since(since) > silence && total(deliveries(runs)) >= want
+		return time.Since(since) > silence && total(deliveries(runs)) >= want && (want > 0 || w.upToDate(t, runs))
 	})
 	if err != nil {
 		err = fmt.Errorf("%w; hooks received %d of %d deliveries", err, total(deliveries(w.runs(t))), want)
 	}
 	err = errors.Join(err, p.Stop())
-	w.noHooks(t)
+	w.noHooks(t, p.Killed())
 	return err
 }
 
@@ -226,15 +227,76 @@ func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	}
 }
 
-// noHooks fails the test if a process of a hook still runs after its operator was stopped.
-func (w *environment) noHooks(t *testing.T) {
+// upToDate reports whether the hooks that watch the ConfigMaps of the charts have received the current state of each of
+// them, and whether the global hook has received the deletion of each deleted one.
+func (w *environment) upToDate(t *testing.T, runs []run) bool {
+	t.Helper()
+	received := receivedConfigMaps(runs)
+	list, err := w.client.CoreV1().ConfigMaps(w.operator.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "all=yes"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := map[string]bool{}
+	for _, c := range list.Items {
+		exists["global/watch "+c.Name] = true
+		for _, hook := range []string{"global/watch", c.Name + "/watch"} {
+			if data, found := received[hook+" "+c.Name]; !found || !maps.Equal(data, c.Data) {
+				return false
+			}
+		}
+	}
+	for key := range received {
+		if strings.HasPrefix(key, "global/watch ") && !exists[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// receivedConfigMaps returns the data of the ConfigMaps that hooks have received last and not received as deleted. A key
+// is the hook and the name of the ConfigMap, separated by a space.
+func receivedConfigMaps(runs []run) map[string]map[string]string {
+	received := map[string]map[string]string{}
+	for _, r := range runs {
+		if r.word != "end" || !strings.HasSuffix(r.hook, "/watch") {
+			continue
+		}
+		for _, e := range r.elements {
+			results := []json.RawMessage{e.FilterResult}
+			for _, o := range e.Objects {
+				results = append(results, o.FilterResult)
+			}
+			for _, result := range results {
+				var object struct {
+					Name string
+					Data map[string]string
+				}
+				if json.Unmarshal(result, &object) != nil || object.Name == "" {
+					continue
+				}
+				if received[r.hook+" "+object.Name] = object.Data; e.WatchEvent == "Deleted" {
+					delete(received, r.hook+" "+object.Name)
+				}
+			}
+		}
+	}
+	return received
+}
+
+// noHooks fails the test if a process of a hook still runs after its operator was stopped. If the operator was killed
+// instead, the kernel kills its hooks, and a program that a hook has started can end a moment later.
+func (w *environment) noHooks(t *testing.T, killed bool) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.operator.Store(), ended)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, pid := range hooksOf(t, db.ID()) {
+	left := hooksOf(t, db.ID())
+	for began := time.Now(); killed && len(left) > 0 && time.Since(began) < time.Minute; left = hooksOf(t, db.ID()) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, pid := range left {
 		t.Errorf("process %d of a hook still runs", pid)
 	}
 }

@@ -135,7 +135,7 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	if err := s.supervisor.stop(); err != nil {
 		t.Error(err)
 	}
-	s.noHooks(t)
+	s.noHooks(t, false)
 	s.check(t, stopped)
 }
 

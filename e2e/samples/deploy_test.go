@@ -141,7 +141,7 @@ func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
 	run(blockOf(t, "docs/moving-over.md", "kubectl -n addon-operator scale deployment"))
 	running(0)
 	run(blockOf(t, "README.md", "cd deploy"))
-	run(block{text: "kubectl -n addon-operator rollout status statefulset/addon-operator --timeout=20s\n"})
+	run(block{text: "kubectl -n addon-operator rollout status statefulset/addon-operator --timeout=3m\n"})
 	image := run(block{text: "kubectl -n addon-operator get pod addon-operator-0 -o 'jsonpath={.spec.containers[0].image}'\n"})
 	if image != "registry.example.com/addon-operator:1" {
 		t.Errorf("the pod runs image %q", image)

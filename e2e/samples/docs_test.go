@@ -149,7 +149,7 @@ type home struct {
 
 // run runs the code block h.exports and then the code block b in one bash process, and returns their output.
 func (h home) run(b block) (string, error) {
-	ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 5*time.Minute) // a block can wait for the deletion of a namespace
 	defer cancel()
 	shell := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", h.exports.text+b.text)
 	shell.Dir = h.dir

@@ -26,6 +26,15 @@ func TestSamplesBearAKillAtEveryStep(t *testing.T) {
 	shown := blockOf(t, "docs/writing-hooks.md", "bin/addon-operator test").text
 	command := exec.CommandContext(t.Context(), "bash", "-euc", strings.TrimSuffix(shown, "\n")+" --rounds 4 --parallel 2 --work-dir work")
 	command.Dir = dir
+	// The hooks read the clock: the office opens and closes, and at midnight a certificate has a day less. So all runs
+	// must see the same time.
+	date, err := exec.LookPath("date")
+	clock := filepath.Join(dir, "clock")
+	if err := errors.Join(err, os.Mkdir(clock, 0o755), os.WriteFile(filepath.Join(clock, "date"),
+		[]byte("#!/bin/sh\nexec "+date+" --date=2026-01-15T12:00:00Z \"$@\"\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	command.Env = append(os.Environ(), "PATH="+clock+":"+os.Getenv("PATH"))
 	output, err := command.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, output)

@@ -1,6 +1,7 @@
 package samples_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,12 +10,15 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/e2e/cluster"
+	"addon-operator/internal/lease"
 )
 
 // forSamples are the rights that the samples need in addition to those of docs/reference/rights.md: for the objects of
@@ -99,7 +103,30 @@ func (s *sample) limited(c *cluster.Cluster) string {
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		s.t.Fatal(err)
 	}
+	s.awaitRights(path)
 	return path
+}
+
+// awaitRights waits until the API server knows the roles of the user in the kubeconfig file at path. The API server reads
+// roles from a cache, which may be old.
+func (s *sample) awaitRights(path string) {
+	s.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, "the API server knows the rights of the account", func() error {
+		_, inRole := client.CoordinationV1().Leases(s.namespace).Get(s.t.Context(), lease.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(inRole) {
+			inRole = nil
+		}
+		_, inClusterRole := client.CoreV1().Namespaces().List(s.t.Context(), metav1.ListOptions{Limit: 1})
+		return errors.Join(inRole, inClusterRole)
+	})
 }
 
 // rightsOfThePage returns the Role and the ClusterRole that docs/reference/rights.md shows.

@@ -195,7 +195,7 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 // mostPlays is the maximum number of simulations of one plan. Two of them must have the same history. Equal plans can
 // have different histories on a loaded machine: if the system delays the process for 10 ms, the Go runtime preempts the
 // running goroutine, and another goroutine runs first. No setting turns this off.
-const mostPlays = 10
+const mostPlays = 100
 
 func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
 	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // the number is positive

@@ -21,11 +21,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"addon-operator/e2e/disk"
+	"addon-operator/internal/lease"
 	"addon-operator/store"
 )
 
@@ -40,7 +44,8 @@ var faultCommands = map[string]command{
 }
 
 // restrictUser implements the command "kubeconfig-of USER FILE". It writes a kubeconfig for USER to FILE. The user has
-// only the rights that RBAC objects of the story grant.
+// only the rights that RBAC objects of the story grant. restrictUser waits until the API server knows that the user may
+// get the Lease, because an operator without this right ends.
 func restrictUser(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("kubeconfig-of USER FILE")
@@ -51,6 +56,21 @@ func restrictUser(w *environment, _ *testscript.TestScript, args []string) error
 	}
 	for _, user := range config.AuthInfos {
 		user.Impersonate = args[0]
+	}
+	restricted := rest.CopyConfig(w.config)
+	restricted.Impersonate.UserName = args[0]
+	user, err := kubernetes.NewForConfig(restricted)
+	if err != nil {
+		return err
+	}
+	if err := wait(func() error {
+		_, err := user.CoordinationV1().Leases(w.namespace).Get(ctx(), lease.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}); err != nil {
+		return err
 	}
 	return clientcmd.WriteToFile(*config, w.path(args[1]))
 }
