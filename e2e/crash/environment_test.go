@@ -268,8 +268,8 @@ func receivedConfigMaps(runs []run) map[string]map[string]string {
 			}
 			for _, result := range results {
 				var object struct {
-					Name string
-					Data map[string]string
+					Name string            `json:"name"`
+					Data map[string]string `json:"data"`
 				}
 				if json.Unmarshal(result, &object) != nil || object.Name == "" {
 					continue
