@@ -68,6 +68,7 @@ func newEnvironment(t *testing.T) *environment {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of the operator's log:\n%s", w.operator.EndOfLog())
+			t.Logf("the runs:\n%s", w.runTexts())
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -281,6 +282,30 @@ func receivedConfigMaps(runs []run) map[string]map[string]string {
 		}
 	}
 	return received
+}
+
+// runTexts returns one line for each run in the history, the latest run first, with its cause. For a start run, the cause
+// says why the process began it instead of resuming the previous one. If the store cannot be read, runTexts returns the
+// error.
+func (w *environment) runTexts() string {
+	db, err := store.OpenReadOnly(w.operator.Store(), store.Options{Clock: time.Now})
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	err = db.View(func(tx *store.Tx) error {
+		for run, err := range store.RunsBackwards(tx) {
+			if err != nil {
+				return err
+			}
+			lines = append(lines, fmt.Sprintf("%d %s %s %s: %+v", run.ID, run.Began.Format(time.StampMilli), run.Trigger, run.Subject, run.Cause))
+		}
+		return nil
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		lines = append(lines, err.Error())
+	}
+	return strings.Join(lines, "\n")
 }
 
 // noHooks fails the test if a process of a hook still runs after its operator was stopped. If the operator was killed
