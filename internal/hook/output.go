@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"addon-operator/internal/redact"
 )
 
 // Stream says to which stream a hook has printed a line.
@@ -24,6 +26,8 @@ const (
 const (
 	maxLine = 10_000  // maximum number of characters in a line that is passed on
 	maxTail = 4 << 10 // maximum number of bytes of the end of a stream in an error or a reason
+	// maxKept is larger than maxTail, so that a secret in the tail is recognized by a name before the tail.
+	maxKept = 2 * maxTail
 )
 
 // lineWriter splits what a hook writes to a stream into lines, and calls pass for each line. The lineWriters of both
@@ -86,7 +90,7 @@ func firstRunes(text string, n int) string {
 	return text
 }
 
-// tailWriter keeps the last maxTail bytes that are written to it.
+// tailWriter keeps the last maxKept bytes that are written to it.
 type tailWriter struct {
 	kept []byte
 	cut  bool
@@ -94,23 +98,33 @@ type tailWriter struct {
 
 func (w *tailWriter) Write(p []byte) (int, error) {
 	w.kept = append(w.kept, p...)
-	if over := len(w.kept) - maxTail; over > 0 {
+	if over := len(w.kept) - maxKept; over > 0 {
 		w.kept = w.kept[:copy(w.kept, w.kept[over:])]
 		w.cut = true
 	}
 	return len(p), nil
 }
 
-// text returns the kept bytes as text, without white space at the beginning and end, and without an incomplete first
-// character. If earlier bytes were dropped, the text starts with "…".
+// text returns the last maxTail kept bytes as text, with marks in place of likely secrets, because people see the text
+// in errors. The text has no white space at the beginning and end, and no incomplete first character. If earlier bytes
+// are missing, the text starts with "…".
 func (w *tailWriter) text() string {
-	kept := w.kept
-	for w.cut && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
-		kept = kept[1:]
+	kept, cut := w.kept, w.cut
+	if cut {
+		// The first line is incomplete, and perhaps the name of a secret is missing in it.
+		if _, lines, _ := bytes.Cut(kept, []byte{'\n'}); len(bytes.TrimSpace(lines)) > 0 {
+			kept = lines
+		}
 	}
-	text := strings.TrimSpace(string(kept))
-	if w.cut {
-		return "…" + text
+	text := redact.Text(strings.TrimSpace(string(kept)))
+	if over := len(text) - maxTail; over > 0 {
+		text, cut = text[over:], true
+	}
+	for cut && text != "" && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	if cut {
+		return "…" + strings.TrimSpace(text)
 	}
 	return text
 }

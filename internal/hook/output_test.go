@@ -84,6 +84,26 @@ func TestTailIsTheEndOfTheStream(t *testing.T) {
 	})
 }
 
+func TestTailHidesSecrets(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", maxTail-10)
+	for name, c := range map[string]struct{ text, want string }{
+		"a secret":                          {"+ mysql --password hunter2\nno route\n", "+ mysql --password (redacted)\nno route"},
+		"a name before the tail":            {"password=hunter2 " + long, "password=(redacted)"},
+		"a name that was dropped":           {"password=" + strings.Repeat("hunter2", maxKept) + "\nno route", "…no route"},
+		"a long line with a name before it": {"token: abc\n" + strings.Repeat("x", 2*maxKept), "…" + strings.Repeat("x", maxTail)},
+		"a private key": {
+			"-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("hunter2\n", maxTail/8) + "-----END PRIVATE KEY-----\nno route", "(redacted)\nno route",
+		},
+	} {
+		w := &tailWriter{}
+		_, _ = w.Write([]byte(c.text))
+		if got := w.text(); got != c.want {
+			t.Errorf("%s: %.80q of %d bytes, want %.80q of %d", name, got, len(got), c.want, len(c.want))
+		}
+	}
+}
+
 func TestBoundCountsWhatItDrops(t *testing.T) {
 	t.Parallel()
 	w := &boundWriter{most: 5}

@@ -46,9 +46,9 @@ type ExitError struct {
 	Code int
 	// State says how the process ended, such as "exit status 3" or "signal: killed".
 	State string
-	// Said is the end of what the process has written to stderr, up to 4 KiB. If an `enabled` script has written
-	// nothing to stderr, Said is the reason that the script has written, or the end of its stdout if there is no
-	// reason.
+	// Said is the end of what the process has written to stderr, up to 4 KiB, without likely secrets. If an `enabled`
+	// script has written nothing to stderr, Said is the reason that the script has written, or the end of its stdout if
+	// there is no reason.
 	Said string
 }
 

@@ -287,7 +287,8 @@ func TestFailedHookSaysWhatItWroteToStderr(t *testing.T) {
 		"exit 3":           {Code: 3, State: "exit status 3"},
 		"echo out; exit 1": {Code: 1, State: "exit status 1"},
 		"echo '  one'; printf ' two\n\nthree\n\n' >&2; exit 1": {Code: 1, State: "exit status 1", Said: "two\n\nthree"},
-		"echo " + long + "end >&2; exit 2":                     {Code: 2, State: "exit status 2", Said: "…" + (long + "end")[len(long)+4-4096:]},
+		"echo " + long + "end >&2; exit 2":                     {Code: 2, State: "exit status 2", Said: "…" + (long + "end")[len(long)+3-4096:]},
+		"echo db password=hunter2 >&2; exit 2":                 {Code: 2, State: "exit status 2", Said: "db password=(redacted)"},
 		"kill -9 $$":                                           {Code: -1, State: "signal: killed"},
 		"echo bad >&2; kill -TERM $$":                          {Code: -1, State: "signal: terminated", Said: "bad"},
 	} {
