@@ -33,6 +33,9 @@ type leadership struct {
 	previous lease.Previous
 	err      error
 	waited   bool // this process was a standby before it got the Lease; set together with previous
+
+	stop  context.CancelFunc // stops the wait for the Lease and the renewals; nil before acquire
+	ended chan struct{}      // closed once the wait and the renewals have ended
 }
 
 // check returns nil while this process may change the cluster.
@@ -80,8 +83,9 @@ func (l *leadership) describe() string {
 	return "held by this operator: " + l.lease.String()
 }
 
-// acquire begins to acquire the Lease in the background, and returns. The background work ends when
-// the Lease is held, cannot be acquired, or ctx ends; then l.got is closed.
+// acquire begins to acquire the Lease in the background, and returns. l.got is closed when the Lease is held, cannot be
+// acquired, or ctx ends. If the Lease is held, it is renewed until release is called, also after ctx has ended. If it is
+// lost, the store is fenced.
 func (l *leadership) acquire(ctx context.Context) (err error) {
 	l.got = make(chan struct{})
 	if l.settings.Lease == settings.LeaseOff {
@@ -103,12 +107,37 @@ func (l *leadership) acquire(ctx context.Context) (err error) {
 		}
 		return err
 	})
+	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	waiting, stopWaiting := context.WithCancel(ctx)
+	l.stop = func() { stopWaiting(); stopKeeping() }
+	l.ended = make(chan struct{})
 	go func() {
-		defer close(l.got)
-		l.previous, l.err = l.lease.Acquire(ctx)
+		defer close(l.ended)
+		l.previous, l.err = l.lease.Acquire(waiting)
 		l.waited = l.standby() != ""
+		close(l.got)
+		if l.err != nil {
+			return
+		}
+		// The renewals begin at once, because this process may need a long time until it is the leader.
+		if err := l.lease.Renew(keeping); err != nil {
+			l.file.db.Fence(err)
+		}
 	}()
 	return nil
+}
+
+// release stops the wait for the Lease. If this process holds the Lease, release releases it. When release is called,
+// nothing of this process may change the cluster any more.
+func (l *leadership) release() {
+	if l.stop == nil {
+		return
+	}
+	l.stop()
+	<-l.ended
+	if err := l.lease.Release(context.Background()); err != nil {
+		l.log.Warn().Err(err).Msg("the Lease was not released; another operator can take it when it expires")
+	}
 }
 
 // setStandby records the operator that this process waits for.
@@ -129,52 +158,34 @@ func (l *leadership) setStandby(holder lease.Holder, err error) {
 	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + now.text)
 }
 
-// becomeLeader waits until the Lease is held, prepares the store, and keeps the Lease until release is called. The
-// result dropped is the reason why the store's pending work was dropped; empty if nothing was dropped. If ctx ends
-// before the Lease is held, becomeLeader returns the error of ctx.
-func (l *leadership) becomeLeader(ctx context.Context) (dropped string, release func(), err error) {
+// becomeLeader waits until the Lease is held, and prepares the store. The result dropped is the reason why the store's
+// pending work was dropped; empty if nothing was dropped. If ctx ends before the Lease is held, becomeLeader returns the
+// error of ctx.
+func (l *leadership) becomeLeader(ctx context.Context) (dropped string, err error) {
 	select {
 	case <-ctx.Done():
-		return "", nil, ctx.Err()
+		return "", ctx.Err()
 	case <-l.got:
 	}
 	if l.err != nil {
 		if errors.Is(l.err, lease.ErrForbidden) {
-			return "", nil, fmt.Errorf("%w; grant get, watch, create and update of leases in namespace %s (see docs/reference/rights.md), "+
+			return "", fmt.Errorf("%w; grant get, watch, create and update of leases in namespace %s (see docs/reference/rights.md), "+
 				"or start with --lease=off where no other operator can work in this namespace", l.err, l.settings.Namespace)
 		}
-		return "", nil, l.err
+		return "", l.err
 	}
 	l.waits.Store(nil)
-	either, ctx := ctx, context.WithoutCancel(ctx)
-	if dropped, err = triggers.TakeOver(either, l.file.db, l.previous, l.file.written); err != nil {
-		return "", nil, err
+	if dropped, err = triggers.TakeOver(ctx, l.file.db, l.previous, l.file.written); err != nil {
+		return "", err
 	}
 	if dropped != "" {
 		l.log.Warn().Str("store", l.file.path).Str("previous", l.previous.String()).
 			Msg("pending work of the store is dropped, a new start begins: " + dropped)
 	}
 	if l.lease == nil {
-		return dropped, func() {}, nil
+		return dropped, nil
 	}
-	if err := l.lease.Mark(either, l.file.db.ID(), l.file.db.Epoch()); err != nil {
-		return "", nil, errors.Join(err, l.lease.Release(ctx))
-	}
-	keeping, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := l.lease.Renew(keeping); err != nil {
-			l.file.db.Fence(err)
-		}
-	}()
-	return dropped, func() {
-		stop()
-		<-ended
-		if err := l.lease.Release(ctx); err != nil {
-			l.log.Warn().Err(err).Msg("the Lease was not released; another operator can take it when it expires")
-		}
-	}, nil
+	return dropped, l.lease.Mark(ctx, l.file.db.ID(), l.file.db.Epoch())
 }
 
 // killHooks kills the running hooks, because this process has lost the right to act.

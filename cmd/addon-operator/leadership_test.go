@@ -11,14 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/e2e/cluster"
 	"addon-operator/internal/lease"
 	"addon-operator/store"
+	"addon-operator/store/storetest"
 )
 
 // recording returns a fixture with one module. The hook of the module appends the binding of each run to the file
@@ -78,6 +82,39 @@ func TestSecondOperatorOfANamespaceWaitsAndTakesOver(t *testing.T) {
 	object, err := client(t, c).CoreV1().ConfigMaps(namespace).Get(t.Context(), "mod", metav1.GetOptions{})
 	if err != nil || object.Data["by"] != "b" {
 		t.Errorf("the object is by %s (%v)", object.Data["by"], err)
+	}
+}
+
+func TestTheLeaseIsRenewedWhileTheOperatorPreparesAndReleasedIfItGivesUp(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t)
+	namespace := c.Namespace(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l := &leadership{
+		settings: &settings.Settings{Namespace: namespace}, log: zerolog.Nop(), config: c.Config(), file: &storeFile{db: storetest.Memory(t), log: zerolog.Nop()},
+	}
+	if err := l.acquire(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-l.got
+	if l.err != nil {
+		t.Fatal(l.err)
+	}
+	read := func() *coordinationv1.Lease {
+		t.Helper()
+		held, err := client(t, c).CoordinationV1().Leases(namespace).Get(t.Context(), lease.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	acquired := read().Spec.RenewTime
+	cancel() // also a process that ends keeps the Lease until it has stopped its work
+	newFixture(t).until("the Lease is renewed", func() bool { return read().Spec.RenewTime.After(acquired.Time) })
+	l.release()
+	if holder := *read().Spec.HolderIdentity; holder != "" {
+		t.Errorf("%s still holds the Lease", holder)
 	}
 }
 

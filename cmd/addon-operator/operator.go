@@ -150,9 +150,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	for _, damaged := range o.db.MovedAtOpen() {
 		o.lifecycleObserver.recordDamaged(damaged)
 	}
-	acquiring, stop := context.WithCancel(ctx)
-	defer stop()
-	if err := o.leadership.acquire(acquiring); err != nil {
+	if err := o.leadership.acquire(ctx); err != nil {
 		return err
 	}
 	if err := o.prepareHooks(); err != nil { // in parallel with the first request for the Lease
@@ -232,10 +230,12 @@ func (o *operator) prepareHooks() (err error) {
 	return err
 }
 
+// close releases the Lease and closes the store, unless components of the operator still run.
 func (o *operator) close() {
 	if o.kept {
 		return
 	}
+	o.leadership.release()
 	if o.runner != nil {
 		o.runner.Close()
 	}
@@ -370,7 +370,7 @@ func (o *operator) run(ctx context.Context) error {
 	either, ended := context.WithCancel(watching)
 	defer ended()
 	defer context.AfterFunc(ctx, ended)()
-	dropped, release, err := o.leadership.becomeLeader(either)
+	dropped, err := o.leadership.becomeLeader(either)
 	if err != nil {
 		stop()
 		serving()
@@ -387,7 +387,6 @@ func (o *operator) run(ctx context.Context) error {
 	}
 	if err != nil {
 		serving()
-		release()
 		return err
 	}
 	o.status.begun.Store(true)
@@ -410,9 +409,7 @@ func (o *operator) run(ctx context.Context) error {
 	return o.end(watching, ctx.Err() != nil, func() error {
 		stop()
 		serving()
-		err := group.Wait()
-		release()
-		return err
+		return group.Wait()
 	})
 }
 
