@@ -99,6 +99,9 @@ func (b *bolt) compact(path string) (*bolt, error) {
 	if err != nil {
 		return nil, fullOr(err)
 	}
+	if err := ownAs(f, path); err != nil {
+		return nil, errors.Join(err, f.Close(), remove(temp))
+	}
 	compact, err := b.copyInto(f)
 	if err != nil {
 		return nil, errors.Join(fullOr(err), remove(temp))
@@ -112,6 +115,19 @@ func (b *bolt) compact(path string) (*bolt, error) {
 	compact.ballast = b.ballast
 	_ = b.Close() // an error does not matter, because the new file has replaced the old one
 	return compact, nil
+}
+
+// ownAs gives f the owner of the file at path if this process runs as root. So the operator, which runs as that owner,
+// can open f after a person has run a command as root.
+func ownAs(f *os.File, path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return err
+	}
+	return f.Chown(int(stat.Uid), int(stat.Gid))
 }
 
 // copyInto creates a store with b's records in the empty file f. The new store is locked, verified and durable. If

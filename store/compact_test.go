@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // flooded creates a store on disk, writes many records and deletes all of them but one. It returns
@@ -175,6 +177,40 @@ func TestCompactWritesANewFileOfAnUnusedStore(t *testing.T) {
 	}
 	if err := errors.Join(db.Check(), db.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAFileThatRootReplacesKeepsItsOwner(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can change the owner of a file")
+	}
+	const owner = 65532
+	snapshot := made(t, 10)
+	for name, replace := range map[string]func(path string) error{
+		"compact": func(path string) error {
+			_, err := Compact(path, Options{})
+			return err
+		},
+		"restore": func(path string) error {
+			_, err := Restore(path, snapshot, RestoreOptions{OtherStore: true})
+			return err
+		},
+	} {
+		path := made(t, 10)
+		if err := os.Chown(path, owner, owner); err != nil {
+			t.Fatal(err)
+		}
+		if err := replace(path); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var is unix.Stat_t
+		if err := unix.Stat(path, &is); err != nil {
+			t.Fatal(err)
+		}
+		if is.Uid != owner || is.Gid != owner {
+			t.Errorf("%s: the owner is %d:%d", name, is.Uid, is.Gid)
+		}
 	}
 }
 

@@ -339,20 +339,14 @@ func namedTwice(f *os.File) (bool, error) {
 	return stat.Nlink > 1, err
 }
 
-// own empties the file f and, if this process runs as root, changes the owner of f. The new owner
-// is the owner of the present file or, if there is none, of the snapshot. So an operator that runs
-// as this user can open the file.
+// own empties the file f and, if this process runs as root, gives f the owner of the present file or, if there is
+// none, of the snapshot.
 func (r *restore) own(f *os.File) error {
 	owned := r.path
 	if !r.Replaces {
 		owned = r.snapshot
 	}
-	var stat unix.Stat_t
-	err := unix.Stat(owned, &stat)
-	if err == nil && os.Geteuid() == 0 {
-		err = f.Chown(int(stat.Uid), int(stat.Gid))
-	}
-	return errors.Join(err, f.Truncate(0))
+	return errors.Join(ownAs(f, owned), f.Truncate(0))
 }
 
 // dropPending upgrades the restored store, raises its epoch, drops its pending work, and marks it as a
