@@ -5,6 +5,9 @@ import "strings"
 // mostText is the maximum length in bytes of a short text, such as the reason for an action.
 const mostText = 1 << 10
 
+// ellipsis is the end of a text that was truncated.
+const ellipsis = "…"
+
 // truncated returns truncatedTo(mostText, text).
 func truncated(text string) string { return truncatedTo(mostText, text) }
 
@@ -14,5 +17,5 @@ func truncatedTo(most int, text string) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + ellipsis
 }

@@ -1,14 +1,25 @@
 package store
 
+import (
+	"regexp"
+	"strings"
+)
+
 // A ValueChange is a change of a value of a module, or of a global value. Secrets are replaced with
 // hashes.
 type ValueChange struct {
 	// Path is the JSON pointer of the value. Path begins with the key of the section.
 	Path string `json:"path"`
-	// Old and New are the values as JSON, cut to a maximum length. Old is empty if the value was
-	// added, and New is empty if the value was removed.
+	// Old and New are the values as [ValueText] returns them. Old is empty if the value was added, and
+	// New is empty if the value was removed.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
+}
+
+// Unchanged reports whether the old and the new value are equal. If the texts are equal, but do not
+// show the whole values and have no hashes, Unchanged returns false.
+func (c ValueChange) Unchanged() bool {
+	return c.Old == c.New && (showsWhole(c.Old) || hashed.MatchString(c.Old))
 }
 
 // ValueChanges are the changes of values by an attempt.
@@ -22,15 +33,35 @@ type ValueChanges struct {
 // Limits of the stored changes of an attempt.
 const (
 	mostValueChanges = 20
-	mostChangedText  = 200 // bytes of each value
+	mostChangedText  = 200 // bytes of each value, without its hash
 )
 
-// Add adds a change to List or, if List is full, increments More. Add truncates long values.
+// Add adds a change to List or, if List is full, increments More.
 func (c *ValueChanges) Add(change ValueChange) {
 	if len(c.List) == mostValueChanges {
 		c.More++
 		return
 	}
-	change.Old, change.New = truncatedTo(mostChangedText, change.Old), truncatedTo(mostChangedText, change.New)
 	c.List = append(c.List, change)
+}
+
+// ValueText returns the text of a value in a [ValueChange]. The argument shown is the value as JSON,
+// without its secrets. ValueText truncates a long text. If the result does not show the whole value,
+// it ends with hash, a keyed hash of the value, so that two different values never have the same
+// text. The argument hash is empty if there is no key.
+func ValueText(shown, hash string) string {
+	text := truncatedTo(mostChangedText, shown)
+	if hash == "" || showsWhole(text) {
+		return text
+	}
+	return text + " (hash " + hash + ")"
+}
+
+// hashed matches a text that ends with the hash of its value.
+var hashed = regexp.MustCompile(` \(hash [0-9a-f]+\)$`)
+
+// showsWhole reports whether a text without a hash shows a whole value: it is not truncated, and in
+// no part of it a secret is replaced by a mask without a hash.
+func showsWhole(text string) bool {
+	return !strings.HasSuffix(text, ellipsis) && !strings.Contains(text, "(redacted)")
 }

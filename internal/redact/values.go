@@ -111,9 +111,7 @@ func (r Redactor) mark(secret string, at place) string {
 	if decoded, err := base64.StdEncoding.DecodeString(secret); at.encoded && err == nil {
 		secret = string(decoded)
 	}
-	sum := hmac.New(sha256.New, r.Secret)
-	_, _ = sum.Write([]byte(secret)) // the Write method of a hash returns no error
-	hash := hex.EncodeToString(sum.Sum(nil)[:4])
+	hash := r.Hash(secret)
 	if r.Undated {
 		return Hashed(hash, time.Time{})
 	}
@@ -122,6 +120,16 @@ func (r Redactor) mark(secret string, at place) string {
 		since = r.Since[path]
 	}
 	return Hashed(hash, since)
+}
+
+// Hash returns the hash of a text with the key r.Secret; empty if r.Secret is nil.
+func (r Redactor) Hash(text string) string {
+	if r.Secret == nil {
+		return ""
+	}
+	sum := hmac.New(sha256.New, r.Secret)
+	_, _ = sum.Write([]byte(text)) // the Write method of a hash returns no error
+	return hex.EncodeToString(sum.Sum(nil)[:4])
 }
 
 // plainInSecrets are the fields of a Secret object, and of a summary of such an object, that are not hidden.

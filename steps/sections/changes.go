@@ -45,14 +45,18 @@ func (c *Changes) Add(key string, before, after any) error {
 }
 
 // text returns the value at path as JSON, with its secrets replaced. It also replaces secrets that are parts of
-// texts, such as the password in a URL.
+// texts, such as the password in a URL. Two different values never have the same text.
 func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
 	if err != nil {
 		return "", err
 	}
 	text, err := json.Marshal(shown)
-	return string(text), err
+	if err != nil {
+		return "", err
+	}
+	whole, err := json.Marshal(value)
+	return store.ValueText(string(text), c.without.Hash(string(whole))), err
 }
 
 // AddConfig adds the changes that the merged values of the section have if config becomes the content of the

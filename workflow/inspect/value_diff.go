@@ -156,7 +156,7 @@ func (d *ValueDiff) compose(section string, attempts []*store.Record) {
 		}
 	}
 	for _, c := range byPath {
-		if c.Old != c.New {
+		if !c.Unchanged() {
 			d.Changes = append(d.Changes, *c)
 		}
 	}

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/store"
+	"addon-operator/store/storetest"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
@@ -93,6 +95,41 @@ func TestValuesOfTwoRunsAreCompared(t *testing.T) {
 	}
 	if _, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: "web", From: 3, To: 1}); err == nil || !strings.Contains(err.Error(), "name the earlier run first") {
 		t.Errorf("the later run first: %v", err)
+	}
+}
+
+// TestEqualTextsOfDifferentValuesAreADifference compares values whose texts are equal, although the values can differ:
+// they are truncated or masked, and have no hash.
+func TestEqualTextsOfDifferentValuesAreADifference(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	now := time.Now()
+	cut, masked := `"`+strings.Repeat("x", 199)+"…", `"postgres://ann:(redacted)@db/x"`
+	if err := db.Update(func(tx *store.Tx) error {
+		return errors.Join(
+			store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: "lifecycle", Began: now, Ended: now}),
+			store.AddRecord(tx, store.Record{
+				Run: 1, Task: store.ID{Epoch: 1, N: 1}, Node: "module-beforehelm", State: store.Done, Began: now, Ended: now,
+				Subject: graph.Subject{Module: "web", Hook: "hooks/a.sh"}, Changes: &store.ValueChanges{List: []store.ValueChange{
+					{Path: "/web/cut", Old: cut, New: cut},
+					{Path: "/web/hashed", Old: cut + " (hash 1234abcd)", New: cut + " (hash 1234abcd)"},
+					{Path: "/web/masked", Old: masked, New: masked},
+					{Path: "/web/same", Old: "1", New: "1"},
+				}},
+			}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	diff, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, c := range diff.Changes {
+		paths = append(paths, c.Path)
+	}
+	if want := []string{"/web/cut", "/web/masked"}; !slices.Equal(paths, want) {
+		t.Errorf("the values of %q differ, want %q", paths, want)
 	}
 }
 
