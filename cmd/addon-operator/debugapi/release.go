@@ -74,7 +74,11 @@ func (pages modulePages) rendered(r *http.Request) (string, error) {
 		return "", fmt.Errorf("module %s: %w", name, err)
 	}
 	if !showSecrets(r) {
-		now, released = redactManifest(now), redactManifest(released)
+		without, err := RedactorOf(pages.db)
+		if err != nil {
+			return "", err
+		}
+		now, released = redactManifest(now, without), redactManifest(released, without)
 	}
 	if query.Get("diff") != "true" {
 		return now, nil
@@ -83,9 +87,9 @@ func (pages modulePages) rendered(r *http.Request) (string, error) {
 	return cmp.Or(string(changes), "no difference\n"), nil
 }
 
-// redactManifest returns the manifest with secrets masked in each document. A document that cannot be
+// redactManifest returns the manifest with secrets masked by without in each document. A document that cannot be
 // parsed is replaced by a comment.
-func redactManifest(manifest string) string {
+func redactManifest(manifest string, without redact.Redactor) string {
 	var out strings.Builder
 	for _, part := range tree.Split([]byte(manifest)) {
 		text := bytes.TrimSpace(part.Text)
@@ -93,13 +97,13 @@ func redactManifest(manifest string) string {
 			continue
 		}
 		out.WriteString("---\n")
-		out.WriteString(redactDocument(text))
+		out.WriteString(redactDocument(text, without))
 		out.WriteString("\n")
 	}
 	return out.String()
 }
 
-func redactDocument(text []byte) string {
+func redactDocument(text []byte, without redact.Redactor) string {
 	var document any
 	if err := sigsyaml.Unmarshal(text, &document); err != nil {
 		return "# left out, because it cannot be parsed and can contain secrets; see it with --show-secrets"
@@ -108,7 +112,7 @@ func redactDocument(text []byte) string {
 	if err != nil {
 		return "# left out: " + err.Error()
 	}
-	hidden, err := redact.Redactor{}.Values(document)
+	hidden, err := without.Values(document)
 	if err != nil {
 		return "# left out: " + err.Error()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,15 @@ func TestDifferenceOfAChartFromItsReleaseHasNoSecrets(t *testing.T) {
 	}
 	if _, text := ask(renderedAs(t, configDocument, configDocument), "/module/web/render?diff=true"); text != "no difference\n" {
 		t.Errorf("equal manifests: %q", text)
+	}
+}
+
+func TestADifferenceOfASecretIsShownByHashes(t *testing.T) {
+	t.Parallel()
+	h := renderedAs(t, secretDocument, strings.Replace(secretDocument, "hunter2", "hunter1", 1))
+	_, text := ask(h, "/module/web/render?diff=true")
+	if !regexp.MustCompile(`(?m)^-  a: \(redacted [0-9a-f]{8}\)\n\+  a: \(redacted [0-9a-f]{8}\)$`).MatchString(text) {
+		t.Errorf("the Secret differs, but the answer is\n%s", text)
 	}
 }
 
