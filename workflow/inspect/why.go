@@ -71,6 +71,8 @@ type explainer struct {
 	name  string
 	root  uint64 // run of the last cause with a run in the first answer
 	first *Step  // the failing step in the chain of the first answer; nil if there is none
+	// item is the item in quarantine that the first answer explains; nil if it explains something else.
+	item *Problem
 	// changes has the changes before the failure of the step in the field first, and after them the
 	// last success of this step.
 	changes []CauseStep
@@ -92,7 +94,10 @@ func (e *explainer) explain() error {
 	if err := e.queue(); err != nil {
 		return err
 	}
-	return e.hook()
+	if err := e.hook(); err != nil || len(e.out.Answers) > 0 {
+		return err
+	}
+	return e.unrecorded()
 }
 
 // answer adds an answer, if there are causes.
@@ -131,8 +136,11 @@ func (e *explainer) run(id uint64) error {
 	return nil
 }
 
-// task explains a pending or ended task.
+// task explains a pending or ended task, or an item in quarantine.
 func (e *explainer) task(id store.ID) error {
+	if e.problem(func(p *Problem) bool { return p.Kind == KindQuarantined && p.Task == id }) != nil {
+		return e.items("task "+id.String(), func(p *Problem) bool { return p.Task == id })
+	}
 	run, queue, err := e.runOf(id)
 	if err != nil || run == 0 {
 		return err
@@ -188,6 +196,8 @@ func (e *explainer) hook() error {
 			return err
 		}
 		e.answer("Why "+step.verb(e.name)+"?", causes)
+	} else if err := e.items(e.name, func(p *Problem) bool { return hook(p.Subject) }); err != nil {
+		return err
 	}
 	module, attached, err := e.bindings(hook)
 	if err != nil || attached == 0 && step == nil && len(e.out.Answers) > 0 {
@@ -228,6 +238,29 @@ func (e *explainer) hook() error {
 	default:
 		return nil
 	}
+}
+
+// items explains the pauses and the items in quarantine for which wanted returns true. The parameter subject names
+// their subject.
+func (e *explainer) items(subject string, wanted func(*Problem) bool) error {
+	for i := range e.problems {
+		p := &e.problems[i]
+		switch {
+		case !wanted(p):
+		case p.Kind == KindPaused:
+			e.answer("Why is "+subject+" paused?", []CauseStep{{At: p.At, Text: p.Error, Advice: p.command()}})
+		case p.Kind == KindQuarantined:
+			began, err := e.runCauses(p.Run)
+			if err != nil {
+				return err
+			}
+			if len(e.out.Answers) == 0 {
+				e.item = p
+			}
+			e.answer("Why is "+subject+" in quarantine?", append([]CauseStep{{At: p.At, Run: p.Run, Task: p.Task, Text: p.name() + ": " + p.Error}}, began...))
+		}
+	}
+	return nil
 }
 
 func pronoun(n int) string {
@@ -275,7 +308,10 @@ func (e *explainer) usesQueue() (bool, error) {
 // advise adds commands that show more and change nothing. If the subject has a problem, advise also adds the fix, and
 // commands to use after the fix.
 func (e *explainer) advise() {
-	p := e.problem(func(p *Problem) bool { return e.first != nil && p.Task == e.first.Task && e.first.Task != (store.ID{}) })
+	p := e.item
+	if p == nil {
+		p = e.problem(func(p *Problem) bool { return e.first != nil && p.Task == e.first.Task && e.first.Task != (store.ID{}) })
+	}
 	if p == nil {
 		p = e.problem(func(p *Problem) bool {
 			return p.Run == e.root && e.root != 0 && (p.Kind == KindFailing || p.Kind == KindSlow || p.Kind == KindQuarantined)

@@ -19,6 +19,21 @@ func (e *explainer) module(name string) error {
 	return nil
 }
 
+// unrecorded explains a module of which the store has no record, as that of a release that the operator purges: its
+// pending step, or its pauses and its items in quarantine.
+func (e *explainer) unrecorded() error {
+	w, step, err := e.pending(e.name, func(s graph.Subject) bool { return s.Module == e.name })
+	if err != nil {
+		return err
+	}
+	if step == nil {
+		return e.items("module "+e.name, func(p *Problem) bool { return p.Subject.Module == e.name })
+	}
+	causes, err := e.rooted(w, step)
+	e.answer("Why "+step.verb("a task of module "+e.name)+"?", causes)
+	return err
+}
+
 // state explains the state of a module.
 func (e *explainer) state(name string) error {
 	is := e.states[name]

@@ -390,6 +390,74 @@ func TestWhyOfATaskBehindAQuarantinedOneNamesThatOne(t *testing.T) {
 	})
 }
 
+// TestWhyExplainsEachSubjectOfAProblem saves problems of subjects that have no module of their own in the store. Each
+// argument of the command why that status and diagnose recommend must have an answer.
+func TestWhyExplainsEachSubjectOfAProblem(t *testing.T) {
+	t.Parallel()
+	id := store.ID{Epoch: 1, N: 900}
+	purge := store.Task{
+		ID: id, Graph: lifecycle.Graph.Name, Node: string(lifecycle.ModulePurge), Subject: graph.Subject{Module: "old"}, Run: 1,
+		Pos: store.Pos{Queue: workflow.Main, Slot: store.FirstSlot},
+		Failed: &store.Failure{
+			Count: 1, At: followTime, Since: followTime, Error: "forbidden", Node: string(lifecycle.ModulePurge), Subject: graph.Subject{Module: "old"},
+		},
+		Due: followTime.Add(time.Hour),
+	}
+	quarantined := func(node graph.NodeID, s graph.Subject) *store.QuarantinedItem {
+		return &store.QuarantinedItem{ID: id, Graph: lifecycle.Graph.Name, Node: string(node), Subject: s, Queue: workflow.Main, Run: 1, At: followTime, Crashes: 3}
+	}
+	paused := &store.QuarantinedItem{
+		ID: id, Graph: lifecycle.Graph.Name, Subject: graph.Subject{Module: "old"}, At: followTime, Paused: &store.Pause{By: "ann", Reason: "repair", At: followTime},
+	}
+	const died, release = ": the operator died each time the task ran, the last time while no other task ran", "task release 1-900"
+	for name, test := range map[string]struct {
+		task                     *store.Task
+		item                     *store.QuarantinedItem
+		subject, answer, command string
+	}{
+		"a failing purge":           {&purge, nil, "old", "Why does a task of module old fail?: module-purge old failed: forbidden", "task retry 1-900"},
+		"a quarantined purge":       {nil, quarantined(lifecycle.ModulePurge, graph.Subject{Module: "old"}), "old", "Why is module old in quarantine?: module-purge old" + died, release},
+		"a paused module":           {nil, paused, "old", "Why is module old paused?: module old is paused by ann: repair", "resume module old"},
+		"a quarantined global hook": {nil, quarantined(lifecycle.GlobalBeforeAll, graph.Subject{Hook: "g.sh"}), "g.sh", "Why is g.sh in quarantine?: global-beforeall g.sh" + died, release},
+		"a quarantined step":        {nil, quarantined(lifecycle.DiscoverModules, graph.Subject{}), "1-900", "Why is task 1-900 in quarantine?: discover-modules" + died, release},
+		"the id of a quarantined hook": {
+			nil, quarantined(lifecycle.ModuleKubernetesEvent, graph.Subject{Module: "web", Hook: "a.sh"}), "1-900",
+			"Why is task 1-900 in quarantine?: module-kubernetes-event web/a.sh" + died, release,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := writeHistory(t)
+			defer w.close()
+			if test.task != nil {
+				w.save(*test.task)
+			}
+			w.update(func(tx *store.Tx) error {
+				if test.item == nil {
+					return nil
+				}
+				return store.Save(tx, store.QuarantineKey(id), test.item)
+			})
+			r := inspect.Reader{Live: true, Graphs: []*graph.Graph{lifecycle.Graph}}
+			var why *inspect.Why
+			if err := w.db.View(func(tx *store.Tx) (err error) {
+				why, err = r.Why(tx, test.subject)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got := why.Answers[0].Question + ": " + why.Answers[0].Causes[0].Text; got != test.answer {
+				t.Errorf("the first answer is %q, want %q", got, test.answer)
+			}
+			l := layout
+			l.Now, l.Width = why.At, inspect.Unlimited
+			if text := inspect.WhyText(why, l); !strings.Contains(text, "addon-operator "+test.command+"\n") && !strings.Contains(text, "addon-operator "+test.command+" ") {
+				t.Errorf("the explanation lacks %q:\n%s", test.command, text)
+			}
+		})
+	}
+}
+
 // TestWhyNamesTheHooksOfThisOperatorThatConvertObjects makes a release fail because an object cannot be converted. The
 // explanation must name the hooks of this operator that convert such objects, if there are any.
 func TestWhyNamesTheHooksOfThisOperatorThatConvertObjects(t *testing.T) {
