@@ -8,7 +8,7 @@ import (
 
 // Cancel cancels the context of the attempt that processes the task id. A hook gets SIGTERM. Cancel
 // does not wait for the end of the step. Cancel records who canceled the task and why. The errors
-// are ErrNoTask, ErrNotRunning and those of the store.
+// are ErrNoTask, ErrQuarantined, ErrNotRunning and those of the store.
 func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	var task store.Task
 	if e.attempts.cancel(func(c *claim) bool {
@@ -23,22 +23,17 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 			return m.addTaskAction(store.Action{Verb: "task cancel", By: why.By, Reason: why.Reason}, &task)
 		})
 	}
-	pending := false
-	if err := e.db.View(func(tx *store.Tx) error {
-		for t, err := range store.AllTasks(tx) {
-			if err != nil {
-				return err
-			}
-			pending = pending || t.ID == id
+	return e.db.View(func(tx *store.Tx) error {
+		t, err := pendingTask(tx, id)
+		switch {
+		case err != nil:
+			return err
+		case t == nil:
+			return notPendingError(tx, id)
+		default:
+			return fmt.Errorf("task %s: %w", id, ErrNotRunning)
 		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if !pending {
-		return fmt.Errorf("task %s: %w", id, ErrNoTask)
-	}
-	return fmt.Errorf("task %s: %w", id, ErrNotRunning)
+	})
 }
 
 // CancelWhere cancels all running attempts for whose tasks the function match returns true.

@@ -219,7 +219,7 @@ func (c *chaos) change(d chaosAction) {
 	if d.What == "skip" {
 		err = c.e.Skip(id, "chaos", "because")
 	}
-	if err != nil && !errors.Is(err, workflow.ErrRuns) {
+	if err != nil && !errors.Is(err, workflow.ErrRuns) && !errors.Is(err, workflow.ErrNotFailed) {
 		c.t.Error(err)
 	}
 	synctest.Wait()

@@ -14,5 +14,14 @@ var ErrHeld = errors.New("the task is held")
 // ErrNotRunning is returned for a task without a running attempt.
 var ErrNotRunning = errors.New("the task is not running")
 
+// ErrNotFailed is returned for a task that has not failed, and thus cannot be retried.
+var ErrNotFailed = errors.New("the task has not failed")
+
+// ErrQuarantined is returned for a task in quarantine, which can only be released or skipped.
+var ErrQuarantined = errors.New("the task is in quarantine")
+
+// ErrNotQuarantined is returned for a pending task that is not in quarantine, and thus cannot be released.
+var ErrNotQuarantined = errors.New("the task is not in quarantine")
+
 // ErrAmbiguous is returned for a name that several tasks share.
 var ErrAmbiguous = errors.New("several tasks have this name; give the id of one")

@@ -48,19 +48,28 @@ func (w *fixture) inQuarantine() (out []string, ids []store.ID) {
 	return out, ids
 }
 
-// expectHeld compares the held tasks, as "node subject", with want.
-func (w *fixture) expectHeld(want ...string) {
+// held returns the held tasks.
+func (w *fixture) held() (tasks []*store.Task) {
 	w.t.Helper()
-	var got []string
 	w.view(func(tx *store.Tx) error {
 		for t, err := range store.AllHeldTasks(tx) {
 			if err != nil {
 				return err
 			}
-			got = append(got, name(t.Node, t.Subject))
+			tasks = append(tasks, t)
 		}
 		return nil
 	})
+	return tasks
+}
+
+// expectHeld compares the held tasks, as "node subject", with want.
+func (w *fixture) expectHeld(want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, t := range w.held() {
+		got = append(got, name(t.Node, t.Subject))
+	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.t.Errorf("held tasks (-want +got):\n%s", diff)
@@ -107,6 +116,21 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 		w.expectPending("q") // all other work of the module is held
 		w.raise(event("more", "b", "z", false), in("q4", on("event", "n", "h", "b")))
 		w.expect("event n/h b")
+		if err := w.e.Retry(ids[0], "me", ""); !errors.Is(err, workflow.ErrQuarantined) {
+			t.Errorf("retry of a task in quarantine: %v", err)
+		}
+		if err := w.e.Cancel(ids[0], workflow.Cancellation{}); !errors.Is(err, workflow.ErrQuarantined) {
+			t.Errorf("cancel of a task in quarantine: %v", err)
+		}
+		held := w.held()[0].ID
+		for name, err := range map[string]error{"retry": w.e.Retry(held, "me", ""), "release": w.e.Release(held, "me", "")} {
+			if !errors.Is(err, workflow.ErrHeld) || !strings.HasSuffix(err.Error(), "run addon-operator task release "+ids[0].String()) {
+				t.Errorf("%s of a held task: %v", name, err)
+			}
+		}
+		if err := w.e.Cancel(held, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNotRunning) {
+			t.Errorf("cancel of a held task: %v", err)
+		}
 		w.set("event m/kills b", returns(workflow.Outcome{}))
 		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)

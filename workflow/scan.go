@@ -169,6 +169,25 @@ func eachOut(tx *store.Tx, held iter.Seq2[*store.Task, error], fn func(t *store.
 	return nil
 }
 
+// pendingTask returns the pending task with the given ID, which is in a queue, deferred or held; nil if there is none.
+func pendingTask(tx *store.Tx, id store.ID) (found *store.Task, err error) {
+	search := func(t *store.Task) error {
+		if t.ID != id {
+			return nil
+		}
+		found = t
+		return errFound
+	}
+	err = eachQueued(tx, func(t, _ *store.Task) error { return search(t) })
+	if err == nil {
+		err = eachOut(tx, store.AllHeldTasks(tx), search)
+	}
+	if errors.Is(err, errFound) {
+		return found, nil
+	}
+	return nil, err
+}
+
 // holders returns the tasks of queue with a running attempt or a journal.
 func holders(tx *store.Tx, queue string) (holders []*store.Task, err error) {
 	for t, err := range heads(tx, queue) {

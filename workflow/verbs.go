@@ -3,23 +3,43 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
 
 // Retry retries the pending task with the given ID at once. If a rate limit deferred the task, the
-// task runs regardless of the limit, together with the tasks that were deferred with it. If the
-// task does not wait for a due time, Retry has no effect on it. Retry records an action with the
-// reason and the name of the person. If the name is empty, the operator itself retries the task,
-// and Retry records no action. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the store.
+// task runs regardless of the limit, together with the tasks that were deferred with it. Retry
+// records an action with the reason and the name of the person. If the name is empty, the operator
+// itself retries the task, and Retry records no action. The errors are ErrNoTask, ErrQuarantined,
+// ErrRuns, ErrHeld, ErrNotFailed and those of the store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
+		if t.Failed == nil && !t.Due.After(m.now) {
+			return notFailedError(m.tx, t)
+		}
 		t.Due = m.now
 		m.queues.touch(t.Queue)
 		return m.queues.save(t)
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
+
+// notFailedError returns an error that says that t, a task in a queue, has not failed, and what it waits for.
+func notFailedError(tx *store.Tx, t *store.Task) error {
+	head, ok, err := store.Head(tx, t.Queue)
+	switch {
+	case err != nil:
+		return err
+	case !ok || head.ID == t.ID:
+		return fmt.Errorf("task %s: %w: it is next in queue %s", t.ID, ErrNotFailed, t.Queue)
+	default:
+		return fmt.Errorf("task %s: %w: it waits behind task %s (%s) in queue %s", t.ID, ErrNotFailed, head.ID, taskName(head), t.Queue)
+	}
+}
+
+// taskName names the node and the subject of t.
+func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.Subject.String()) }
 
 // Skip ends the pending task with the given ID as if it had succeeded without any fact. If the task
 // is a fan-out task, Skip skips only the current item. A task in quarantine is deleted. The history
@@ -51,7 +71,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		}
 		return m.remover.removeLast(t, nil)
 	})
-	if errors.Is(err, ErrNoTask) {
+	if errors.Is(err, ErrNoTask) || errors.Is(err, ErrQuarantined) {
 		return e.update(func(m *transition) error { return m.quarantines.skip(id, by, reason) })
 	}
 	return err
@@ -109,7 +129,8 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 
 // change records the action a for the pending task with the given ID. After that, it calls fn if
 // the task is in a queue, or the function later if the task is deferred or held. If the task is
-// running, change returns ErrRuns and calls neither fn nor later.
+// running, change returns ErrRuns and calls neither fn nor later. If the task is in quarantine,
+// change returns ErrQuarantined.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {
@@ -139,10 +160,24 @@ func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition,
 		case errors.Is(err, errFound):
 			return nil
 		case err == nil:
-			return fmt.Errorf("task %s: %w", id, ErrNoTask)
+			return notPendingError(m.tx, id)
 		}
 		return err
 	})
+}
+
+// notPendingError returns an error about an id that names no pending task: ErrQuarantined if it is that of an item in
+// quarantine, otherwise ErrNoTask.
+func notPendingError(tx *store.Tx, id store.ID) error {
+	q, ok, err := store.Load[store.QuarantinedItem](tx, store.QuarantineKey(id))
+	switch {
+	case err != nil:
+		return err
+	case ok && q.Paused == nil:
+		return fmt.Errorf("task %s: %w", id, ErrQuarantined)
+	default:
+		return fmt.Errorf("task %s: %w", id, ErrNoTask)
+	}
 }
 
 // addTaskAction records the action a for the task t, unless the operator itself did it.
@@ -160,8 +195,28 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 // Release ends the quarantine of the item with this id. The run of the item starts over at the tail
 // of its queue. The work that was held because of the item follows in order. Work that is also held
 // because of another item in quarantine continues when that item is released or skipped. Release
-// records an action with the reason and the name of the person. The errors are ErrNoTask and those
-// of the store.
+// records an action with the reason and the name of the person. The errors are ErrNoTask,
+// ErrNotQuarantined, ErrHeld and those of the store.
 func (e *Engine) Release(id store.ID, by, reason string) error {
-	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })
+	return e.update(func(m *transition) error {
+		if err := m.quarantines.release(id, by, reason); !errors.Is(err, ErrNoTask) {
+			return err
+		}
+		return notQuarantinedError(m.tx, id)
+	})
+}
+
+// notQuarantinedError returns an error that says in which other state the task with this id is.
+func notQuarantinedError(tx *store.Tx, id store.ID) error {
+	t, err := pendingTask(tx, id)
+	switch {
+	case err != nil:
+		return err
+	case t == nil:
+		return fmt.Errorf("task %s: %w", id, ErrNoTask)
+	case t.IsHeld():
+		return heldError(tx, t)
+	default:
+		return fmt.Errorf("task %s: %w", id, ErrNotQuarantined)
+	}
 }

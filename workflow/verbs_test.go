@@ -135,11 +135,14 @@ func TestWhatRunsCanNeitherBeRetriedNorSkipped(t *testing.T) {
 		block(workflow.Outcome{}, nil)
 		w.raise(event("a", "x", "3", false))
 		tasks := w.pending("q")
-		for i, want := range []error{workflow.ErrRuns, workflow.ErrRuns, nil} {
-			if err := w.e.Retry(tasks[i].ID, "me", ""); !errors.Is(err, want) {
+		for i, want := range []struct{ retry, skip error }{{workflow.ErrRuns, workflow.ErrRuns}, {workflow.ErrRuns, workflow.ErrRuns}, {workflow.ErrNotFailed, nil}} {
+			if err := w.e.Retry(tasks[i].ID, "me", ""); !errors.Is(err, want.retry) {
 				t.Errorf("retry of task %d: %v", i, err)
 			}
-			if err := w.e.Skip(tasks[i].ID, "ann", "known"); !errors.Is(err, want) {
+			if err := w.e.Release(tasks[i].ID, "me", ""); !errors.Is(err, workflow.ErrNotQuarantined) {
+				t.Errorf("release of task %d: %v", i, err)
+			}
+			if err := w.e.Skip(tasks[i].ID, "ann", "known"); !errors.Is(err, want.skip) {
 				t.Errorf("skip of task %d: %v", i, err)
 			}
 		}

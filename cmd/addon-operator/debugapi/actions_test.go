@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 	"addon-operator/workflow/lifecycle"
@@ -262,6 +264,39 @@ func TestARequestedTickRunsTheScheduleBindingOfTheHook(t *testing.T) {
 	})
 }
 
+// TestACommandThatDoesNotFitTheStateOfATaskNamesTheState sends commands while module bad fails, a task of module waits
+// is behind it, and a step of module crashes is in quarantine.
+func TestACommandThatDoesNotFitTheStateOfATaskNamesTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEngineFixture(t)
+		w.modules(map[string]bool{"bad": true, "waits": true})
+		w.fail("module-run bad", true)
+		w.start(startEvent)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			id := store.ID{Epoch: 1, N: 900}
+			return errors.Join(
+				w.e.Raise(tx, workflow.Event{On: lifecycle.OnResourcesAbsent, Subject: graph.Subject{Module: "waits"}}),
+				store.Save(tx, store.QuarantineKey(id), store.QuarantinedItem{
+					ID: id, Graph: lifecycle.Graph.Name, Node: string(lifecycle.ReleaseUpgrade), Subject: graph.Subject{Module: "crashes"}, Queue: workflow.Main, Run: 1, At: tx.Now(), Crashes: 3,
+				}))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{
+			"/task/waits/retry":    `: the task has not failed: it waits behind task 1-\d+ \(\S.*\) in queue main; see addon-operator why 1-\d+`,
+			"/task/waits/release":  `: the task is not in quarantine; skip it or, if it has failed, retry it`,
+			"/task/waits/cancel":   `: the task is not running; skip it or, if it has failed, retry it`,
+			"/task/bad/release":    `: the task is not in quarantine; skip it or, if it has failed, retry it`,
+			"/task/crashes/retry":  `: the task is in quarantine; release or skip it`,
+			"/task/crashes/cancel": `: the task is in quarantine; release or skip it`,
+		} {
+			if status, text := w.post(path); status != http.StatusConflict || !regexp.MustCompile(`^task 1-\d+`+want+`\n$`).MatchString(text) {
+				t.Errorf("%s: %d %q, want %s", path, status, text, want)
+			}
+		}
+	})
+}
+
 func TestATaskIsChangedByItsModuleOrItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEngineFixture(t)
@@ -278,7 +313,7 @@ func TestATaskIsChangedByItsModuleOrItsID(t *testing.T) {
 			t.Errorf("after the retry ran %q", ran)
 		}
 		id := strings.Fields(text)[1]
-		if status, text := w.post("/task/" + id + "/cancel"); status != http.StatusConflict || text != "task "+id+": the task is not running; retry or skip it\n" {
+		if status, text := w.post("/task/" + id + "/cancel"); status != http.StatusConflict || text != "task "+id+": the task is not running; skip it or, if it has failed, retry it\n" {
 			t.Errorf("cancel of a task that does not run: %d %q", status, text)
 		}
 		if status, text := w.post("/task/good/retry"); status != http.StatusNotFound || !strings.HasSuffix(text, "; see addon-operator queue list\n") {

@@ -62,18 +62,33 @@ func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done strin
 	if err == nil {
 		err = act.db.WithRoom(ctx, func() error { return change(id) })
 	}
-	switch {
-	case errors.Is(err, workflow.ErrNoTask):
-		Fail(w, notFound("%w; see addon-operator queue list", err))
-	case errors.Is(err, workflow.ErrAmbiguous), errors.Is(err, workflow.ErrHeld):
-		Fail(w, &routeError{http.StatusConflict, err})
-	case errors.Is(err, workflow.ErrRuns):
-		Fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; wait for its end, or cancel it", err)})
-	case errors.Is(err, workflow.ErrNotRunning):
-		Fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; retry or skip it", err)})
-	case err != nil:
-		Fail(w, err)
-	default:
-		_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
+	if err != nil {
+		Fail(w, changeError(id, err))
+		return
 	}
+	_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
+}
+
+// changeError returns the answer for err, the error of a change of a task: its status, and what a person can do.
+func changeError(id store.ID, err error) error {
+	if errors.Is(err, workflow.ErrNoTask) {
+		return notFound("%w; see addon-operator queue list", err)
+	}
+	for _, c := range []struct {
+		is   error
+		todo string
+	}{
+		{workflow.ErrAmbiguous, ""},
+		{workflow.ErrHeld, ""},
+		{workflow.ErrRuns, "; wait for its end, or cancel it"},
+		{workflow.ErrNotRunning, "; skip it or, if it has failed, retry it"},
+		{workflow.ErrNotFailed, "; see addon-operator why " + id.String()},
+		{workflow.ErrQuarantined, "; release or skip it"},
+		{workflow.ErrNotQuarantined, "; skip it or, if it has failed, retry it"},
+	} {
+		if errors.Is(err, c.is) {
+			return &routeError{http.StatusConflict, fmt.Errorf("%w%s", err, c.todo)}
+		}
+	}
+	return err
 }
