@@ -53,12 +53,7 @@ func (p *planPage) write(plan *Plan) {
 
 // head writes the summary of the changes in one line, and the basis of the plan in the next.
 func (p *planPage) head(plan *Plan) {
-	c := plan.Counts
-	text := fmt.Sprintf("Plan: %s on, %d off, %d purged; objects: %d created, %d changed, %d deleted",
-		plural(c.On, "module", "modules"), c.Off, c.Purged, c.Created, c.Changed, c.Deleted)
-	if c.HandedOver > 0 {
-		text += fmt.Sprintf(", %d handed over", c.HandedOver)
-	}
+	text := "Plan: " + plan.Counts.text()
 	if !plan.Changes {
 		text = "Plan: nothing would change"
 		if plan.Failed() {
@@ -71,6 +66,22 @@ func (p *planPage) head(plan *Plan) {
 	for _, line := range wrap(plan.Basis, p.layout.width()) {
 		p.line(p.layout.paint(grey, line))
 	}
+}
+
+// text describes the changes of a plan that changes something.
+func (c *PlanCounts) text() string {
+	switch *c {
+	case PlanCounts{}:
+		return "only values would change"
+	case PlanCounts{Upgraded: c.Upgraded}:
+		return plural(c.Upgraded, "release", "releases") + " would be upgraded, and no object would change"
+	}
+	text := fmt.Sprintf("%s on, %d off, %d purged; objects: %d created, %d changed, %d deleted",
+		plural(c.On, "module", "modules"), c.Off, c.Purged, c.Created, c.Changed, c.Deleted)
+	if c.HandedOver > 0 {
+		text += fmt.Sprintf(", %d handed over", c.HandedOver)
+	}
+	return text
 }
 
 // item writes a text after lead. The further lines of the text are indented by the width of lead.

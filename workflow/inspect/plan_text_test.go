@@ -101,11 +101,11 @@ func TestHeadOfAPlanSaysWhetherAnythingWouldChange(t *testing.T) {
 		"a module that would fail": {modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Error: "no chart"}}, head: "Plan: incomplete, because modules would fail"},
 		"values of a module": {
 			modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Values: []inspect.FieldChange{{Path: "/web/a", New: 1}}}}, changes: true,
-			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted",
+			head: "Plan: only values would change",
 		},
 		"global values": {
 			values: []inspect.FieldChange{{Path: "/global/a", New: 1}}, changes: true,
-			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted",
+			head: "Plan: only values would change",
 		},
 		"a definition": {
 			modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, CRDs: []inspect.PlanObject{{Kind: "CustomResourceDefinition", Action: inspect.ObjectChanged}}}}, changes: true,
@@ -113,7 +113,7 @@ func TestHeadOfAPlanSaysWhetherAnythingWouldChange(t *testing.T) {
 		},
 		"an upgrade without another object": {
 			modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Revision: 2}}, changes: true,
-			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted",
+			head: "Plan: 1 release would be upgraded, and no object would change",
 		},
 	} {
 		plan := &inspect.Plan{Values: c.values, Modules: c.modules}
