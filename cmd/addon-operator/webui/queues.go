@@ -3,7 +3,6 @@ package webui
 import (
 	"net/http"
 	"net/url"
-	"strings"
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/workflow/inspect"
@@ -79,13 +78,10 @@ func (p *reader) task(r *http.Request) (model, error) {
 			t.Quarantined = t.Quarantined || problem.Kind == inspect.KindQuarantined
 		}
 	}
-	err := p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {id}}, &t.Why)
-	if t.Quarantined && strings.Contains(id, "-") && err != nil {
-		err = nil // an item in quarantine has an ID but is not a task, so the debug API cannot explain it
-	}
-	if err != nil {
+	if err := p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {id}}, &t.Why); err != nil {
 		return nil, err
 	}
+	var err error
 	t.Output, err = p.outputOf(r, id, debugapi.ShownLogs)
 	return t, err
 }
