@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"addon-operator/cmd/addon-operator/debugapi"
@@ -26,11 +27,11 @@ type releaseRow struct {
 	Module   string
 	Revision int
 	State    string
-	Objects  int
+	Objects  string // number of objects; empty if it is not known
 }
 
-// monitored has the objects of each module's release, by module, as the debug API returns them. The value is a list of
-// names, or a string if the module has no release.
+// monitored has the objects of the releases of enabled modules, by module, as the debug API returns them. The value is a
+// list of names, or a string if the module has no release.
 type monitored map[string]any
 
 // objects returns the names of the objects of a module's release.
@@ -42,6 +43,14 @@ func (m monitored) objects(module string) (objects []string) {
 		}
 	}
 	return objects
+}
+
+// count returns the number of objects of a module's release as text; empty if the module is disabled.
+func (m monitored) count(module string) string {
+	if _, known := m[module]; !known {
+		return ""
+	}
+	return strconv.Itoa(len(m.objects(module)))
 }
 
 func (p *reader) releases(r *http.Request) (model, error) {
@@ -57,7 +66,7 @@ func (p *reader) releases(r *http.Request) (model, error) {
 	out.Blocked = slices.DeleteFunc(list.Problems, func(p inspect.Problem) bool { return p.Kind != inspect.Kind(store.BlockedDeletion) })
 	for i := range list.Modules {
 		if m := &list.Modules[i]; m.Revision > 0 {
-			out.Rows = append(out.Rows, releaseRow{m.Name, m.Revision, m.State, len(objects.objects(m.Name))})
+			out.Rows = append(out.Rows, releaseRow{m.Name, m.Revision, m.State, objects.count(m.Name)})
 		}
 	}
 	return out, nil
@@ -71,6 +80,9 @@ type release struct {
 	Module   string
 	Revision int
 	Objects  []string
+	// Unwatched is set if the release has objects that the operator does not watch, because the module is disabled. The
+	// page does not know these objects.
+	Unwatched bool
 	// Compared is set if the difference was requested. The chart is rendered only if the difference
 	// was requested.
 	Compared bool
@@ -100,7 +112,7 @@ func (p *reader) release(r *http.Request) (model, error) {
 	if err := p.api.get(r.Context(), "/module/resource-monitor", nil, &objects); err != nil {
 		return nil, err
 	}
-	out.Objects = objects.objects(name)
+	out.Objects, out.Unwatched = objects.objects(name), out.Revision > 0 && objects.count(name) == ""
 	if r.FormValue("diff") != "true" {
 		return out, nil
 	}

@@ -25,3 +25,15 @@ func TestReleasesThatTheSafetyCheckKeepsAreNamed(t *testing.T) {
 		t.Errorf("a problem other than a blocked deletion is shown:\n%s", view)
 	}
 }
+
+func TestTheObjectsOfADisabledModuleAreNotKnown(t *testing.T) {
+	t.Parallel()
+	a := answers{
+		"/module/list":             map[string]any{"modules": []any{map[string]any{"name": "web", "revision": 3}, map[string]any{"name": "empty", "revision": 2}}},
+		"/module/resource-monitor": map[string]any{"empty": []string{}},
+	}
+	view := a.view(t, "/releases", false)
+	inOrder(t, view, ">web</a>", ">3</td><td class=\"number\"></td>", ">empty</a>", ">2</td><td class=\"number\" data-label=\"objects\">0</td>")
+	inOrder(t, a.view(t, "/release/web", false), "Revision 3 of", "<p>not watched, because the module is disabled</p>")
+	inOrder(t, a.view(t, "/release/empty", false), "Revision 2 of", "<p>none</p>")
+}
