@@ -2,6 +2,7 @@ package helm_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -226,6 +227,26 @@ func requests(method, part string, n int32, f func()) func(*helm.Options) {
 			f()
 		}
 	})
+}
+
+// unavailableOnce returns an argument for start. It makes the first request that has this method and a URL path that
+// contains part fail with the status 503, without sending the request.
+func unavailableOnce(method, part string) func(*helm.Options) {
+	var failed atomic.Bool
+	return func(o *helm.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return tripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method != method || !strings.Contains(r.URL.Path, part) || !failed.CompareAndSwap(false, true) {
+					return next.RoundTrip(r)
+				}
+				return &http.Response{
+					Status: "503 Service Unavailable", StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"text/plain"}},
+					Body: io.NopCloser(strings.NewReader("overloaded")), Request: r,
+				}, nil
+			})
+		})
+	}
 }
 
 type tripper func(*http.Request) (*http.Response, error)

@@ -28,9 +28,11 @@ import (
 //   - Its waits end when the context of the action ends. The waits of Helm's client last until their timeout.
 //   - It keeps the errors of an uninstall. Helm only reports that there were errors.
 //   - It does not delete objects that belong to another release.
+//   - It returns an error if an upgrade cannot delete an object that is not in the new revision. Helm only logs it.
 type objectClient struct {
 	*kube.Client
 	release  string
+	stopped  func() error // returns the error of the context of the action
 	within   func(time.Duration) (context.Context, context.CancelFunc)
 	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; the returned function is called when the wait ends
 	failures []error
@@ -54,7 +56,7 @@ func (c *Client) objects(ctx context.Context, config *rest.Config, release strin
 	k := kube.New(c.getter(config))
 	k.Log = c.log
 	k.Namespace = c.namespace
-	o := &objectClient{Client: k, release: release, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
+	o := &objectClient{Client: k, release: release, stopped: ctx.Err, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, timeout)
 	}}
 	awaits, _ := ctx.Value(awaitsKey{}).(func(Object) func())

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -46,11 +47,12 @@ func (o *objectClient) owner(annotations map[string]string) string {
 }
 
 // Update implements kube.Interface. Like Helm, it deletes the objects of original that are not in target, unless their
-// Helm resource policy is "keep". Unlike Helm, it does not delete objects that belong to another release.
+// Helm resource policy is "keep". Unlike Helm, it does not delete objects that belong to another release, and returns
+// an error if an object cannot be deleted.
 func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result, err := o.Client.Update(original.Intersect(target), target, force)
 	if err == nil {
-		o.deleteDropped(original.Difference(target), result)
+		err = o.deleteDropped(original.Difference(target), result)
 	}
 	return result, err
 }
@@ -59,22 +61,30 @@ func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*
 func (o *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result, err := o.Client.UpdateThreeWayMerge(original.Intersect(target), target, force)
 	if err == nil {
-		o.deleteDropped(original.Difference(target), result)
+		err = o.deleteDropped(original.Difference(target), result)
 	}
 	return result, err
 }
 
-// deleteDropped deletes objects that are not in the new revision. As in Helm, a failed deletion is only logged.
-func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Result) {
+// deleteDropped deletes objects that are not in the new revision, and adds them to result.Deleted. It returns the
+// errors of all failed deletions, so that Helm records the new revision as failed. If the new revision were deployed,
+// later upgrades would not find the objects, because they are in no deployed revision. When the context of the action
+// ends, deleteDropped returns without trying the remaining objects.
+func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Result) error {
+	var failures []error
 	for _, object := range dropped {
+		if err := o.stopped(); err != nil {
+			return errors.Join(append(failures, fmt.Errorf("delete %s: %w", nameOf(object), err))...)
+		}
 		deleted, err := o.deleteOwn(object, metav1.DeletePropagationBackground, keepsItself)
 		if err != nil {
-			o.Log("an object that is not in the new revision cannot be deleted: %s", err)
+			failures = append(failures, err)
 		}
 		if deleted {
 			result.Deleted = append(result.Deleted, object)
 		}
 	}
+	return errors.Join(failures...)
 }
 
 // keepsItself reports whether the annotations of an object set its Helm resource policy to "keep".

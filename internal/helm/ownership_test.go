@@ -133,6 +133,27 @@ func TestUpgradeDeletesWhatItDropsUnlessItSaysToKeepIt(t *testing.T) {
 	}
 }
 
+func TestUpgradeThatCannotDeleteADroppedObjectFails(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, wide(t, "mod", 3))
+	fewer := wide(t, "mod", 1)
+	m := b.render(t, fewer)
+	b.Client = b.client(t, unavailableOnce(http.MethodDelete, "/configmaps/mod-1"))
+	_, err := b.Upgrade(t.Context(), fewer, m)
+	wantError(t, err, `upgrade release "mod": delete ConfigMap `+b.namespace+"/mod-1: ", "unable to handle the request")
+	b.state(t, "mod", helm.State{Status: helm.Failed, Revision: 2})
+	for name, want := range map[string]bool{"mod-0": true, "mod-1": true, "mod-2": false} {
+		if _, got := b.configMap(t, name); got != want {
+			t.Errorf("after the failed upgrade, ConfigMap %s exists: %t, want %t", name, got, want)
+		}
+	}
+	b.apply(t, fewer)
+	if n := b.count(t, ""); n != 1 {
+		t.Errorf("%d objects are there after another upgrade, want 1", n)
+	}
+}
+
 // TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile lets another release take over an object after the uninstall has
 // read it, and before the uninstall deletes it. The uninstall must not delete the object.
 func TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile(t *testing.T) {

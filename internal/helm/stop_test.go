@@ -116,6 +116,28 @@ func TestStoppedUpgradeFails(t *testing.T) {
 	}
 }
 
+// TestUpgradeStoppedWhileItDeletesDroppedObjectsFails ends the context of an upgrade while the upgrade deletes the
+// objects that are not in the new chart. The next upgrade must delete the remaining ones.
+func TestUpgradeStoppedWhileItDeletesDroppedObjectsFails(t *testing.T) {
+	b := start(t)
+	b.apply(t, wide(t, "wide", 20))
+	fewer := wide(t, "wide", 1)
+	b.Client = stopped(t, b, fewer, http.MethodDelete, 3)
+
+	b.state(t, "wide", helm.State{Status: helm.Failed, Revision: 2})
+	if got := b.record(t, "wide", 1).Labels["status"]; got != "deployed" {
+		t.Errorf("revision 1 is %s, want still deployed", got)
+	}
+	if n := b.count(t, ""); n < 17 || n > 18 {
+		t.Errorf("%d objects are there, want the upgrade to have stopped at the third deletion", n)
+	}
+	m, _ := b.apply(t, fewer)
+	b.state(t, "wide", helm.State{Status: helm.Deployed, Revision: 3, Checksum: m.Checksum})
+	if n := b.count(t, ""); n != 1 {
+		t.Errorf("%d objects are there, want 1", n)
+	}
+}
+
 // count returns the number of ConfigMaps that belong to releases and whose key "size" has this value. "" means any
 // value.
 func (b fixture) count(t *testing.T, size string) int {
