@@ -58,6 +58,7 @@ func newFixture(t *testing.T) *fixture {
 
 var (
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 )

@@ -3,6 +3,7 @@ package operation
 import (
 	"encoding/base64"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,9 +39,11 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 }
 
 // contains reports whether a stored value, the argument live, contains all fields and items of a
-// requested value, the argument asked. A map in live may have additional fields, but a list must have
-// the same number of items. A field that is missing in live is equal to null or a zero value in asked.
-// Quantities, such as "1000m" and 1, are compared by their amounts.
+// requested value, the argument asked. A map in live may have additional fields. A list in live must
+// contain the requested items in their order, and may have additional items, because the API server
+// adds items to some lists. For example, it adds tolerations and volumes to a new Pod. A field that is
+// missing in live is equal to null or a zero value in asked. Quantities, such as "1000m" and 1, are
+// compared by their amounts.
 func contains(live, asked any) bool {
 	switch asked := asked.(type) {
 	case nil:
@@ -69,13 +72,15 @@ func containsFields(live any, asked map[string]any) bool {
 
 func containsItems(live any, asked []any) bool {
 	items, ok := live.([]any)
-	if !ok || len(items) != len(asked) {
+	if !ok {
 		return live == nil && len(asked) == 0
 	}
-	for i, item := range asked {
-		if !contains(items[i], item) {
+	for _, item := range asked {
+		i := slices.IndexFunc(items, func(of any) bool { return contains(of, item) })
+		if i < 0 {
 			return false
 		}
+		items = items[i+1:]
 	}
 	return true
 }

@@ -128,7 +128,7 @@ func dropNulls(fields map[string]any) {
 
 // isMade reports whether an earlier attempt created the object. It returns true if the operator has
 // written the object, the object is not older than the operation, and the object contains all
-// requested fields.
+// requested fields and list items.
 func (t *target) isMade(ctx context.Context, since time.Time, asked *unstructured.Unstructured) (bool, error) {
 	live, err := t.get(ctx)
 	if isMissing(err) {

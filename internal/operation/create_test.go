@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -46,6 +47,23 @@ func TestCreateDoneBeforeACrashIsRecognised(t *testing.T) {
 	if err := s.try(strings.ReplaceAll(create, `"a"`, `"b"`), s.resend(nil)); err != nil {
 		t.Errorf("not done before: %v", err)
 	}
+}
+
+// TestCreateOfAPodDoneBeforeACrashIsRecognised creates a Pod. The API server adds tolerations to it.
+func TestCreateOfAPodDoneBeforeACrashIsRecognised(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	create := `{"operation":"Create","object":{"kind":"Pod","metadata":{"name":"a","namespace":"NS"},"spec":{
+		"tolerations":[{"key":"k","operator":"Exists"}],"containers":[{"name":"main","image":"example.com/main"}]}}}`
+	s.do(create)
+	tolerations, _, err := unstructured.NestedSlice(s.get(pods, "a").Object, "spec", "tolerations")
+	if err != nil || len(tolerations) < 2 {
+		t.Fatalf("the API server has added no toleration: %v (%v)", tolerations, err)
+	}
+	if err := s.try(create, s.resend(nil)); err != nil {
+		t.Error(err)
+	}
+	s.refuses(strings.ReplaceAll(create, "/main", "/other"), s.resend(nil), "exists already")
 }
 
 func TestCreateOrUpdateMergesIntoWhatExistsAndKeepsTheRest(t *testing.T) {
