@@ -146,7 +146,7 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, driver str
 	if c.cluster, err = newCluster(config, c.log); err != nil {
 		return err
 	}
-	c.manifests = manifests{records: c.records, cluster: c.cluster, namespace: c.namespace, historyMax: c.historyMax, log: c.log}
+	c.manifests = manifests{records: c.records, cluster: c.cluster, metadata: c.metadata, namespace: c.namespace, historyMax: c.historyMax, log: c.log}
 	return nil
 }
 

@@ -229,9 +229,9 @@ func requests(method, part string, n int32, f func()) func(*helm.Options) {
 	})
 }
 
-// unavailableOnce returns an argument for start. It makes the first request that has this method and a URL path that
-// contains part fail with the status 503, without sending the request.
-func unavailableOnce(method, part string) func(*helm.Options) {
+// failingOnce returns an argument for start. It answers the first request that has this method and a URL path that
+// contains part with this HTTP status and error text, without sending the request.
+func failingOnce(method, part string, status int, text string) func(*helm.Options) {
 	var failed atomic.Bool
 	return func(o *helm.Options) {
 		o.Config = rest.CopyConfig(o.Config)
@@ -240,9 +240,10 @@ func unavailableOnce(method, part string) func(*helm.Options) {
 				if r.Method != method || !strings.Contains(r.URL.Path, part) || !failed.CompareAndSwap(false, true) {
 					return next.RoundTrip(r)
 				}
+				body := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": %d, "message": %q}`, status, text)
 				return &http.Response{
-					Status: "503 Service Unavailable", StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"text/plain"}},
-					Body: io.NopCloser(strings.NewReader("overloaded")), Request: r,
+					Status: http.StatusText(status), StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+					Body: io.NopCloser(strings.NewReader(body)), Request: r,
 				}, nil
 			})
 		})

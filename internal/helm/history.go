@@ -47,9 +47,15 @@ func (h *history) Create(key string, r *release.Release) error {
 	return h.Driver.Create(key, r)
 }
 
-// Update implements driver.Updator.
+// Update implements driver.Updator. If a newer revision has replaced r, Update stores r without the objects that were
+// added to its manifest before the upgrade, so that a rollback does not create them.
 func (h *history) Update(key string, r *release.Release) error {
 	h.forget()
+	if r.Info.Status == release.StatusSuperseded {
+		own := *r
+		own.Manifest = withoutGathered(r.Manifest)
+		r = &own
+	}
 	return h.Driver.Update(key, r)
 }
 

@@ -3,10 +3,13 @@ package helm
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/kustomize/kyaml/kio"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -15,6 +18,7 @@ import (
 type manifests struct {
 	records    *records
 	cluster    *cluster
+	metadata   metadata.Interface
 	namespace  string
 	historyMax int
 	log        func(format string, args ...any)
@@ -23,13 +27,22 @@ type manifests struct {
 // revisions returns the revisions of a release that can be decoded, the newest first. The release must have a stored
 // revision. If none of its revisions can be decoded, revisions returns an error.
 func (m manifests) revisions(name string) ([]*release.Release, error) {
-	decoded, err := m.records.storage(m.historyMax).History(name)
+	decoded, err := m.decoded(name)
 	if err != nil {
-		return nil, fmt.Errorf("read the revisions: %w", err)
+		return nil, err
 	}
 	if len(decoded) == 0 {
 		return nil, fmt.Errorf("none of its revisions can be decoded: delete its unneeded objects by hand, then delete the %ss "+
 			"sh.helm.release.v1.%s.v* in namespace %s", m.records.kind, name, m.namespace)
+	}
+	return decoded, nil
+}
+
+// decoded returns the same as revisions, but no error if none of the revisions can be decoded.
+func (m manifests) decoded(name string) ([]*release.Release, error) {
+	decoded, err := m.records.storage(m.historyMax).History(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the revisions: %w", err)
 	}
 	releaseutil.Reverse(decoded, releaseutil.SortByRevision)
 	return decoded, nil
@@ -90,56 +103,138 @@ func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, er
 	return len(nodes) - len(served), err
 }
 
-// gather adds the objects of older deployed revisions to the manifest of the newest revision, and stores the
-// result. It must be called before an uninstall: Helm deletes only the objects of the newest revision. So if this
-// revision was not applied completely, objects that only an older revision has would stay forever.
-func (m manifests) gather(name string) error {
+// gather adds objects of other revisions to the manifest of the newest revision, and stores the result: the objects of
+// older deployed revisions, and those that unfinished revisions have created. It must be called before an uninstall:
+// Helm deletes only the objects of the newest revision. So if this revision was not applied completely, objects that
+// only another revision has would stay forever.
+func (m manifests) gather(ctx context.Context, name string) error {
 	revisions, err := m.revisions(name)
 	if err != nil {
 		return err
 	}
 	newest := revisions[0]
+	known, err := m.names(newest.Manifest)
+	if err != nil {
+		return fmt.Errorf("read the manifest of revision %d: %w", newest.Version, err)
+	}
+	var more []*yaml.RNode
 	for _, r := range revisions[1:] {
 		if r.Info.Status != release.StatusDeployed {
 			continue
 		}
-		manifest, added, err := union(newest.Manifest, r.Manifest)
+		added, err := m.lacking(known, r)
 		if err != nil {
-			return fmt.Errorf("read the manifests of revisions %d and %d: %w", newest.Version, r.Version, err)
+			return err
 		}
-		if added == 0 {
-			continue
-		}
-		newest.Manifest = manifest
-		if err := m.records.storage(m.historyMax).Update(newest); err != nil {
-			return fmt.Errorf("write revision %d: %w", newest.Version, err)
-		}
+		more = append(more, added...)
+	}
+	created, err := m.created(ctx, name, known, unfinished(revisions))
+	if err != nil {
+		return err
+	}
+	return m.extend(newest, append(more, created...))
+}
+
+// extend adds objects to the manifest of a revision, and stores the revision.
+func (m manifests) extend(r *release.Release, more []*yaml.RNode) (err error) {
+	if len(more) == 0 {
+		return nil
+	}
+	if r.Manifest, err = with(r.Manifest, more); err != nil {
+		return err
+	}
+	if err := m.records.storage(m.historyMax).Update(r); err != nil {
+		return fmt.Errorf("write revision %d: %w", r.Version, err)
 	}
 	return nil
 }
 
-// union adds the objects that only other contains to manifest. It returns the result and the number of added objects.
-func union(manifest, other string) (string, int, error) {
+// names returns the identities of the objects in a manifest.
+func (m manifests) names(manifest string) (map[Object]bool, error) {
+	nodes, err := flat(manifest)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[Object]bool, len(nodes))
+	for _, n := range nodes {
+		names[m.identity(n)] = true
+	}
+	return names, nil
+}
+
+// lacking returns the objects of a revision whose identities are not in known, and adds their identities to known.
+func (m manifests) lacking(known map[Object]bool, r *release.Release) ([]*yaml.RNode, error) {
+	nodes, err := flat(r.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", r.Version, err)
+	}
+	return slices.DeleteFunc(nodes, func(n *yaml.RNode) bool {
+		found := known[m.identity(n)]
+		known[m.identity(n)] = true
+		return found
+	}), nil
+}
+
+// identity returns the same as the function identity. But if the object names no namespace, it has the default one, so
+// that the identity does not change if a chart names the default namespace.
+func (m manifests) identity(n *yaml.RNode) Object {
+	o := identity(n)
+	if o.Namespace == "" {
+		o.Namespace = m.namespace
+	}
+	return o
+}
+
+// gathered is the first line of the added objects in the result of the function with.
+const gathered = "# These objects are not in the chart of this revision: another revision has created them."
+
+// with returns the manifest with more objects.
+func with(manifest string, more []*yaml.RNode) (string, error) {
+	text, err := kio.StringAll(more)
+	if err != nil {
+		return "", fmt.Errorf("write the objects of other revisions: %w", err)
+	}
+	return strings.TrimSpace(manifest) + "\n---\n" + gathered + "\n" + text, nil
+}
+
+// withoutGathered returns the manifest without the objects that the function with has added.
+func withoutGathered(manifest string) string {
+	own, _, added := strings.Cut(manifest, "\n---\n"+gathered)
+	if !added {
+		return manifest
+	}
+	return own + "\n"
+}
+
+// flat returns the objects in a manifest. It returns the items of a list instead of the list. An item without a kind gets
+// the apiVersion of its list, and the kind of the list without the suffix List.
+func flat(manifest string) ([]*yaml.RNode, error) {
 	nodes, err := read(manifest)
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
-	more, err := read(other)
-	if err != nil {
-		return "", 0, err
-	}
-	named := make(map[Object]bool)
-	for _, n := range nodes {
-		named[identity(n)] = true
-	}
-	before := len(nodes)
-	for _, n := range more {
-		if !named[identity(n)] {
-			nodes = append(nodes, n)
+	var objects []*yaml.RNode
+	for len(nodes) > 0 {
+		n := nodes[0]
+		nodes = nodes[1:]
+		items := n.Field("items")
+		if items == nil || items.Value.YNode().Kind != yaml.SequenceNode {
+			objects = append(objects, n)
+			continue
 		}
+		elements, err := items.Value.Elements()
+		if err != nil {
+			return nil, fmt.Errorf("read the items of %s: %w", named(n), err)
+		}
+		for _, e := range elements {
+			if e.GetKind() == "" {
+				e.SetApiVersion(n.GetApiVersion())
+				e.SetKind(strings.TrimSuffix(n.GetKind(), "List"))
+			}
+		}
+		nodes = append(elements, nodes...)
 	}
-	text, err := kio.StringAll(nodes)
-	return text, len(nodes) - before, err
+	return objects, nil
 }
 
 // identity returns a comparable identity of an object. The field APIVersion of the result has only the API group, so

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
@@ -137,15 +138,34 @@ func TestNothingRenderedIsNothing(t *testing.T) {
 	}
 }
 
-func TestUnionKeepsTheFirstOfEachObject(t *testing.T) {
+func TestManifestIsExtendedByTheObjectsThatItLacks(t *testing.T) {
 	t.Parallel()
 	const a, b, c = "apiVersion: v1\nkind: A\nmetadata: {name: a}\nspec: 1\n", "apiVersion: v1\nkind: B\nmetadata: {name: b}\n", "apiVersion: g/v2\nkind: C\nmetadata: {name: c}\n"
-	got, added, err := union(a+"---\n"+c, b+"---\n"+strings.Replace(a, "1\n", "2\n", 1)+"---\n"+strings.Replace(c, "v2", "v1", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := a + "---\n" + c + "---\n" + b; got != want || added != 1 {
-		t.Errorf("%d added:\n%s\nwant one:\n%s", added, got, want)
+	const listed = "apiVersion: v1\nkind: BList\nitems:\n- metadata: {name: b}\n- apiVersion: g/v3\n  kind: C\n  metadata: {name: c}\n"
+	m := manifests{namespace: "n"}
+	for name, other := range map[string]string{
+		"objects":               b + "---\n" + strings.Replace(a, "1\n", "2\n", 1) + "---\n" + strings.Replace(c, "v2", "v1", 1),
+		"items of a list":       listed,
+		"the default namespace": b + "---\n" + strings.Replace(a, "name: a", "name: a, namespace: n", 1),
+	} {
+		known, err := m.names(a + "---\n" + c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := m.lacking(known, &release.Release{Manifest: other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := with(a+"---\n"+c, more)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, added, _ := strings.Cut(got, gathered); named(more[0]) != (Object{APIVersion: "v1", Kind: "B", Name: "b"}) || len(more) != 1 || strings.Count(added, "name: b") != 1 {
+			t.Errorf("%s: %d added:\n%s", name, len(more), got)
+		}
+		if own := withoutGathered(got); own != a+"---\n"+c {
+			t.Errorf("%s: without the added objects, the manifest is\n%s", name, own)
+		}
 	}
 }
 

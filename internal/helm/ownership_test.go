@@ -139,9 +139,9 @@ func TestUpgradeThatCannotDeleteADroppedObjectFails(t *testing.T) {
 	b.apply(t, wide(t, "mod", 3))
 	fewer := wide(t, "mod", 1)
 	m := b.render(t, fewer)
-	b.Client = b.client(t, unavailableOnce(http.MethodDelete, "/configmaps/mod-1"))
+	b.Client = b.client(t, failingOnce(http.MethodDelete, "/configmaps/mod-1", http.StatusServiceUnavailable, "overloaded"))
 	_, err := b.Upgrade(t.Context(), fewer, m)
-	wantError(t, err, `upgrade release "mod": delete ConfigMap `+b.namespace+"/mod-1: ", "unable to handle the request")
+	wantError(t, err, `upgrade release "mod": delete ConfigMap `+b.namespace+"/mod-1: overloaded")
 	b.state(t, "mod", helm.State{Status: helm.Failed, Revision: 2})
 	for name, want := range map[string]bool{"mod-0": true, "mod-1": true, "mod-2": false} {
 		if _, got := b.configMap(t, name); got != want {

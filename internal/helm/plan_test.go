@@ -38,18 +38,18 @@ func TestPlanFollowsFromTheRevisions(t *testing.T) {
 	}{
 		{"absent", nil, want{State{Status: Absent}, nil, "install"}},
 		{"deployed", revisionsOf(deployed, superseded), want{State{Status: Deployed, Revision: 2, Checksum: "c"}, nil, "upgrade"}},
-		{"failed first", revisionsOf(failed), want{State{Status: Failed, Revision: 1}, nil, "upgrade"}},
-		{"failed after deployed", revisionsOf(failed, deployed), want{State{Status: Failed, Revision: 2}, nil, "upgrade"}},
-		{"lost its successor", revisionsOf(superseded), want{State{Status: Failed, Revision: 1}, nil, "upgrade"}},
-		{"of no known status", revisionsOf("odd"), want{State{Status: Failed, Revision: 1}, nil, "upgrade"}},
-		{"killed install", revisionsOf(install), want{State{Status: Pending, Revision: 1}, []int{1}, "install"}},
-		{"killed upgrade", revisionsOf(upgrade, deployed), want{State{Status: Pending, Revision: 2}, []int{2}, "upgrade"}},
-		{"killed rollback", revisionsOf(rollback, failed, deployed), want{State{Status: Pending, Revision: 3}, []int{3}, "upgrade"}},
-		{"killed twice", revisionsOf(upgrade, upgrade, deployed), want{State{Status: Pending, Revision: 3}, []int{3, 2}, "upgrade"}},
+		{"failed first", revisionsOf(failed), want{State{Status: Failed, Revision: 1}, nil, "gather, upgrade"}},
+		{"failed after deployed", revisionsOf(failed, deployed), want{State{Status: Failed, Revision: 2}, nil, "gather, upgrade"}},
+		{"lost its successor", revisionsOf(superseded), want{State{Status: Failed, Revision: 1}, nil, "gather, upgrade"}},
+		{"of no known status", revisionsOf("odd"), want{State{Status: Failed, Revision: 1}, nil, "gather, upgrade"}},
+		{"killed install", revisionsOf(install), want{State{Status: Pending, Revision: 1}, []int{1}, "gather, install"}},
+		{"killed upgrade", revisionsOf(upgrade, deployed), want{State{Status: Pending, Revision: 2}, []int{2}, "gather, upgrade"}},
+		{"killed rollback", revisionsOf(rollback, failed, deployed), want{State{Status: Pending, Revision: 3}, []int{3}, "gather, upgrade"}},
+		{"killed twice", revisionsOf(upgrade, upgrade, deployed), want{State{Status: Pending, Revision: 3}, []int{3, 2}, "gather, upgrade"}},
 		{"killed long ago", revisionsOf(deployed, upgrade), want{State{Status: Deployed, Revision: 2, Checksum: "c"}, nil, "upgrade"}},
-		{"uninstalling", revisionsOf(release.StatusUninstalling, superseded), want{State{Status: Uninstalling, Revision: 2}, nil, "uninstall, install"}},
-		{"uninstalled, history kept", revisionsOf(release.StatusUninstalled), want{State{Status: Uninstalling, Revision: 1}, nil, "uninstall, install"}},
-		{"killed over uninstalled", revisionsOf(upgrade, release.StatusUninstalled), want{State{Status: Pending, Revision: 2}, []int{2}, "uninstall, install"}},
+		{"uninstalling", revisionsOf(release.StatusUninstalling, superseded), want{State{Status: Uninstalling, Revision: 2}, nil, "gather, uninstall, install"}},
+		{"uninstalled, history kept", revisionsOf(release.StatusUninstalled), want{State{Status: Uninstalling, Revision: 1}, nil, "gather, uninstall, install"}},
+		{"killed over uninstalled", revisionsOf(upgrade, release.StatusUninstalled), want{State{Status: Pending, Revision: 2}, []int{2}, "gather, uninstall, install"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,6 +60,9 @@ func TestPlanFollowsFromTheRevisions(t *testing.T) {
 				got.Plan = "uninstall, install"
 			case p.install:
 				got.Plan = "install"
+			}
+			if p.gather {
+				got.Plan = "gather, " + got.Plan
 			}
 			for _, r := range p.remove {
 				got.Remove = append(got.Remove, r.revision)

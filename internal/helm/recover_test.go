@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/internal/helm"
 )
@@ -249,6 +251,23 @@ func TestRecordThatCannotBeDecodedIsReported(t *testing.T) {
 	}
 }
 
+func TestRecordThatCannotBeDecodedKeepsTheObjectsOfAKilledUpgrade(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, wide(t, "torn", 1))
+	b.apply(t, wide(t, "torn", 3))
+	b.relabel(t, "torn", 2, "pending-upgrade")
+	s := b.record(t, "torn", 1)
+	s.Data["release"] = []byte("bm90IGEgcmVsZWFzZQ==")
+	b.update(t, s)
+	r := wide(t, "torn", 1)
+	_, err := b.Upgrade(t.Context(), r, b.render(t, r))
+	wantError(t, err, `upgrade release "torn"`, "none of its revisions can be decoded")
+	if n := b.count(t, ""); n != 3 {
+		t.Errorf("%d objects are left, want 3", n)
+	}
+}
+
 func TestUninstallRemovesObjectsAndHistory(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -305,13 +324,7 @@ func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
 	b.apply(t, module(t, "half", files{
 		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("a"), "templates/b.yaml": configMap("dropped"),
 	}))
-	refused := module(t, "half", files{
-		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("a"),
-		"templates/bad.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: -1}]}\n",
-	})
-	m := b.render(t, refused)
-	_, err := b.Upgrade(t.Context(), refused, m)
-	wantError(t, err, `upgrade release "half"`, "spec.ports[0].port")
+	b.refused(t, "half", "a")
 	b.state(t, "half", helm.State{Status: helm.Failed, Revision: 2})
 	if _, ok := b.configMap(t, "dropped"); !ok {
 		t.Fatal("the failed upgrade went further than this test is about")
@@ -320,15 +333,156 @@ func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
 	if _, err := b.Uninstall(t.Context(), "half"); err != nil {
 		t.Fatal(err)
 	}
-	left, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
+	if diff := cmp.Diff([]string(nil), b.left(t)); diff != "" {
+		t.Errorf("objects left (-want +got):\n%s", diff)
+	}
+}
+
+// TestObjectsOfAFailedUpgradeAreDeletedByTheNext stops two upgrades after each has created objects, and then upgrades
+// back to the first chart. The second upgrade does not have the objects of the first one.
+func TestObjectsOfAFailedUpgradeAreDeletedByTheNext(t *testing.T) {
+	b := start(t)
+	r := wide(t, "web", 1)
+	b.apply(t, r)
+	b.Client = stopped(t, b, wide(t, "web", 10), http.MethodPost, 5)
+	b.Client = stopped(t, b, module(t, "web", files{
+		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("web-0"), "templates/b.yaml": configMap("web-a"), "templates/c.yaml": configMap("web-b"),
+	}), http.MethodPost, 2)
+	if n := b.count(t, ""); n < 6 {
+		t.Fatalf("%d objects are there: the upgrades were stopped too early for this test", n)
+	}
+
+	m, _ := b.apply(t, r)
+	if n := b.count(t, ""); n != 1 {
+		t.Errorf("%d objects are there, want 1", n)
+	}
+	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 4, Checksum: m.Checksum})
+	if changes, err := b.Changes("web", 1, m); err != nil || len(changes) > 0 {
+		t.Errorf("a rollback to revision 1 would change %v (error %v)", changes, err)
+	}
+}
+
+func TestObjectsOfAKilledActionAreDeletedByTheNext(t *testing.T) {
+	t.Parallel()
+	for status, revision := range map[string]int{"pending-install": 1, "pending-upgrade": 2} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			if revision > 1 {
+				b.apply(t, wide(t, "web", 1))
+			}
+			b.apply(t, wide(t, "web", 3))
+			b.relabel(t, "web", revision, status)
+			if revision > 1 {
+				b.relabel(t, "web", 1, "deployed")
+			}
+
+			m, again := b.apply(t, wide(t, "web", 1))
+			b.state(t, "web", helm.State{Status: helm.Deployed, Revision: revision, Checksum: m.Checksum})
+			if n := b.count(t, ""); n != 1 || again != revision {
+				t.Errorf("after revision %d, %d objects are there; want 1 after revision %d", again, n, revision)
+			}
+		})
+	}
+}
+
+// TestObjectsThatNoFailedUpgradeHasCreatedAreKept upgrades a release after an upgrade whose chart has an object that
+// does not belong to the release, and one with the resource policy "keep".
+func TestObjectsThatNoFailedUpgradeHasCreatedAreKept(t *testing.T) {
+	t.Parallel()
+	for _, removing := range []string{"upgrade", "uninstall"} {
+		t.Run(removing, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			b.apply(t, wide(t, "web", 1))
+			b.apply(t, wide(t, "web", 5))
+			b.relabel(t, "web", 2, "failed")
+			b.relabel(t, "web", 1, "deployed")
+			b.annotate(t, "web-1", `null`)
+			b.annotate(t, "web-2", `{"helm.sh/resource-policy":"keep"}`)
+			b.annotate(t, "web-3", `{"meta.helm.sh/release-name":"other"}`)
+			b.refused(t, "web", "web-a")
+
+			want := []string{"web-1", "web-3"} // an uninstall reads the resource policy from the chart
+			if removing == "upgrade" {
+				b.apply(t, wide(t, "web", 1))
+				want = []string{"web-0", "web-1", "web-2", "web-3"}
+			} else if _, err := b.Uninstall(t.Context(), "web"); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, b.left(t)); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUpgradeDoesNotFailIfTheCreatedObjectsDoNotFitIntoARecord upgrades a release after a failed upgrade. The record of
+// the deployed revision has almost the maximum size, so the API server rejects the record with the created objects.
+func TestUpgradeDoesNotFailIfTheCreatedObjectsDoNotFitIntoARecord(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := wide(t, "web", 1)
+	b.apply(t, r)
+	b.refused(t, "web", "web-a")
+	b.Client = b.client(t, failingOnce(http.MethodPut, "/secrets/sh.helm.release.v1.web.v1", http.StatusUnprocessableEntity,
+		"data: Too long: may not be more than 1048576 bytes"))
+	m, _ := b.apply(t, r)
+	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 3, Checksum: m.Checksum})
+	if diff := cmp.Diff([]string{"web-0", "web-a"}, b.left(t)); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestUninstallDeletesTheObjectsOfAllFailedUpgrades(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.apply(t, wide(t, "web", 1))
+	b.refused(t, "web", "web-a")
+	b.refused(t, "web", "web-b")
+	if diff := cmp.Diff([]string{"web-0", "web-a", "web-b"}, b.left(t)); diff != "" {
+		t.Fatalf("objects before the uninstall (-want +got):\n%s", diff)
+	}
+	if _, err := b.Uninstall(t.Context(), "web"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string(nil), b.left(t)); diff != "" {
+		t.Errorf("objects left (-want +got):\n%s", diff)
+	}
+}
+
+// refused upgrades a release to a chart that has a ConfigMap and a Service, and checks that the API server rejects the
+// Service.
+func (b fixture) refused(t *testing.T, name, configMapName string) {
+	t.Helper()
+	r := module(t, name, files{
+		"Chart.yaml": chartYAML, "templates/a.yaml": configMap(configMapName),
+		"templates/bad.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: -1}]}\n",
+	})
+	_, err := b.Upgrade(t.Context(), r, b.render(t, r))
+	wantError(t, err, fmt.Sprintf("upgrade release %q", name), "spec.ports[0].port")
+}
+
+// annotate merges annotations, which are JSON, into those of a ConfigMap. The value null removes all annotations.
+func (b fixture) annotate(t *testing.T, name, annotations string) {
+	t.Helper()
+	patch := []byte(`{"metadata":{"annotations":` + annotations + `}}`)
+	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// left returns the sorted names of the ConfigMaps with the label of the operator.
+func (b fixture) left(t *testing.T) []string {
+	t.Helper()
+	list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, l := range left.Items {
+	for _, l := range list.Items {
 		names = append(names, l.Name)
 	}
-	if diff := cmp.Diff([]string(nil), slices.Compact(names)); diff != "" {
-		t.Errorf("objects left (-want +got):\n%s", diff)
-	}
+	slices.Sort(names)
+	return names
 }

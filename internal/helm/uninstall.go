@@ -47,7 +47,7 @@ func (c *Client) uninstall(ctx context.Context, name string, revision int) (kept
 	if err != nil {
 		return nil, err
 	}
-	if err := c.manifests.gather(name); err != nil {
+	if err := c.manifests.gather(ctx, name); err != nil {
 		return nil, err
 	}
 	objects := c.objects(ctx, c.config, name)

@@ -33,7 +33,8 @@ type Upgraded struct {
 //
 // Upgrade also upgrades a release whose last action failed. If a process was killed during an
 // install or an upgrade, Upgrade removes the revision of that action and uses its number again. If a
-// process was killed during an uninstall, Upgrade first finishes the uninstall.
+// process was killed during an uninstall, Upgrade first finishes the uninstall. Upgrade also deletes
+// the objects that a failed or killed action has created, if they are not in the chart.
 //
 // The manifest m must be the result of [Client.Render] for r. Its checksum is stored with the revision. To save time,
 // its objects are read from the cluster while Helm renders the chart again.
@@ -85,11 +86,13 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 
 	p := planFor(history)
-	for _, killed := range p.remove {
-		c.log("release %q: removing revision %d, which a killed process left in status %s", r.Name, killed.revision, killed.status)
-		if err := c.records.remove(ctx, killed); err != nil {
+	if p.gather {
+		if err := c.gatherUnfinished(ctx, config, r.Name, p, m); err != nil {
 			return Upgraded{}, err
 		}
+	}
+	if err := c.removeKilled(ctx, p.remove); err != nil {
+		return Upgraded{}, err
 	}
 	if p.uninstall {
 		if _, err := c.uninstall(ctx, r.Name, history[0].revision); err != nil {
@@ -130,6 +133,17 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 	failpoint.Reach("helm", "after")
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
+}
+
+// removeKilled removes the records of revisions that killed processes have left.
+func (c *Client) removeKilled(ctx context.Context, killed []record) error {
+	for _, k := range killed {
+		c.log("release %q: removing revision %d, which a killed process left in status %s", k.release, k.revision, k.status)
+		if err := c.records.remove(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startAction starts a tracing span for an action on a release. It is part of the span in ctx, if any.
@@ -185,11 +199,16 @@ func (c *Client) explain(name string, err error) error {
 	case strings.HasPrefix(err.Error(), "no revision for release"):
 		_, unreadable := c.manifests.revisions(name)
 		return errors.Join(unreadable, err)
-	case strings.Contains(err.Error(), "Too long: may not be more than"), strings.Contains(err.Error(), "Too long: must have at most"):
+	case isTooLong(err):
 		return fmt.Errorf("%w: the record of a release contains its whole chart and may have at most 1 MiB: exclude files that the chart does not need with a .helmignore", err)
 	default:
 		return err
 	}
+}
+
+// isTooLong reports whether err means that the record of a revision is larger than the API server accepts.
+func isTooLong(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "Too long: may not be more than") || strings.Contains(err.Error(), "Too long: must have at most"))
 }
 
 // withoutCount returns err without the text "1 error occurred:", which Helm writes before a single error.

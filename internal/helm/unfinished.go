@@ -1,0 +1,161 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/kustomize/kyaml/kio"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	kubeobjects "addon-operator/internal/kube"
+)
+
+// gatherUnfinished adds the objects that unfinished revisions have created to the manifest with which Helm compares the
+// new one. Without this, an upgrade would not delete the objects that only a failed or killed upgrade has created. It
+// must be called before the plan p removes revisions. If p removes all revisions, its next step is an install, which
+// compares the new manifest m with nothing. Then gatherUnfinished deletes the objects that are not in m.
+func (c *Client) gatherUnfinished(ctx context.Context, config *rest.Config, name string, p plan, m Manifest) error {
+	revisions, err := c.manifests.decoded(name)
+	if err != nil || len(revisions) == 0 {
+		return err
+	}
+	base := baseOf(revisions, p.remove)
+	manifest := m.Text
+	switch {
+	case base != nil:
+		manifest = base.Manifest
+	case p.uninstall || !p.install:
+		return nil // the other revisions cannot be decoded: Helm returns an error
+	}
+	known, err := c.manifests.names(manifest)
+	if err != nil {
+		return fmt.Errorf("read the manifest of release %q: %w", name, err)
+	}
+	created, err := c.manifests.created(ctx, name, known, unfinished(revisions))
+	if err != nil || len(created) == 0 {
+		return err
+	}
+	if base == nil {
+		return c.deleteLeft(ctx, config, name, created)
+	}
+	err = c.manifests.extend(base, created)
+	if isTooLong(err) {
+		c.log("release %q: %d objects that a failed upgrade has created will not be deleted, because they do not fit into the record of revision %d",
+			name, len(created), base.Version)
+		return nil
+	}
+	return err
+}
+
+// deleteLeft deletes objects of a release. Like an upgrade, it keeps objects that belong to another release.
+func (c *Client) deleteLeft(ctx context.Context, config *rest.Config, name string, left []*yaml.RNode) error {
+	text, err := kio.StringAll(left)
+	if err != nil {
+		return fmt.Errorf("write the objects of a killed install: %w", err)
+	}
+	objects := c.objects(ctx, config, name)
+	list, err := objects.Build(strings.NewReader(text), false)
+	if err != nil {
+		return fmt.Errorf("read the objects of a killed install: %w", err)
+	}
+	return objects.deleteDropped(list, &kube.Result{})
+}
+
+// baseOf returns the revision with which Helm compares the new manifest of an upgrade: the newest deployed one, or the
+// newest one if none is deployed. It ignores the revisions in killed, and returns nil if there is no other. The
+// revisions are sorted newest first.
+func baseOf(revisions []*release.Release, killed []record) *release.Release {
+	left := slices.DeleteFunc(slices.Clone(revisions), func(r *release.Release) bool {
+		return slices.ContainsFunc(killed, func(k record) bool { return k.revision == r.Version })
+	})
+	deployed := slices.IndexFunc(left, func(r *release.Release) bool { return r.Info.Status == release.StatusDeployed })
+	switch {
+	case len(left) == 0:
+		return nil
+	case deployed >= 0:
+		return left[deployed]
+	default:
+		return left[0]
+	}
+}
+
+// unfinished returns the revisions that may have objects of their own in the cluster: the newest revision that was once
+// deployed, and all newer ones. The objects that only an older revision has were deleted by the upgrade to the deployed
+// one. The revisions are sorted newest first.
+func unfinished(revisions []*release.Release) []*release.Release {
+	for i, r := range revisions {
+		if r.Info.Status == release.StatusDeployed || r.Info.Status == release.StatusSuperseded {
+			return revisions[:i+1]
+		}
+	}
+	return revisions
+}
+
+// created returns those objects of the revisions that exist, belong to the release, and are not in known. If an object
+// exists but does not belong to the release, no revision has created it, even if the manifest of a failed revision
+// contains it.
+func (m manifests) created(ctx context.Context, name string, known map[Object]bool, revisions []*release.Release) ([]*yaml.RNode, error) {
+	var all []*yaml.RNode
+	for _, r := range revisions {
+		more, err := m.lacking(known, r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	ours := make([]bool, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(lookups)
+	for i, n := range all {
+		group.Go(func() (err error) {
+			ours[i], err = m.belongs(ctx, name, named(n))
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var found []*yaml.RNode
+	for i, n := range all {
+		if ours[i] {
+			found = append(found, n)
+		}
+	}
+	return found, nil
+}
+
+// belongs reports whether the object exists and has the annotations of the release. An object whose kind the API server
+// does not serve does not exist.
+func (m manifests) belongs(ctx context.Context, name string, o Object) (bool, error) {
+	mapping, err := m.cluster.mapping(ctx, o.APIVersion, o.Kind)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
+	}
+	switch {
+	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
+		o.Namespace = ""
+	case o.Namespace == "":
+		o.Namespace = m.namespace
+	}
+	live, err := m.metadata.Resource(mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
+	}
+	owner, namespace := kubeobjects.ReleaseIn(live.Annotations)
+	return owner == name && namespace == m.namespace, nil
+}
