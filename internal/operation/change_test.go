@@ -2,9 +2,14 @@ package operation_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
+	"addon-operator/e2e/cluster"
 	"addon-operator/internal/operation"
 )
 
@@ -35,8 +40,34 @@ func TestAPatchOfAMissingObjectIsRefusedUnlessThatIsIgnored(t *testing.T) {
 const (
 	roleA    = `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: a}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}`
 	addRule  = `{"operation":"JSONPatch","kind":"Role","namespace":"NS","name":"a","jsonPatch":[{"op":"add","path":"/rules/-","value":{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}}]}`
+	addOther = `{"operation":"JSONPatch","kind":"Role","namespace":"NS","name":"a","jsonPatch":[{"op":"add","path":"/rules/-","value":{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}}]}`
 	addRule2 = `{"operation":"JQPatch","kind":"Role","namespace":"NS","name":"a","jqFilter":".rules += [{apiGroups: [\"\"], resources: [\"secrets\"], verbs: [\"get\"]}]"}`
 )
+
+// lose executes a patch, and fails the test unless the patch is retried. The API server answers 503 to the request that
+// writes the object, and does not carry it out.
+func (s *fixture) lose(text string) {
+	s.t.Helper()
+	config := rest.CopyConfig(cluster.Start(s.t).Config())
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return overloaded{next} })
+	err := s.executorOf(config).Do(s.t.Context(), s.parse(text), s.attempt())
+	if err == nil || operation.IsRefused(err) || s.noted == nil {
+		s.t.Fatalf("%s: %v, noted %+v", text, err, s.noted)
+	}
+}
+
+// overloaded answers 503 to requests that change an object.
+type overloaded struct{ http.RoundTripper }
+
+func (o overloaded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPatch && r.Method != http.MethodPut {
+		return o.RoundTripper.RoundTrip(r)
+	}
+	return &http.Response{
+		Status: "503 Service Unavailable", StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"text/plain"}},
+		Body: io.NopCloser(strings.NewReader("etcdserver: leader changed")), Request: r,
+	}, nil
+}
 
 // rules returns the number of rules in the Role named a.
 func (s *fixture) rules() int {
@@ -84,6 +115,28 @@ func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
 			mark := operation.Mark{UID: string(object.GetUID()), ResourceVersion: object.GetResourceVersion(), Expected: "another"}
 			s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"1"}}}`)
 			if err := s.try(patch, s.resend(&mark)); err != nil || s.rules() != 2 {
+				t.Errorf("%d rules, %v", s.rules(), err)
+			}
+		})
+		t.Run(name+" sent before the crash and changed by another hook since", func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t)
+			s.made(roles, roleA)
+			s.do(patch)
+			noted := s.noted
+			s.do(addOther)
+			if err := s.try(patch, s.resend(noted)); err != nil || s.rules() != 3 {
+				t.Errorf("%d rules, %v", s.rules(), err)
+			}
+		})
+		t.Run(name+" noted before the crash, not sent, and changed by another hook since", func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t)
+			s.made(roles, roleA)
+			s.lose(patch)
+			noted := s.noted
+			s.do(addOther)
+			if err := s.try(patch, s.resend(noted)); err != nil || s.rules() != 3 {
 				t.Errorf("%d rules, %v", s.rules(), err)
 			}
 		})

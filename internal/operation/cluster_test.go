@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/e2e/cluster"
@@ -43,17 +44,29 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &fixture{t: t, client: client, objects: client.Dynamic(), namespace: c.Namespace(t)}
+	s.executor = s.executorOf(c.Config())
+	return s
+}
+
+// executorOf returns an executor that sends its requests with config.
+func (s *fixture) executorOf(config *rest.Config) *operation.Executor {
+	s.t.Helper()
+	client, err := kube.NewClient(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	kinds := kube.NewKinds(client, kube.Observer{})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { kinds.Run(ctx) })
-	t.Cleanup(func() { cancel(); running.Wait() })
-	s := &fixture{t: t, client: client, objects: client.Dynamic(), namespace: c.Namespace(t)}
-	if s.executor, err = operation.NewExecutor(client, kinds, operation.Options{Timeout: time.Minute}); err != nil {
-		t.Fatal(err)
+	s.t.Cleanup(func() { cancel(); running.Wait() })
+	executor, err := operation.NewExecutor(client, kinds, operation.Options{Timeout: time.Minute})
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	operation.Impatient(s.executor, 90*time.Second) // the default limits are too short for a slow machine
-	return s
+	operation.Impatient(executor, 90*time.Second) // the default limits are too short for a slow machine
+	return executor
 }
 
 var (

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -137,9 +138,8 @@ func (t *target) isMade(ctx context.Context, since time.Time, asked *unstructure
 	if err != nil {
 		return false, err
 	}
-	_, ours := lastWritten(live, "")
 	young := !live.GetCreationTimestamp().Time.Before(since.Truncate(time.Second).Add(-clocksApart))
-	return ours && young && contains(live.Object, inServerForm(asked)), nil
+	return isWritten(live) && young && contains(live.Object, inServerForm(asked)), nil
 }
 
 func (t *target) get(ctx context.Context) (*unstructured.Unstructured, error) {
@@ -148,18 +148,9 @@ func (t *target) get(ctx context.Context) (*unstructured.Unstructured, error) {
 	return t.at.Get(ctx, t.Name, metav1.GetOptions{}, t.subresources()...)
 }
 
-// lastWritten returns the time of the operator's last write to the object or subresource, by the
-// clock of the API server. The result ours is true if the operator has written the object or
-// subresource.
-func lastWritten(live *unstructured.Unstructured, subresource string) (when string, ours bool) {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager != fieldManager || entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != subresource {
-			continue
-		}
-		ours = true
-		if entry.Time != nil {
-			when = max(when, entry.Time.UTC().Format(time.RFC3339))
-		}
-	}
-	return when, ours
+// isWritten reports whether the operator has written the object itself, and not only a subresource.
+func isWritten(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
+	})
 }

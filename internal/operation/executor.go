@@ -113,9 +113,8 @@ type Mark struct {
 	// Expected is the checksum of the object after the request; empty if the request does not
 	// change the checksum.
 	Expected string `json:"expected,omitempty"`
-	// Written is the time of the operator's last write to the object before the request, by the
-	// clock of the API server.
-	Written string `json:"written,omitempty"`
+	// Changed describes the changes of a patch; nil if they cannot be recognized in the object.
+	Changed *difference `json:"changed,omitempty"`
 	// Object identifies the object that the request creates, changes or deletes.
 	Object kube.Ref `json:"-"`
 }

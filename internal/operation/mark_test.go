@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,53 +25,38 @@ func objectOf(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // writtenBy adds an entry to the managedFields of object.
-func writtenBy(object *unstructured.Unstructured, manager, subresource string, how metav1.ManagedFieldsOperationType, at *metav1.Time) {
+func writtenBy(object *unstructured.Unstructured, manager, subresource string, how metav1.ManagedFieldsOperationType) {
 	object.SetManagedFields(append(object.GetManagedFields(), metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: how, Subresource: subresource, Time: at,
+		Manager: manager, Operation: how, Subresource: subresource,
 	}))
-}
-
-// second returns the time that is n seconds after the start of a fixed hour.
-func second(n int) *metav1.Time {
-	at := metav1.NewTime(time.Date(2024, 5, 1, 12, 0, n, 0, time.UTC))
-	return &at
 }
 
 const deploymentA = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"n","uid":"u1","resourceVersion":"5","generation":2},
 	"spec":{"replicas":1},"status":{"replicas":1}}`
 
-func TestLastWriteOfTheOperatorIsFoundAmongManagedFields(t *testing.T) {
+func TestWriteOfTheOperatorIsFoundAmongManagedFields(t *testing.T) {
 	t.Parallel()
-	elsewhere := metav1.NewTime(second(9).In(time.FixedZone("UTC+3", 3*60*60)))
 	type entry struct {
 		manager, subresource string
 		how                  metav1.ManagedFieldsOperationType
-		at                   *metav1.Time
 	}
 	const ours, update = "addon-operator", metav1.ManagedFieldsOperationUpdate
 	for name, c := range map[string]struct {
-		entries     []entry
-		subresource string
-		when        string
-		ours        bool
+		entries []entry
+		want    bool
 	}{
-		"no entries":                             {},
-		"only other managers":                    {entries: []entry{{"kubectl", "", update, second(1)}}},
-		"a write of the operator":                {entries: []entry{{"kubectl", "", update, second(3)}, {ours, "", update, second(2)}}, when: "2024-05-01T12:00:02Z", ours: true},
-		"a server-side apply is no write of it":  {entries: []entry{{ours, "", metav1.ManagedFieldsOperationApply, second(1)}}},
-		"the latest of several writes":           {entries: []entry{{ours, "", update, second(7)}, {ours, "", update, second(2)}}, when: "2024-05-01T12:00:07Z", ours: true},
-		"a write without a time":                 {entries: []entry{{ours, "", update, nil}}, ours: true},
-		"a time in another zone":                 {entries: []entry{{ours, "", update, &elsewhere}}, when: "2024-05-01T12:00:09Z", ours: true},
-		"a write to a subresource":               {entries: []entry{{ours, "status", update, second(4)}}},
-		"a write to the requested subresource":   {entries: []entry{{ours, "", update, second(1)}, {ours, "status", update, second(4)}}, subresource: "status", when: "2024-05-01T12:00:04Z", ours: true},
-		"the object is no part of a subresource": {entries: []entry{{ours, "", update, second(1)}}, subresource: "status"},
+		"no entries":                            {},
+		"only other managers":                   {[]entry{{"kubectl", "", update}}, false},
+		"a write of the operator":               {[]entry{{"kubectl", "", update}, {ours, "", update}}, true},
+		"a server-side apply is no write of it": {[]entry{{ours, "", metav1.ManagedFieldsOperationApply}}, false},
+		"a write to a subresource":              {[]entry{{ours, "status", update}}, false},
 	} {
 		object := objectOf(t, deploymentA)
 		for _, e := range c.entries {
-			writtenBy(object, e.manager, e.subresource, e.how, e.at)
+			writtenBy(object, e.manager, e.subresource, e.how)
 		}
-		if when, ours := lastWritten(object, c.subresource); when != c.when || ours != c.ours {
-			t.Errorf("%s: %q, ours %t; want %q, ours %t", name, when, ours, c.when, c.ours)
+		if got := isWritten(object); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
@@ -110,16 +94,16 @@ func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
 	ref := kube.Ref{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "n", Name: "a"}
 	target := &target{object: ref}
 	live, next := objectOf(t, deploymentA), objectOf(t, deploymentA)
-	writtenBy(live, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(1))
 	next.SetLabels(map[string]string{"x": "y"})
-	want := Mark{UID: "u1", ResourceVersion: "5", Expected: target.sum(next), Written: "2024-05-01T12:00:01Z", Object: ref}
+	added := &difference{Fields: map[string]*difference{"metadata": {Fields: map[string]*difference{"labels": {Fields: map[string]*difference{"x": {Value: checksum("y")}}}}}}}
+	want := Mark{UID: "u1", ResourceVersion: "5", Expected: target.sum(next), Changed: added, Object: ref}
 	if diff := cmp.Diff(want, target.mark(live, next)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	onlyStatus := objectOf(t, deploymentA)
 	onlyStatus.Object["status"] = map[string]any{"replicas": int64(9)}
-	if m := target.mark(live, onlyStatus); m.Expected != "" {
-		t.Errorf("a change that the sum ignores is expected as %q", m.Expected)
+	if m := target.mark(live, onlyStatus); m.Expected != "" || m.Changed != nil {
+		t.Errorf("a change that the server ignores is expected as %+v", m)
 	}
 	text, err := json.Marshal(want)
 	if err != nil {
@@ -135,63 +119,54 @@ func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
 	}
 }
 
-func TestAPatchIsRecognizedAsSentByItsSumOrByALaterWriteOfTheOperator(t *testing.T) {
+func TestAPatchIsRecognizedAsSentByItsSumOrByItsChanges(t *testing.T) {
 	t.Parallel()
-	// The operator wrote the object at second 1. The mark describes a patch that adds a label to version 5.
-	before := func() *unstructured.Unstructured {
-		object := objectOf(t, deploymentA)
-		writtenBy(object, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(1))
-		return object
-	}
+	// The mark describes a patch that adds a label to version 5. Each change makes version 9.
 	target := &target{}
-	next := before()
+	next := objectOf(t, deploymentA)
 	next.SetLabels(map[string]string{"x": "y"})
-	mark := target.mark(before(), next)
+	mark := target.mark(objectOf(t, deploymentA), next)
 	for name, c := range map[string]struct {
 		change func(live *unstructured.Unstructured)
 		want   bool
 	}{
 		"the version is that of the mark": {func(live *unstructured.Unstructured) {
+			live.SetResourceVersion("5")
 			live.SetLabels(map[string]string{"x": "y"})
 		}, false},
 		"another object has the name": {func(live *unstructured.Unstructured) {
 			live.SetUID("u2")
-			live.SetResourceVersion("9")
-			writtenBy(live, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(8))
+			live.SetLabels(map[string]string{"x": "y"})
 		}, false},
 		"the object is as expected": {func(live *unstructured.Unstructured) {
-			live.SetResourceVersion("9")
 			live.SetLabels(map[string]string{"x": "y"})
 		}, true},
 		"the object is as expected, and its controller has changed the status": {func(live *unstructured.Unstructured) {
-			live.SetResourceVersion("9")
 			live.SetLabels(map[string]string{"x": "y"})
 			live.Object["status"] = map[string]any{"replicas": int64(4)}
 		}, true},
-		"the operator has written it, and another writer after it": {func(live *unstructured.Unstructured) {
-			live.SetResourceVersion("9")
+		"another writer has written it after the operator": {func(live *unstructured.Unstructured) {
 			live.SetLabels(map[string]string{"x": "y", "theirs": "z"})
-			live.SetManagedFields(nil)
-			writtenBy(live, "addon-operator", "", metav1.ManagedFieldsOperationUpdate, second(2))
 		}, true},
 		"only another writer has written it": {func(live *unstructured.Unstructured) {
-			live.SetResourceVersion("9")
 			live.SetLabels(map[string]string{"theirs": "z"})
-			writtenBy(live, "kubectl", "", metav1.ManagedFieldsOperationUpdate, second(5))
+		}, false},
+		"another operation of the operator has written it": {func(live *unstructured.Unstructured) {
+			live.SetLabels(map[string]string{"theirs": "z"})
+			writtenBy(live, "addon-operator", "", metav1.ManagedFieldsOperationUpdate)
 		}, false},
 	} {
-		live := before()
+		live := objectOf(t, deploymentA)
+		live.SetResourceVersion("9")
 		c.change(live)
 		if got := target.isSent(live, mark); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}
-	unchanging := mark
-	unchanging.Expected = "" // as in the mark of a patch that changes only fields that the checksum ignores
-	live := before()
+	live := objectOf(t, deploymentA)
 	live.SetResourceVersion("9")
-	if target.isSent(live, unchanging) {
-		t.Error("a mark without a sum matches an object that the operator has not written again")
+	if target.isSent(live, Mark{UID: "u1", ResourceVersion: "5"}) {
+		t.Error("a mark without a sum and without changes matches each later version")
 	}
 }
 

@@ -3,8 +3,6 @@ package operation
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,22 +162,32 @@ func pinned(patch json.RawMessage, version string) ([]byte, error) {
 // an object, the argument live, by the patched object next.
 func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	m := Mark{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(), Object: t.object}
-	m.Written, _ = lastWritten(live, t.Subresource)
 	if before, after := t.sum(live), t.sum(next); before != after {
 		m.Expected = after
 	}
+	m.Changed = differenceOf(t.compared(live), t.compared(next))
 	return m
 }
 
 // isSent reports whether the request that the mark m describes was applied. It returns true if two
 // conditions are met: the object has the UID in the mark, but another resource version; and it has
-// the expected checksum, or the time of the operator's last write differs from the time in the mark.
+// the expected checksum, or contains all changes of the request. A later write of the operator is no
+// sign that the request was applied, because it can be the write of another hook or of Helm.
 func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	if m.UID != string(live.GetUID()) || m.ResourceVersion == live.GetResourceVersion() {
 		return false
 	}
-	written, _ := lastWritten(live, t.Subresource)
-	return m.Expected != "" && m.Expected == t.sum(live) || written != m.Written
+	return m.Expected != "" && m.Expected == t.sum(live) || m.Changed != nil && m.Changed.isIn(t.compared(live))
+}
+
+// compared returns the fields of the object in which a patch can be recognized. Only a patch of a
+// subresource changes the status.
+func (t *target) compared(object *unstructured.Unstructured) map[string]any {
+	fields := inServerForm(object)
+	if status, found := object.Object["status"]; found && t.Subresource != "" {
+		fields["status"] = status
+	}
+	return fields
 }
 
 // sum returns a checksum of the object without the fields that the server changes by itself.
@@ -191,10 +199,5 @@ func (t *target) sum(object *unstructured.Unstructured) string {
 	if t.Subresource == "" {
 		unstructured.RemoveNestedField(object.Object, "status")
 	}
-	text, err := json.Marshal(object.Object)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
+	return checksum(object.Object)
 }
