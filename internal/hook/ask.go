@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"addon-operator/internal/tree"
 )
@@ -12,15 +13,20 @@ import (
 // maxConfig is the maximum size, in bytes, of the output of a hook that is run with --config.
 const maxConfig = 1 << 20
 
+// configTimeout is the default of the maximum duration of a run with --config. Every run with --config needs a limit,
+// because the operator waits for these runs where it waits for no other run of a hook: before it starts its webhook
+// servers, in the discovery of modules, and before it deletes a module.
+const configTimeout = 30 * time.Second
+
 // Config runs the hook with the argument --config, and loads the config that the hook prints. The process gets no
 // files and no task ID. If the hook fails, the error includes the end of its stderr. Otherwise stderr is dropped.
 //
-// The error names the hook. Like an error of [Runner.Run], it wraps an [*ExitError] if the hook has failed, and
-// [ErrInterrupted] if it was interrupted.
+// The error names the hook. Like an error of [Runner.Run], it wraps an [*ExitError] if the hook has failed,
+// [ErrInterrupted] if it was interrupted, and [ErrTimeout] if it has reached its timeout.
 func (r *Runner) Config(ctx context.Context, file File) (Config, error) {
 	printed := &boundWriter{most: maxConfig}
 	tail := &tailWriter{}
-	end, err := r.execute(ctx, program{file: file, args: []string{"--config"}, stdout: printed, stderr: tail})
+	end, err := r.execute(ctx, program{file: file, args: []string{"--config"}, stdout: printed, stderr: tail, timeout: r.configTimeout})
 	if err == nil {
 		err = end.verdict(tail.text())
 	}

@@ -77,6 +77,21 @@ func TestHangingConfigCanBeInterrupted(t *testing.T) {
 	}
 }
 
+func TestHangingConfigEndsAtItsTimeout(t *testing.T) {
+	t.Parallel()
+	limit := 100 * time.Millisecond
+	for name, options := range map[string]hook.Options{
+		"timeout of --config":                    {ConfigTimeout: limit},
+		"timeout of --config is the shorter one": {ConfigTimeout: limit, Timeout: time.Hour},
+		"timeout of all runs is the shorter one": {Timeout: limit},
+	} {
+		_, err := newRunner(t, options).Config(t.Context(), scriptRun(t, "exec sleep 1000").File)
+		if !errors.Is(err, hook.ErrTimeout) || errors.Is(err, hook.ErrInterrupted) || !strings.Contains(err.Error(), "hook hooks/sub/x.sh --config: timed out: it ran longer than 100ms") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}
+
 func enabledRun(t *testing.T, body string) hook.EnabledRun {
 	t.Helper()
 	return hook.EnabledRun{

@@ -32,6 +32,9 @@ type Options struct {
 	Env []string
 	// Timeout is the maximum duration of a run whose [Run.Timeout] is 0. Zero means no limit.
 	Timeout time.Duration
+	// ConfigTimeout is the maximum duration of a run with --config. Zero means 30 s. If Timeout is shorter, it applies
+	// to these runs, too.
+	ConfigTimeout time.Duration
 	// StopGrace is the time from SIGTERM to SIGKILL if a run has reached its timeout, or was canceled with a cause.
 	// Zero means 5 s.
 	StopGrace time.Duration
@@ -57,6 +60,7 @@ type Runner struct {
 	keepTemp             bool
 	termAfter, killAfter time.Duration
 	timeout, stopGrace   time.Duration
+	configTimeout        time.Duration
 	drain                time.Duration
 	joinJSON             bool
 	clock                func() time.Time
@@ -74,6 +78,11 @@ func NewRunner(o Options) (*Runner, error) {
 		stopGrace: orDefault(o.StopGrace, stopGrace),
 		drain:     orDefault(o.Drain, time.Second),
 		clock:     o.Clock,
+
+		configTimeout: orDefault(o.ConfigTimeout, configTimeout),
+	}
+	if r.timeout > 0 {
+		r.configTimeout = min(r.configTimeout, r.timeout)
 	}
 	if r.clock == nil {
 		r.clock = func() time.Time { return time.Time{} }

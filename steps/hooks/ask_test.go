@@ -174,6 +174,26 @@ func TestADeletionGoesOnWithoutHooksThatDoNotAnswer(t *testing.T) {
 	}
 }
 
+func TestAHookThatHangsStopsNoStepThatAsksIt(t *testing.T) {
+	t.Parallel()
+	_, state, mounted := configsOf(t, io.Discard)
+	configs := hooks.New(state.DB, state.Log, scantest.ImpatientRunner(t), state.Modules)
+	scantest.Program(t, mounted, "010-web/hooks/hangs.sh", "#!/bin/sh\nexec sleep 1000\n")
+	scantest.Scan(t, state)
+	const want = "hook hooks/hangs.sh --config: timed out"
+	out, without, err := configs.AskAnswering(t.Context(), "web")
+	if err != nil || !strings.HasPrefix(without, ", without hooks/hangs.sh: "+want) || len(out.Data) == 0 {
+		t.Errorf("the deletion of the module: got %q, %v", without, err)
+	}
+	if _, err := configs.AskModule(t.Context(), "web"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("the run of the module: got %v", err)
+	}
+	broken, err := configs.CheckHooks(t.Context(), state.Modules.Disk())
+	if err != nil || broken["web"] == nil || !strings.HasPrefix(broken["web"].Error(), want) {
+		t.Errorf("the discovery: got %v, %v", broken, err)
+	}
+}
+
 // If a hook is killed because the operator stops, the deletion must not continue without this hook.
 func TestAnInterruptedDeletionLeavesNoHooksOut(t *testing.T) {
 	t.Parallel()

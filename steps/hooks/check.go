@@ -1,14 +1,9 @@
 package hooks
 
 import (
-	"time"
-
 	"addon-operator/internal/hook"
 	"addon-operator/store"
 )
-
-// configTimeout is the maximum time in which a hook of a module must print its configuration.
-const configTimeout = 30 * time.Second
 
 // A hookCheck is one hook of a module that must be run with --config, and the error of this run.
 type hookCheck struct {

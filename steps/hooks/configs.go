@@ -64,7 +64,7 @@ func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]e
 	for i := range checks {
 		group.Go(func() error {
 			c := &checks[i]
-			_, c.err = hs.askModuleHook(ctx, set.Modules[c.module].Name, c.file, c.digest)
+			_, c.err = hs.AskOnce(ctx, set.Modules[c.module].Name, c.file, c.digest)
 			return nil
 		})
 	}
@@ -103,17 +103,6 @@ func (hs *Configs) findHooks(m module.Module) ([]hookCheck, error) {
 		checks[i].file, checks[i].digest = f, digest
 	}
 	return checks, nil
-}
-
-// askModuleHook runs a hook of a module with --config, with a timeout.
-func (hs *Configs) askModuleHook(ctx context.Context, name string, f hook.File, digest string) (store.Hook, error) {
-	bounded, cancel := context.WithTimeout(ctx, configTimeout)
-	defer cancel()
-	h, err := hs.AskOnce(bounded, name, f, digest)
-	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		err = fmt.Errorf("hook %s --config did not end within %s", f.Name, configTimeout)
-	}
-	return h, err
 }
 
 // CheckModules returns the result of the check of each module of set.
@@ -186,7 +175,8 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 
 // AskOnce returns the configuration of the hook. It runs the hook with --config, unless the hook has already answered
 // in this process. It does not use the configuration in the store, because a configuration can depend on the
-// environment and on other files, which can change between two starts.
+// environment and on other files, which can change between two starts. A hook that has failed or has reached its
+// timeout is run again by the next call, because a slow machine can be the reason.
 func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
 	hs.mu.RLock()

@@ -8,7 +8,8 @@ import (
 
 // A Runner runs hooks and enabled scripts. A [hook.Runner] runs them as processes.
 type Runner interface {
-	// Config returns the configuration that a hook prints for --config.
+	// Config returns the configuration that a hook prints for --config. It returns an error if the hook does not end
+	// within a time limit.
 	Config(ctx context.Context, file hook.File) (hook.Config, error)
 	// Run runs a hook and returns what it has written.
 	Run(ctx context.Context, run hook.Run) (hook.Result, error)

@@ -143,6 +143,14 @@ func TestAWebhookIsStaleOnlyIfItsHookIsKnownNotToHaveIt(t *testing.T) {
 		"no global hook is mounted":      {func(x *bench) { x.remove(x.globals, "hooks") }, nil},
 		"the module cannot be loaded":    {func(x *bench) { scantest.Write(t, x.modules, "010-web/values.yaml", "web: [") }, nil},
 		"the hook does not print config": {func(x *bench) { scantest.Program(t, x.modules, "010-web/hooks/hook.sh", "#!/bin/sh\nexit 3\n") }, nil},
+		"the hook does not end": {func(x *bench) {
+			scantest.Program(t, x.modules, "010-web/hooks/hook.sh", "#!/bin/sh\nexec sleep 1000\n")
+			x.runner = scantest.ImpatientRunner(t)
+		}, nil},
+		"the global hook does not end": {func(x *bench) {
+			scantest.Program(t, x.globals, "hooks/hook.sh", "#!/bin/sh\nexec sleep 1000\n")
+			x.runner = scantest.ImpatientRunner(t)
+		}, nil},
 		"the record of the hook is lost": {func(x *bench) {
 			scantest.Update(t, x.s.DB, func(tx *store.Tx) error { tx.Delete(store.HookKey("web", "hooks/hook.sh")); return nil })
 			x.remove(x.modules, "010-web/hooks/hook.sh")

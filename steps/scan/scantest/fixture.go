@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -100,7 +101,20 @@ func Config(t testing.TB, data ...string) values.Config {
 // Runner returns a runner that runs hooks as processes.
 func Runner(t testing.TB) *hook.Runner {
 	t.Helper()
-	runner, err := hook.NewRunner(hook.Options{TempDir: t.TempDir()})
+	return newRunner(t, hook.Options{})
+}
+
+// ImpatientRunner returns a runner whose runs with --config reach their timeout almost at once. It is for hooks that
+// never end by themselves.
+func ImpatientRunner(t testing.TB) *hook.Runner {
+	t.Helper()
+	return newRunner(t, hook.Options{ConfigTimeout: 100 * time.Millisecond})
+}
+
+func newRunner(t testing.TB, o hook.Options) *hook.Runner {
+	t.Helper()
+	o.TempDir = t.TempDir()
+	runner, err := hook.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)
 	}
