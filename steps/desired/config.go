@@ -62,7 +62,9 @@ func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm
 func (cm *ConfigMap) Name() string { return cm.object.String() }
 
 // SaveWritten puts in force a change that a hook has written to the ConfigMap. So the watch of the ConfigMap does not
-// report this change as new content. The result changed says whether the content in force has changed.
+// report this change as new content. If other content of the same section or flag was put in force while the hook ran,
+// SaveWritten leaves it; see [sections.ConfigWrite.Apply]. The result changed says whether the content in force has
+// changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
 	if err != nil {

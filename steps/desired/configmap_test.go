@@ -142,6 +142,12 @@ func TestAChangeThatAHookHasWrittenIsInForceWithoutTheWatch(t *testing.T) {
 		"changed section":         {[]string{"web", "a: 1", "other", "b: 1"}, []string{"web", "a: 1"}, nil, []string{"web", "a: 2", "other", "b: 1"}, "7", true},
 		"flag":                    {[]string{"web", "a: 1"}, []string{"web", "a: 1"}, map[string]*bool{"webEnabled": &on}, []string{"web", "a: 2", "webEnabled", "true"}, "7", true},
 		"content already applied": {[]string{"web", "a: 2"}, []string{"web", "a: 1"}, nil, []string{"web", "a: 2"}, "7", false},
+		"section that a person has changed meanwhile": {[]string{"web", "{a: 2, b: 1}"}, []string{"web", "a: 1"}, nil, []string{"web", "{a: 2, b: 1}"}, "7", false},
+		"section that a person has removed meanwhile": {[]string{"other", "b: 1"}, []string{"web", "a: 1"}, nil, []string{"other", "b: 1"}, "7", false},
+		"other section that a person has changed":     {[]string{"web", "a: 1", "other", "b: 2"}, []string{"web", "a: 1", "other", "b: 1"}, nil, []string{"web", "a: 2", "other", "b: 2"}, "7", true},
+		"changed flag":                             {[]string{"web", "a: 1", "webEnabled", "false"}, []string{"web", "a: 1", "webEnabled", "false"}, map[string]*bool{"webEnabled": &on}, []string{"web", "a: 2", "webEnabled", "true"}, "7", true},
+		"flag that a person has set meanwhile":     {[]string{"web", "a: 1", "webEnabled", "false"}, []string{"web", "a: 1"}, map[string]*bool{"webEnabled": &on}, []string{"web", "a: 2", "webEnabled", "false"}, "7", true},
+		"flag that a person has changed meanwhile": {[]string{"web", "a: 2", "webEnabled", "false"}, []string{"web", "a: 1", "webEnabled", "true"}, map[string]*bool{"webEnabled": nil}, []string{"web", "a: 2", "webEnabled", "false"}, "7", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +180,30 @@ func equalConfigs(a, b values.Config) bool {
 		a.Flags, b.Flags = nil, nil
 	}
 	return cmp.Equal(a, b)
+}
+
+// A person changes the section that a hook is changing. The operator stops after the write of the hook, so the next
+// start puts both changes in force before the task of the hook ends.
+func TestTheEndOfAHookKeepsTheChangeOfAPersonThatWasReadWithIt(t *testing.T) {
+	t.Parallel()
+	s, _ := valuesState(t)
+	w, err := sections.PlanConfigWrite(scantest.Config(t, "web", "size: 1"), "web", []values.Op{add("/web/p", "1")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, _, err := w.Text(map[string]string{"web": "size: 2"}, values.Layers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := scantest.Config(t, "web", "{size: 2, p: 1}")
+	scantest.Update(t, s.DB, func(tx *store.Tx) error { return s.ConfigMap.SaveApplied(tx, scantest.Config(t, "web", written), "3") })
+	scantest.Update(t, s.DB, func(tx *store.Tx) error {
+		_, err := s.ConfigMap.SaveWritten(tx, *w)
+		return err
+	})
+	if config, record := appliedOf(t, s.DB); !equalConfigs(config, want) || record.ResourceVersion != "3" {
+		t.Errorf("got  %v at version %s\nwant %v at version 3", config, record.ResourceVersion, want)
+	}
 }
 
 func TestAnEffectThatIsNoChangeOfTheConfigMapIsRefused(t *testing.T) {

@@ -20,6 +20,8 @@ type ConfigWrite struct {
 	Now values.Values `json:"now"`
 	// Flags has the flags to set. A flag whose value is nil is removed.
 	Flags map[string]*bool `json:"flags,omitempty"`
+	// Had has the previous values of those Flags that were set.
+	Had map[string]bool `json:"had,omitempty"`
 }
 
 // PlanConfigWrite returns the ConfigWrite that applies ops to a section of config and sets flags. Flags that already
@@ -37,7 +39,8 @@ func PlanConfigWrite(config values.Config, section string, ops []values.Op, flag
 	if w == nil {
 		w = &ConfigWrite{Section: section}
 	}
-	w.Flags = flags
+	w.Flags, w.Had = flags, maps.Clone(config.Flags)
+	maps.DeleteFunc(w.Had, func(flag string, _ bool) bool { _, changes := flags[flag]; return !changes })
 	return w, nil
 }
 
@@ -79,7 +82,10 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 	return document[section], nil
 }
 
-// Apply makes the change in config, and reports whether it has changed config.
+// Apply makes the change in config, which is the content in force, and reports whether it has changed config. It leaves
+// the section, or a flag, if it differs from that which the hook received: then the ConfigMap was changed and read
+// while the hook ran. If it was read after this change was written, config has both changes. Otherwise the ConfigMap
+// with both changes is newer than config, so it is put in force later.
 func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 	if config.Sections == nil {
 		config.Sections = values.Values{}
@@ -88,13 +94,15 @@ func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 		config.Flags = map[string]bool{}
 	}
 	if len(w.Ops) > 0 {
-		before, _ := config.Section(w.Section)
-		config.Sections[w.Section] = w.Now[w.Section]
-		if changed, err = values.Changed(before, w.Now[w.Section]); err != nil {
+		if changed, err = w.applySection(config); err != nil {
 			return false, err
 		}
 	}
 	for flag, value := range w.Flags {
+		had, was := w.Had[flag]
+		if now, set := config.Flags[flag]; now != had || set != was {
+			continue
+		}
 		changed = changed || !isSet(config.Flags, flag, value)
 		delete(config.Flags, flag)
 		if value != nil {
@@ -102,6 +110,17 @@ func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 		}
 	}
 	return changed, nil
+}
+
+// applySection replaces the section in config by the result of w.Ops, if it is the section that the hook received.
+func (w ConfigWrite) applySection(config *values.Config) (changed bool, err error) {
+	sum, err := values.Checksum(config.Sections[w.Section])
+	if err != nil || sum != w.Before {
+		return false, err
+	}
+	before, _ := config.Section(w.Section)
+	config.Sections[w.Section] = w.Now[w.Section]
+	return values.Changed(before, w.Now[w.Section])
 }
 
 // ErrUnfit means that a patch cannot be applied to the current content of the ConfigMap.
