@@ -251,9 +251,11 @@ func ReleaseKey(module string) Key { return At(Releases).Str(module) }
 
 // An AppliedConfig is the ConfigMap content in force, in the encoding of package values.
 type AppliedConfig struct {
-	ResourceVersion string          `json:"resourceVersion,omitempty"`
-	Config          json.RawMessage `json:"config"`
-	At              time.Time       `json:"at"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// OnlyHooks is true if the ConfigMap exists, and only hooks have written its content.
+	OnlyHooks bool            `json:"onlyHooks,omitempty"`
+	Config    json.RawMessage `json:"config"`
+	At        time.Time       `json:"at"`
 	// Changed has the time of the last change of each section.
 	Changed map[string]time.Time `json:"changed,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +40,8 @@ type Content struct {
 	ResourceVersion string
 	// Manager is the field manager of the last change. Only Watch sets it.
 	Manager string
+	// OnlyOwn is true if only the operator has written the data that the ConfigMap has now. Watch does not set it.
+	OnlyOwn bool
 }
 
 func (m *ConfigMap) path() string { return m.source.path() + "/" + m.source.Names }
@@ -145,7 +148,23 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 	if err := json.Unmarshal(text, &object); err != nil {
 		return Content{}, fmt.Errorf("read %s: %w", m, err)
 	}
-	return Content{Exists: true, Data: object.Data, ResourceVersion: object.ResourceVersion}, nil
+	return Content{
+		Exists: true, Data: object.Data, ResourceVersion: object.ResourceVersion, OnlyOwn: onlyOwn(object.ManagedFields),
+	}, nil
+}
+
+// onlyOwn reports whether the operator, and no other field manager, has written the data of a ConfigMap.
+func onlyOwn(managers []metav1.ManagedFieldsEntry) (own bool) {
+	for _, m := range managers {
+		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:data":`) {
+			continue
+		}
+		if m.Manager != fieldManager {
+			return false
+		}
+		own = true
+	}
+	return own
 }
 
 // Watch calls deliver with the current content, and again with the new content after changes of the data, until ctx

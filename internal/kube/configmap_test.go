@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/internal/kube"
 )
@@ -67,6 +68,48 @@ func TestUpdateChangesOnlyWhatItIsToldTo(t *testing.T) {
 	failure := errors.New("no")
 	if _, err := cm.Update(t.Context(), func(map[string]string) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("the error of a change became %v", err)
+	}
+}
+
+func TestDataThatOnlyTheOperatorHasWrittenIsToldFromDataOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	objects := s.api.CoreV1().ConfigMaps(s.namespace)
+	operator := func(name string) error {
+		_, err := s.client.ConfigMap(s.namespace, name).Update(t.Context(), func(data map[string]string) error {
+			data["global"] += "\n" // other data in each call
+			return nil
+		})
+		return err
+	}
+	person := func(name string) error {
+		patch := fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q}, "data": {"webEnabled": "true"}}`, name)
+		_, err := objects.Patch(t.Context(), name, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: "kubectl"})
+		return err
+	}
+	labels := func(name string) error {
+		_, err := objects.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{FieldManager: "kubectl"})
+		return err
+	}
+	for name, c := range map[string]struct {
+		writers []func(string) error
+		want    bool
+	}{
+		"absent":               {nil, false},
+		"of-the-operator":      {[]func(string) error{operator, operator}, true},
+		"labelled-by-a-person": {[]func(string) error{operator, labels}, true},
+		"of-a-person":          {[]func(string) error{person}, false},
+		"changed-by-a-person":  {[]func(string) error{operator, person}, false},
+		"changed-by-a-hook":    {[]func(string) error{person, operator}, false},
+	} {
+		for _, write := range c.writers {
+			if err := write(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if content, err := s.client.ConfigMap(s.namespace, name).Read(t.Context()); err != nil || content.OnlyOwn != c.want {
+			t.Errorf("%s: %+v, %v; want %t", name, content, err, c.want)
+		}
 	}
 }
 

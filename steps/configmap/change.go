@@ -17,7 +17,7 @@ import (
 type configChange struct {
 	before, now      values.Config       // the content in force, and the new content
 	record           store.AppliedConfig // the record of the content in force
-	exists           bool                // whether the ConfigMap exists; if not, its new content is empty
+	configured       bool                // whether a person has written the ConfigMap; if not, it is absent or of hooks
 	startup          store.Startup
 	modules          map[string]store.Module
 	releases         map[string]*store.Release // known releases by module; nil if the record cannot be read
@@ -67,7 +67,7 @@ func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	if c.before, c.record, err = sections.LoadAppliedOrLost(tx); err != nil || read.Error != "" {
 		return c, err
 	}
-	c.exists = read.ResourceVersion != ""
+	c.configured = read.ResourceVersion != "" && !read.OnlyHooks
 	c.now = read.Config
 	c.now.Sections, c.now.Flags = maps.Clone(c.now.Sections), maps.Clone(c.now.Flags)
 	if err := desired.LeaveAnnounced(tx, c.before, &c.now); err != nil {
@@ -94,8 +94,10 @@ func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 
 // readConfig is the content of the ConfigMap that the step has read. It is the data of the step's outcome.
 type readConfig struct {
-	ResourceVersion string        `json:"resourceVersion"`
-	Config          values.Config `json:"config"`
+	ResourceVersion string `json:"resourceVersion"`
+	// OnlyHooks is true if the ConfigMap exists, and only hooks have written its content.
+	OnlyHooks bool          `json:"onlyHooks,omitempty"`
+	Config    values.Config `json:"config"`
 	// Error says why the content is invalid; it is empty if the content is valid.
 	Error string `json:"error,omitempty"`
 }

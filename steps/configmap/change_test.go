@@ -132,7 +132,7 @@ func TestModulesThatAChangeOfTheConfigMapAffects(t *testing.T) {
 		"the ConfigMap is gone while the main queue fails": {values.Config{Flags: off}, true, true, map[graph.FanOut][]string{}},
 	} {
 		change := configChange{
-			now: c.now, exists: !c.absent, failing: c.failing, modules: started,
+			now: c.now, configured: !c.absent, failing: c.failing, modules: started,
 			startup: store.Startup{StartRun: 4, Enabled: []string{"web", "db"}},
 		}
 		if diff := cmp.Diff(c.want, affected(t, state, change)); diff != "" {
@@ -198,7 +198,7 @@ func TestADisabledModuleWhoseObjectsAnEnabledOneCanTakeOverIsLeftToTheReload(t *
 		}
 		scantest.Scan(t, state)
 		change := configChange{
-			now: scantest.Config(t, "webEnabled", "false", "newEnabled", "true"), exists: true, failing: true,
+			now: scantest.Config(t, "webEnabled", "false", "newEnabled", "true"), configured: true, failing: true,
 			modules: map[string]store.Module{"web": {State: store.On}, "new": {State: store.Off}}, releases: map[string]*store.Release{"web": c.release},
 		}
 		step := New(state, charts.New(state.DB, state.Log, nil, state.Modules, state.Values, nil), nil)
@@ -232,7 +232,7 @@ func TestOnlyInstalledModulesThatCanBeLoadedAreDeletedAtOnce(t *testing.T) {
 		"broken":                   {map[string]store.Module{"broken": on}, true, nil},
 	} {
 		change := configChange{
-			now: scantest.Config(t, "webEnabled", "false", "brokenEnabled", "false"), exists: true, failing: true, modules: c.modules,
+			now: scantest.Config(t, "webEnabled", "false", "brokenEnabled", "false"), configured: true, failing: true, modules: c.modules,
 		}
 		if c.released {
 			change.releases = map[string]*store.Release{"web": nil, "broken": nil}
@@ -258,11 +258,8 @@ func TestAChangeOfTheConfigMapKnowsTheStateThatDecidesAboutIt(t *testing.T) {
 		)
 	})
 	now := scantest.Config(t, "webEnabled", "false")
-	for _, invalid := range []bool{false, true} {
-		read := readConfig{ResourceVersion: "2", Config: now}
-		if invalid {
-			read = readConfig{ResourceVersion: "2", Error: "bad"}
-		}
+	for _, read := range []readConfig{{ResourceVersion: "2", Config: now}, {ResourceVersion: "2", OnlyHooks: true, Config: now}, {ResourceVersion: "2", Error: "bad"}} {
+		invalid := read.Error != ""
 		scantest.Update(t, state.DB, func(tx *store.Tx) error {
 			defer tx.Delete(store.ReleaseKey("none"))
 			c, err := readChange(tx, read)
@@ -275,7 +272,7 @@ func TestAChangeOfTheConfigMapKnowsTheStateThatDecidesAboutIt(t *testing.T) {
 			if diff := cmp.Diff(map[string]*store.Release{"web": {Revision: 2}, "lost": nil}, c.releases); diff != "" {
 				t.Errorf("releases (-want +got):\n%s", diff)
 			}
-			if !c.exists || c.failing || len(c.modules) != 3 || c.enabledOverrides["dbEnabled"] != override || c.now.Flags["webEnabled"] {
+			if c.configured == read.OnlyHooks || c.failing || len(c.modules) != 3 || c.enabledOverrides["dbEnabled"] != override || c.now.Flags["webEnabled"] {
 				t.Errorf("the change is %+v", c)
 			}
 			return err

@@ -50,7 +50,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	read := readConfig{ResourceVersion: content.ResourceVersion}
+	read := readConfig{ResourceVersion: content.ResourceVersion, OnlyHooks: content.OnlyOwn}
 	if read.Config, err = values.ParseConfig(content.Data); err != nil {
 		read.Error = err.Error()
 	}
@@ -172,7 +172,11 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	if err != nil {
 		return nil, err
 	}
-	if err := s.state.ConfigMap.SaveApplied(tx, read.Config, read.ResourceVersion); err != nil {
+	save := s.state.ConfigMap.SaveApplied
+	if read.OnlyHooks {
+		save = s.state.ConfigMap.SaveOfHooks
+	}
+	if err := save(tx, read.Config, read.ResourceVersion); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -225,10 +229,10 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 // other modules.
 //
 // In two cases, modules are not deleted at once, but by the reload. First, if a newly enabled module can take over an
-// object of a module, the module must not be deleted before the takeover. Second, if the ConfigMap does not exist,
-// the reload must check whether releases may be deleted.
+// object of a module, the module must not be deleted before the takeover. Second, if no person has written the
+// ConfigMap, the reload must check whether releases may be deleted.
 func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Difference) (names []string) {
-	if !c.failing || !c.exists {
+	if !c.failing || !c.configured {
 		return nil
 	}
 	disk := s.state.Modules.Disk()

@@ -196,6 +196,22 @@ func TestAChangeOfTheConfigMapReportsTheWidestOfItsParts(t *testing.T) {
 	}
 }
 
+func TestTheRecordOfTheContentInForceSaysWhetherOnlyHooksHaveWrittenIt(t *testing.T) {
+	t.Parallel()
+	s, _ := scantest.New(t)
+	scantest.Scan(t, s)
+	for _, onlyHooks := range []bool{true, false} {
+		apply(t, s, readConfig{ResourceVersion: "2", OnlyHooks: onlyHooks, Config: scantest.Config(t, "web", "{size: 1}")})
+		scantest.Update(t, s.DB, func(tx *store.Tx) error {
+			_, record, err := sections.LoadApplied(tx)
+			if record.OnlyHooks != onlyHooks {
+				t.Errorf("got %t, want %t", record.OnlyHooks, onlyHooks)
+			}
+			return err
+		})
+	}
+}
+
 // refusals is an Observer that records the errors of invalid content.
 type refusals []string
 

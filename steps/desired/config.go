@@ -74,9 +74,9 @@ func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed 
 		return false, err
 	}
 	if record.ResourceVersion == "" {
-		record.ResourceVersion = writtenByHook
+		record.ResourceVersion, record.OnlyHooks = writtenByHook, true
 	}
-	return changed, cm.SaveApplied(tx, config, record.ResourceVersion)
+	return changed, cm.save(tx, config, record)
 }
 
 // Do writes a section and flags to the ConfigMap, as the hook's patch requests. It writes nothing if the ConfigMap
@@ -118,18 +118,25 @@ func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) er
 
 // SaveApplied puts c in force. This is the content that the ConfigMap has at this resourceVersion.
 func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
-	b, err := json.Marshal(c)
-	if err != nil {
+	return cm.save(tx, c, store.AppliedConfig{ResourceVersion: resourceVersion})
+}
+
+// SaveOfHooks is like [ConfigMap.SaveApplied], for content that only hooks have written.
+func (cm *ConfigMap) SaveOfHooks(tx *store.Tx, c values.Config, resourceVersion string) error {
+	return cm.save(tx, c, store.AppliedConfig{ResourceVersion: resourceVersion, OnlyHooks: true})
+}
+
+// save puts c in force. The argument record says which content of the ConfigMap c is.
+func (cm *ConfigMap) save(tx *store.Tx, c values.Config, record store.AppliedConfig) (err error) {
+	if record.Config, err = json.Marshal(c); err != nil {
 		return err
 	}
-	changed, err := sectionsChanged(tx, c)
-	if err != nil {
+	if record.Changed, err = sectionsChanged(tx, c); err != nil {
 		return err
 	}
+	record.At = tx.Now()
 	tx.OnCommit(cm.changes.ProblemsChanged)
-	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{
-		ResourceVersion: resourceVersion, Config: b, At: tx.Now(), Changed: changed,
-	})
+	return store.Save(tx, store.AppliedConfigKey(), record)
 }
 
 // sectionsChanged returns the time of the last change of each section of c. For a section that differs from the

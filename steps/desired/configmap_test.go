@@ -167,10 +167,33 @@ func TestAChangeThatAHookHasWrittenIsInForceWithoutTheWatch(t *testing.T) {
 				return err
 			})
 			config, record := appliedOf(t, s.DB)
+			if record.OnlyHooks != (test.before == nil) {
+				t.Errorf("only hooks have written the ConfigMap: %t", record.OnlyHooks)
+			}
 			if want := scantest.Config(t, test.want...); !equalConfigs(config, want) || record.ResourceVersion != test.version {
 				t.Errorf("got  %v at version %s\nwant %v at version %s", config, record.ResourceVersion, want, test.version)
 			}
 		})
+	}
+}
+
+func TestAChangeOfAHookLeavesTheWritersOfTheConfigMap(t *testing.T) {
+	t.Parallel()
+	s, _ := valuesState(t)
+	before := scantest.Config(t, "web", "a: 1")
+	w, err := sections.PlanConfigWrite(before, "web", []values.Op{add("/web/a", "2")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for onlyHooks, save := range map[bool]func(*store.Tx, values.Config, string) error{false: s.ConfigMap.SaveApplied, true: s.ConfigMap.SaveOfHooks} {
+		scantest.Update(t, s.DB, func(tx *store.Tx) error { return save(tx, before, "7") })
+		scantest.Update(t, s.DB, func(tx *store.Tx) error {
+			_, err := s.ConfigMap.SaveWritten(tx, *w)
+			return err
+		})
+		if _, record := appliedOf(t, s.DB); record.OnlyHooks != onlyHooks || record.ResourceVersion != "7" {
+			t.Errorf("got %+v, want %t", record, onlyHooks)
+		}
 	}
 }
 

@@ -17,14 +17,16 @@ func TestThePermissionOfAPersonIsThatOfTheStoreAndIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	given := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
-		record *store.AppliedConfig
-		later  bool // a person gives another permission during the discovery
-		want   bool // the expected value of Permission.Configured
+		record    *store.AppliedConfig
+		later     bool // a person gives another permission during the discovery
+		want      bool // the expected value of Permission.Configured
+		wantHooks bool // the expected value of Permission.OnlyHooks
 	}{
-		"before the ConfigMap is read": {nil, false, false},
-		"without a ConfigMap":          {&store.AppliedConfig{Config: []byte("{}"), At: given}, false, false},
-		"with a ConfigMap":             {&store.AppliedConfig{ResourceVersion: "1", Config: []byte("{}"), At: given}, false, true},
-		"another permission meanwhile": {&store.AppliedConfig{ResourceVersion: "1", Config: []byte("{}"), At: given}, true, true},
+		"before the ConfigMap is read": {nil, false, false, false},
+		"without a ConfigMap":          {&store.AppliedConfig{Config: []byte("{}"), At: given}, false, false, false},
+		"with a ConfigMap":             {&store.AppliedConfig{ResourceVersion: "1", Config: []byte("{}"), At: given}, false, true, false},
+		"with a ConfigMap of hooks":    {&store.AppliedConfig{ResourceVersion: "1", OnlyHooks: true, Config: []byte("{}"), At: given}, false, false, true},
+		"another permission meanwhile": {&store.AppliedConfig{ResourceVersion: "1", Config: []byte("{}"), At: given}, true, true, false},
 	} {
 		db := storetest.Memory(t)
 		if err := db.Update(func(tx *store.Tx) error {
@@ -40,7 +42,8 @@ func TestThePermissionOfAPersonIsThatOfTheStoreAndIsUsedOnce(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if diff := cmp.Diff(Permission{Allowed: store.AllowedPurge{Releases: 3, By: "ann", At: given}, Configured: c.want}, p); diff != "" {
+			want := Permission{Allowed: store.AllowedPurge{Releases: 3, By: "ann", At: given}, Configured: c.want, OnlyHooks: c.wantHooks}
+			if diff := cmp.Diff(want, p); diff != "" {
 				t.Errorf("%s: permission (-want +got):\n%s", name, diff)
 			}
 			if c.later {
@@ -82,21 +85,29 @@ func TestReleasesWithoutAModuleArePurgedExceptTheOperatorsOwn(t *testing.T) {
 
 func TestABlockedDeletionSaysHowToKeepTheReleasesAndHowToDeleteThem(t *testing.T) {
 	t.Parallel()
-	var observed blocked
-	d := newChecks(Options{}, &observed).Discovery(releasesNamed("a", "b", "c"), Permission{})
-	if got := d.Delete([]string{"c", "b", "idle"}, 2); len(got) > 0 {
-		t.Errorf("deleted %q", got)
-	}
-	want := []store.Problem{{
-		Kind: store.BlockedDeletion, Object: "deleted because there is no ConfigMap a/b",
-		Error: "2 of 3 releases would be deleted because there is no ConfigMap a/b, so the safety check keeps them: c, b, idle",
-		Fix:   "create the ConfigMap", Command: []string{"reload", "--allow-purge=2"}, Effect: "uninstalls the releases, with all their objects",
-	}}
-	if diff := cmp.Diff(want, d.Blocked); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
-	}
-	if got := strings.Join(observed.releases, " "); got != "c b idle" {
-		t.Errorf("reported releases: %s", got)
+	for what, c := range map[string]struct {
+		permission Permission
+		fix        string
+	}{
+		"deleted because there is no ConfigMap a/b":             {Permission{}, "create the ConfigMap"},
+		"deleted because only hooks have written ConfigMap a/b": {Permission{OnlyHooks: true}, "write your settings to the ConfigMap"},
+	} {
+		var observed blocked
+		d := newChecks(Options{}, &observed).Discovery(releasesNamed("a", "b", "c"), c.permission)
+		if got := d.Delete([]string{"c", "b", "idle"}, 2); len(got) > 0 {
+			t.Errorf("deleted %q", got)
+		}
+		want := []store.Problem{{
+			Kind: store.BlockedDeletion, Object: what,
+			Error: "2 of 3 releases would be " + what + ", so the safety check keeps them: c, b, idle",
+			Fix:   c.fix, Command: []string{"reload", "--allow-purge=2"}, Effect: "uninstalls the releases, with all their objects",
+		}}
+		if diff := cmp.Diff(want, d.Blocked); diff != "" {
+			t.Errorf("problems (-want +got):\n%s", diff)
+		}
+		if got := strings.Join(observed.releases, " "); got != "c b idle" {
+			t.Errorf("reported releases: %s", got)
+		}
 	}
 	for most, want := range map[int]int{1: 0, 2: 2} { // the options, or a person, allow this number of deletions
 		for _, o := range []struct {

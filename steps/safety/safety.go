@@ -60,8 +60,10 @@ func New(o Options, log *oncelog.Logger, config ConfigMap, observer Observer) *C
 type Permission struct {
 	// Allowed is the permission that a person has given; its zero value permits nothing.
 	Allowed store.AllowedPurge
-	// Configured is true if the content of the ConfigMap in force was read from an existing ConfigMap.
+	// Configured is true if a person has written the ConfigMap in force. It is false if the ConfigMap does not exist.
 	Configured bool
+	// OnlyHooks is true if the ConfigMap in force exists, and only hooks have written it.
+	OnlyHooks bool
 }
 
 // Load reads the Permission for a discovery from the store.
@@ -70,7 +72,7 @@ func Load(tx *store.Tx) (p Permission, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.Configured = record.ResourceVersion != ""
+	p.Configured, p.OnlyHooks = record.ResourceVersion != "" && !record.OnlyHooks, record.OnlyHooks
 	p.Allowed, _, err = store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey())
 	return p, err
 }
@@ -169,13 +171,19 @@ func (d *Discovery) Purge(releases []string) []string {
 }
 
 // Delete returns the disabled modules that may be deleted: the argument modules, or nil if the safety check blocks
-// their deletion. It makes the check only if the ConfigMap does not exist, because in this case all modules that the
-// ConfigMap enabled would be deleted. The argument going is the number of these modules that have a release.
+// their deletion. It makes the check only if no person has written the ConfigMap. Then perhaps the ConfigMap was
+// deleted by mistake, and all modules that it enabled would be deleted. A hook may have created it again since, with
+// its own section only. The argument going is the number of these modules that have a release.
 func (d *Discovery) Delete(modules []string, going int) []string {
-	if d.permission.Configured {
+	config := d.checks.config
+	switch {
+	case d.permission.Configured:
 		return modules
+	case d.permission.OnlyHooks:
+		return d.check(deletion{modules, going, "deleted because only hooks have written " + config.Name(), "write your settings to the ConfigMap"})
+	default:
+		return d.check(deletion{modules, going, "deleted because there is no " + config.Name(), "create the ConfigMap"})
 	}
-	return d.check(deletion{modules, going, "deleted because there is no " + d.checks.config.Name(), "create the ConfigMap"})
 }
 
 // check returns the names in n if the deletion is allowed. If more than half of all releases would be deleted, and

@@ -115,19 +115,21 @@ func TestNoMoreThanHalfOfAllReleasesAreDeletedWithoutPermission(t *testing.T) {
 	}
 }
 
-func TestDisabledModulesAreCheckedOnlyWithoutAConfigMap(t *testing.T) {
+func TestDisabledModulesAreCheckedOnlyWithoutAConfigMapOfAPerson(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		configured bool
+		permission Permission
 		going      int
 		want       []string
 	}{
-		{true, 2, []string{"a", "b"}},
-		{false, 2, nil},
-		{false, 1, []string{"a", "b"}},
+		{Permission{Configured: true}, 2, []string{"a", "b"}},
+		{Permission{}, 2, nil},
+		{Permission{}, 1, []string{"a", "b"}},
+		{Permission{OnlyHooks: true}, 2, nil},
+		{Permission{OnlyHooks: true}, 1, []string{"a", "b"}},
 	} {
 		var observed blocked
-		d := newChecks(Options{}, &observed).Discovery(releasesNamed("a", "b"), Permission{Configured: c.configured})
+		d := newChecks(Options{}, &observed).Discovery(releasesNamed("a", "b"), c.permission)
 		got := d.Delete([]string{"a", "b"}, c.going)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c, diff)
