@@ -338,6 +338,9 @@ type Startup struct {
 	ConvergedIn uint64 `json:"convergedIn,omitempty"`
 	// Enabled are the enabled modules in their order, from the last discovery.
 	Enabled []string `json:"enabled,omitempty"`
+	// ValuesFiles are the paths of the values files of the directories of modules, from the last discovery. A file is
+	// kept if it is missing and its directory is empty, because the directory may not be mounted.
+	ValuesFiles []string `json:"valuesFiles,omitempty"`
 	// Cluster is the uid of the cluster's namespace kube-system.
 	Cluster string `json:"cluster,omitempty"`
 }

@@ -33,6 +33,8 @@ type Set struct {
 	// Empty are the directories that contain no module, for example because they are not mounted. If such
 	// a directory lacks a module that it had before, the module must not be treated as removed.
 	Empty []string
+	// ValuesFiles are the paths of the existing values files of the directories.
+	ValuesFiles []string
 	// Warnings describe skipped entries and ignored values, in one sentence each.
 	Warnings []string
 }
@@ -44,6 +46,14 @@ func (s Set) Find(name string) (m Module, found bool) {
 		return Module{}, false
 	}
 	return s.Modules[i], true
+}
+
+// LostValues returns the values files in the argument known that are not in s, and whose directories are empty. The
+// argument known has the values files of an earlier scan. A lost file may be on a volume that is not mounted.
+func (s Set) LostValues(known []string) []string {
+	return slices.DeleteFunc(slices.Clone(known), func(path string) bool {
+		return slices.Contains(s.ValuesFiles, path) || !slices.Contains(s.Empty, filepath.Dir(path))
+	})
 }
 
 // Scan reads the directories of modules. Their layout is that of the MODULES document of addon-operator. Each
@@ -138,6 +148,9 @@ func (s *scan) readDir(dir string, addons bool) error {
 		return bad
 	}
 	s.files = append(s.files, file)
+	if file.Flags != nil {
+		s.set.ValuesFiles = append(s.set.ValuesFiles, file.Path)
+	}
 	empty := !addons
 	for _, entry := range entries {
 		if isNoModule(entry.Name()) {

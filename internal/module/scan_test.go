@@ -332,6 +332,25 @@ func TestDirectoryWithoutModulesIsReported(t *testing.T) {
 	}
 }
 
+func TestOnlyAMissingValuesFileOfAnEmptyDirectoryIsLost(t *testing.T) {
+	t.Parallel()
+	full := tree(t, map[string]string{"001-foo/": ""})
+	fullWithFile := tree(t, map[string]string{"001-bar/": "", "values.yaml": "barEnabled: true\n"})
+	empty := tree(t, map[string]string{"README.md": ""})
+	emptyWithFile := tree(t, map[string]string{"values.yaml": ""})
+	var paths []string
+	for _, dir := range []string{full, fullWithFile, empty, emptyWithFile, t.TempDir()} {
+		paths = append(paths, filepath.Join(dir, "values.yaml"))
+	}
+	set := scan(t, full, fullWithFile, empty, emptyWithFile)
+	if diff := cmp.Diff([]string{paths[1], paths[3]}, set.ValuesFiles); diff != "" {
+		t.Errorf("values files (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{paths[2]}, set.LostValues(paths)); diff != "" {
+		t.Errorf("lost values files (-want +got):\n%s", diff)
+	}
+}
+
 func TestNoDirectoriesAreAnEmptySet(t *testing.T) {
 	t.Parallel()
 	set := scan(t)

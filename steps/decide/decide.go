@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
@@ -70,17 +71,24 @@ func (c *Decider) Check(ctx context.Context, k *Known) (found Decisions, err err
 	if k.hooks, err = c.hooks.CheckHooks(ctx, k.Set); err != nil {
 		return found, err
 	}
-	return Decisions{Whole: len(k.Set.Empty) == 0, Dropped: c.values.Unfit(k.layers)}, nil
+	return Decisions{
+		Whole: len(k.Set.Empty) == 0, Dropped: c.values.Unfit(k.layers),
+		ValuesFiles: slices.Concat(k.Set.ValuesFiles, k.Set.LostValues(k.Startup.ValuesFiles)),
+	}, nil
 }
 
 // Decide adds a decision for each module to the argument found, in the order in which modules run.
 func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *Decisions) error {
 	var errs []error
+	lost := k.Lost()
 	for _, m := range k.Set.Modules {
 		d, err := c.decide(ctx, t, m, k, found.Enabled)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
 			continue
+		}
+		if lost {
+			d = k.keep(m, d)
 		}
 		found.Modules = append(found.Modules, d)
 		if d.Enabled {
@@ -127,6 +135,20 @@ func (k *Known) byFlags(m module.Module) Module {
 		d.Broken = err.Error()
 		d.Enabled, d.Why = was.Enabled, stays
 	}
+	return d
+}
+
+// keep returns the decision about m if a directory of modules is lost. A module that was enabled and that d disables is
+// kept, unless the ConfigMap disables it. Perhaps d would enable it if the directory were mounted.
+func (k *Known) keep(m module.Module, d Module) Module {
+	if d.Enabled || !k.Modules[m.Name].Enabled {
+		return d
+	}
+	if flags := module.Decide(m, k.enabledOverrides, k.layers.Config); !flags.Enabled && flags.Source == module.SourceConfig {
+		return d
+	}
+	d.Enabled, d.Kept = true, true
+	d.Why = "a directory of modules is empty that was not empty before, so it stays as it was"
 	return d
 }
 

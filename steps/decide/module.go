@@ -14,6 +14,9 @@ type Module struct {
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why"`
 	Broken  string `json:"broken,omitempty"`
+	// Kept is true if the module stays as it was, because a directory of modules may not be mounted; see
+	// [Known.Lost].
+	Kept bool `json:"kept,omitempty"`
 	// Defines is true if the module has CustomResourceDefinitions.
 	Defines bool `json:"defines,omitempty"`
 	// Addon is the name of the content of the addon that the module is made from; empty for other modules.
@@ -25,6 +28,8 @@ type Decisions struct {
 	Modules []Module `json:"modules"`
 	// Enabled are the names of the enabled modules, in the order in which they run.
 	Enabled []string `json:"enabled"`
+	// ValuesFiles are the values files of the directories of modules, including lost ones.
+	ValuesFiles []string `json:"valuesFiles,omitempty"`
 	// Dropped has, by section, the saved operations that the schemas no longer accept.
 	Dropped sections.Unfit `json:"dropped,omitempty"`
 	// Whole is true if no directory of modules is empty. If Whole is true, a module that was not found no longer
@@ -42,10 +47,10 @@ func (d *Decisions) Broken() (n int) {
 	return n
 }
 
-// Runnable returns the names of the enabled modules that can be loaded, in the order in which they run.
+// Runnable returns the names of the enabled modules that can be loaded and are not kept, in the order in which they run.
 func (d *Decisions) Runnable() []string {
 	return slices.DeleteFunc(slices.Clone(d.Enabled), func(name string) bool {
-		return slices.ContainsFunc(d.Modules, func(m Module) bool { return m.Name == name && m.Broken != "" })
+		return slices.ContainsFunc(d.Modules, func(m Module) bool { return m.Name == name && (m.Broken != "" || m.Kept) })
 	})
 }
 

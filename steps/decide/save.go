@@ -39,13 +39,13 @@ func (d *Decisions) forgetMissing(tx *store.Tx, before map[string]store.Module) 
 	return nil
 }
 
-// SaveEnabled saves the names of the enabled modules, if they differ from the saved names.
-func (d *Decisions) SaveEnabled(tx *store.Tx) error {
+// SaveStartup saves the names of the enabled modules and the values files, if they differ from the saved ones.
+func (d *Decisions) SaveStartup(tx *store.Tx) error {
 	l, err := store.LoadStartup(tx)
-	if err != nil || slices.Equal(l.Enabled, d.Enabled) {
+	if err != nil || slices.Equal(l.Enabled, d.Enabled) && slices.Equal(l.ValuesFiles, d.ValuesFiles) {
 		return err
 	}
-	l.Enabled = d.Enabled
+	l.Enabled, l.ValuesFiles = d.Enabled, d.ValuesFiles
 	return store.Save(tx, store.StartupKey(), l)
 }
 

@@ -131,20 +131,26 @@ func TestAProblemOfAnOrphanedModuleEndsWhenTheModuleIsDisabled(t *testing.T) {
 	})
 }
 
-func TestEnabledModulesReplaceThoseOfTheLastDiscoveryAndNothingElse(t *testing.T) {
+func TestEnabledModulesAndValuesFilesReplaceThoseOfTheLastDiscoveryAndNothingElse(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	was := store.Startup{StartRun: 4, Epoch: 2, Digest: "code", Converged: 3, Cluster: "uid", Enabled: []string{"web", "db"}}
-	for _, enabled := range [][]string{{"db", "web"}, {"db", "web"}, nil} {
+	was := store.Startup{StartRun: 4, Epoch: 2, Digest: "code", Converged: 3, Cluster: "uid", Enabled: []string{"web", "db"}, ValuesFiles: []string{"/b"}}
+	for _, decided := range []Decisions{
+		{Enabled: []string{"db", "web"}, ValuesFiles: []string{"/b"}},
+		{Enabled: []string{"db", "web"}, ValuesFiles: []string{"/b"}},
+		{Enabled: []string{"db", "web"}, ValuesFiles: []string{"/c"}},
+		{ValuesFiles: []string{"/c"}},
+		{},
+	} {
 		if err := db.Update(func(tx *store.Tx) error {
 			if err := store.Save(tx, store.StartupKey(), was); err != nil {
 				return err
 			}
-			if err := (&Decisions{Enabled: enabled}).SaveEnabled(tx); err != nil {
+			if err := decided.SaveStartup(tx); err != nil {
 				return err
 			}
 			got, err := store.LoadStartup(tx)
-			was.Enabled = enabled
+			was.Enabled, was.ValuesFiles = decided.Enabled, decided.ValuesFiles
 			if diff := cmp.Diff(was, got); diff != "" {
 				t.Errorf("record of the start (-want +got):\n%s", diff)
 			}

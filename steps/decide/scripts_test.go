@@ -3,6 +3,7 @@ package decide
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/scan"
@@ -33,12 +35,18 @@ func (s *scripts) RunScript(ctx context.Context, t workflow.Task, run hook.Enabl
 // decideAll decides which modules on disk are enabled. It also returns the subjects of the enabled scripts that ran.
 func decideAll(t *testing.T, s *scan.State) (found Decisions, ran []string, err error) {
 	t.Helper()
+	return decideSet(t, s, s.Modules.Disk())
+}
+
+// decideSet is like decideAll, for the modules of set.
+func decideSet(t *testing.T, s *scan.State, set module.Set) (found Decisions, ran []string, err error) {
+	t.Helper()
 	runner := scantest.Runner(t)
 	run := &scripts{runner: runner}
 	decider := New(s.Values, hooks.New(s.DB, s.Log, runner, s.Modules), run)
 	var k *Known
 	if err := s.DB.View(func(tx *store.Tx) (err error) {
-		k, err = decider.Load(tx, s.Modules.Disk())
+		k, err = decider.Load(tx, set)
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -107,6 +115,29 @@ func TestAnEnabledScriptDecidesAboutAnEnabledModuleKnowingTheModulesBefore(t *te
 	}
 	if diff := cmp.Diff([]string{"veto/enabled", "yes/enabled", "last/enabled"}, ran); diff != "" {
 		t.Errorf("scripts that ran (-want +got):\n%s", diff)
+	}
+}
+
+// The enabled script of a module gets the names of the enabled modules before it. Without the modules of a directory
+// that is not mounted, its decision can be another one.
+func TestAnEnabledScriptDisablesNoModuleWhileADirectoryIsLost(t *testing.T) {
+	s, mounted := newState(t, "webEnabled: true\n")
+	scantest.Program(t, mounted, "010-web/enabled", answer("false", "true"))
+	scantest.Scan(t, s)
+	scantest.Update(t, s.DB, func(tx *store.Tx) error {
+		return errors.Join(store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true}),
+			store.Save(tx, store.ModuleKey("gone"), store.Module{State: store.On, Enabled: true}))
+	})
+	for _, empty := range [][]string{{"/lost"}, nil} {
+		set := s.Modules.Disk()
+		set.Empty = empty
+		found, ran, err := decideSet(t, s, set)
+		if err != nil || len(ran) != 1 || len(found.Modules) != 1 {
+			t.Fatalf("got %+v, scripts %q, %v", found, ran, err)
+		}
+		if d := found.Modules[0]; d.Kept != (empty != nil) || d.Enabled != d.Kept || len(found.Runnable()) != 0 {
+			t.Errorf("empty directories %q: decision %+v, to run %q", empty, d, found.Runnable())
+		}
 	}
 }
 

@@ -206,5 +206,5 @@ func (s *step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	if err := found.Save(tx, t.Run, before); err != nil {
 		return nil, err
 	}
-	return nil, found.SaveEnabled(tx)
+	return nil, found.SaveStartup(tx)
 }

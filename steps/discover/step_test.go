@@ -135,6 +135,10 @@ func TestListsOfADiscovery(t *testing.T) {
 		"a broken module is neither run nor deleted": {
 			modules: []decide.Module{{Name: "a", Enabled: true, Broken: "bad"}, {Name: "b", Broken: "bad"}}, records: map[string]store.Module{"b": on},
 		},
+		"a kept module is neither run nor deleted": {
+			modules: []decide.Module{{Name: "a", Enabled: true, Kept: true}, {Name: "b", Enabled: true}}, records: map[string]store.Module{"a": on}, releases: []string{"a"}, partly: true,
+			run: []string{"b"},
+		},
 		"an unknown release is purged": {releases: []string{"x", "y"}, unknown: []string{"x"}, purge: []string{"x"}},
 		"no release is purged while some modules cannot be seen": {
 			releases: []string{"x", "y"}, unknown: []string{"x"}, partly: true,

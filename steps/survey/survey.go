@@ -82,6 +82,7 @@ type surveyRun struct {
 	found  map[store.ProblemKind][]store.Problem
 	known  map[string]store.Module // by name
 	config values.Config           // content of the ConfigMap that is in force
+	files  []string                // values files of the directories of modules, from the last discovery
 	// provided are the names of modules made from addons, including modules that no discovery has found yet.
 	provided []string
 	// expected is true if it is possible that further modules are soon made from addons; see
@@ -177,7 +178,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		if err != nil {
 			return err
 		}
-		v.converged = l.Converged >= l.StartRun && l.Converged > 0
+		v.converged, v.files = l.Converged >= l.StartRun && l.Converged > 0, l.ValuesFiles
 		if v.expected, err = v.survey.sources.Addons.Expected(tx); err != nil {
 			return err
 		}
@@ -209,6 +210,7 @@ func (v *surveyRun) compare(set module.Set) error {
 	switch {
 	case scanned && len(set.Empty) > 0:
 		v.unseen(set)
+		v.lostValues(set)
 	case scanned:
 		v.missing(set)
 	}
@@ -234,6 +236,19 @@ func (v *surveyRun) unseen(set module.Set) {
 			dirs, strings.Join(shown, ", ")),
 		Fix: "mount the directory. If these modules are to be uninstalled, disable them in the ConfigMap while their directories are there",
 	})
+}
+
+// The method lostValues reports values files of directories of modules that are missing, and whose directories are
+// empty.
+func (v *surveyRun) lostValues(set module.Set) {
+	for _, path := range set.LostValues(v.files) {
+		v.add(store.BadDirectories, store.Problem{
+			Object: path,
+			Error: fmt.Sprintf("%s is missing, and %s holds no module. Modules of other directories that it enabled stay as they are, and are neither upgraded nor deleted",
+				path, filepath.Dir(path)),
+			Fix: "mount the directory. If it is to stay empty, write an empty values.yaml to it, and run addon-operator reload",
+		})
+	}
 }
 
 // The method hooks reports programs in the hook directory dir that lack the execute bit.

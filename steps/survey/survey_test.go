@@ -288,6 +288,21 @@ func TestASurveyLeavesOutOrphanedModulesThatAreDisabledMeanwhile(t *testing.T) {
 	}
 }
 
+func TestALostValuesFileIsAProblem(t *testing.T) {
+	s, root := discoveredSurvey(t)
+	if err := os.Remove(filepath.Join(root, "a/010-web")); err != nil {
+		t.Fatal(err)
+	}
+	scantest.Update(t, s.sources.DB, func(tx *store.Tx) error {
+		tx.Delete(store.ModuleKey("web"))
+		return store.Save(tx, store.StartupKey(), store.Startup{ValuesFiles: []string{filepath.Join(root, "a/values.yaml")}})
+	})
+	expect(t, "the file is missing", problemsOf(t, s, root), "unreadable directory : ROOT/a/values.yaml is missing, and ROOT/a holds no module. Modules of other directories that it enabled stay as they are, and are neither upgraded nor deleted; "+
+		"mount the directory. If it is to stay empty, write an empty values.yaml to it, and run addon-operator reload")
+	scantest.Write(t, root, "a/values.yaml", "")
+	expect(t, "the file is empty", problemsOf(t, s, root))
+}
+
 func TestInstalledModulesOfAnEmptyDirectoryAreOneProblem(t *testing.T) {
 	s, root := discoveredSurvey(t)
 	if err := os.Remove(filepath.Join(root, "a/010-web")); err != nil {
