@@ -345,6 +345,9 @@ type Startup struct {
 	Cluster string `json:"cluster,omitempty"`
 }
 
+// HasConverged reports whether a converge of the current start, or a later one, has ended.
+func (l Startup) HasConverged() bool { return l.Converged > 0 && l.Converged >= l.StartRun }
+
 // StartupKey returns the key of the Startup record.
 func StartupKey() Key { return At(Meta).Str("life") }
 

@@ -67,8 +67,18 @@ func TestTheAPIServerCallsTheAttachedWebhooksOnly(t *testing.T) {
 		expect("before the first converge", all)
 		save("db", "tick", store.Schedule, hook.ScheduleBinding{Name: "tick", Crontab: "* * * * *"})
 		expect("a schedule is attached")
-		update(func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{Converged: 1}) })
+		startup := func(start, converged uint64) {
+			t.Helper()
+			update(func(tx *store.Tx) error {
+				return store.Save(tx, store.StartupKey(), store.Startup{StartRun: start, Converged: converged})
+			})
+		}
+		startup(1, 1)
 		expect("after the first converge", append(all, "complete"))
+		startup(3, 1)
+		expect("before the converge of the next start", all)
+		startup(3, 3)
+		expect("after the converge of the next start", append(all, "complete"))
 		update(func(tx *store.Tx) error {
 			b, _, err := store.Load[store.Binding](tx, store.BindingKey("web", "h", "v.example.com"))
 			if err != nil {

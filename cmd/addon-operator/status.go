@@ -76,7 +76,7 @@ func (s *status) readiness() (started bool, pending []string, err error) {
 		if err != nil {
 			return err
 		}
-		if started = s.converged.Load() || startup.ConvergedIn == s.db.Epoch(); !started && begun && upToDate(startup) {
+		if started = s.converged.Load() || startup.ConvergedIn == s.db.Epoch(); !started && begun && startup.HasConverged() {
 			tasks, err := debugapi.ConvergeTasks(tx)
 			if err != nil {
 				return err
@@ -87,11 +87,6 @@ func (s *status) readiness() (started bool, pending []string, err error) {
 		return err
 	})
 	return started, pending, err
-}
-
-// upToDate reports whether no start run has begun since the last converge ended.
-func upToDate(startup store.Startup) bool {
-	return startup.Converged > 0 && startup.Converged >= startup.StartRun
 }
 
 // pendingModules returns the modules whose next run is deferred because their hooks change values
@@ -119,7 +114,7 @@ func pendingModules(tx *store.Tx) (names []string, err error) {
 // start has no work, so that no task is pending.
 func (s *status) started(startup store.Startup, tasks int) bool {
 	return startup.ConvergedIn == s.db.Epoch() || s.converged.Load() ||
-		tasks == 0 && upToDate(startup)
+		tasks == 0 && startup.HasConverged()
 }
 
 // convergeStatus reports the state of the converge in the format of addon-operator.

@@ -162,10 +162,10 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	s.observe(began, report)
 }
 
-// convert responds to a ConversionReview for objects of the CustomResourceDefinition crd. The
-// argument links has the conversion steps of the bindings for crd. If links is nil, these bindings
-// were removed, and convert changes only the apiVersion of the objects.
-func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, links []link) {
+// convert responds to a ConversionReview for objects of the CustomResourceDefinition crd, with the
+// bindings in now. If the bindings of all hooks are known and none is for crd, convert changes only
+// the apiVersion of the objects.
+func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, now *routes) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxConversion)
 	if err != nil {
@@ -179,12 +179,13 @@ func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, lin
 	}
 	ctx, cancel := within(r, conversionWithin)
 	defer cancel()
-	c := &converter{server: s, review: review, crd: crd, links: links, report: Report{Type: hook.TypeConversion, UID: review.Request.UID}}
+	c := &converter{server: s, review: review, crd: crd, links: now.conversions[crd], report: Report{Type: hook.TypeConversion, UID: review.Request.UID}}
+	c.removed = now.complete && len(c.links) == 0
 	converted, err := c.all(ctx)
 	c.report.Err, c.report.Message = err, converted.Failed
 	c.report.Result = resultOf(ctx, err, Done)
 	switch {
-	case c.links == nil && err == nil:
+	case c.removed && err == nil:
 		c.report.Result = Withdrawn
 	case converted.Failed != "":
 		c.report.Result = Refused
@@ -198,11 +199,12 @@ func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, lin
 
 // converter processes one ConversionReview.
 type converter struct {
-	server *Server
-	review conversionReview
-	crd    string
-	links  []link
-	report Report
+	server  *Server
+	review  conversionReview
+	crd     string
+	links   []link
+	removed bool // no hook converts objects of crd any more
+	report  Report
 }
 
 // all converts the objects of the review. It groups the objects by version and calls c.one for each
@@ -245,8 +247,11 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	if version == wanted {
 		return hook.Converted{Objects: objects}, nil
 	}
-	if c.links == nil {
+	switch {
+	case c.removed:
 		return relabelAll(objects, wanted)
+	case len(c.links) == 0: // another hook may convert the objects, but its binding is not in the table yet
+		return hook.Converted{}, fmt.Errorf("the hooks that convert %s are being replaced; try again", c.crd)
 	}
 	row := chain(c.links, version, wanted)
 	if row == nil {

@@ -56,9 +56,9 @@ type Server struct {
 type routes struct {
 	admissions  map[string]Admission
 	conversions map[string][]link // conversion steps by the name of the CustomResourceDefinition
+	complete    bool              // see Table.Complete
 	// withdrawn contains the paths of removed bindings. The API server may call these paths until
-	// it has loaded the new configuration. The server answers these requests as if there were no
-	// webhook.
+	// it has loaded the new configuration.
 	withdrawn map[string]bool
 }
 
@@ -71,10 +71,12 @@ func NewServer(o Options) *Server {
 
 // Serve replaces the table of served bindings with t. Until the process ends, the server also
 // answers requests for bindings that have been removed from the table, as if there were no webhook.
-// It allows admission requests, and changes only the version of objects to convert.
+// It allows admission requests, and changes only the version of objects to convert. But as long as
+// the table is not complete, it rejects requests to convert such objects, because a binding that is
+// not in the table yet may convert them.
 func (s *Server) Serve(t Table) {
 	before := s.routes.Load()
-	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, withdrawn: map[string]bool{}}
+	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, complete: t.Complete, withdrawn: map[string]bool{}}
 	for _, a := range t.Admissions {
 		now.admissions[a.path()] = a
 	}
@@ -152,7 +154,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := s.routes.Load()
 	admission, isAdmission := now.admissions[r.URL.Path]
 	crd := strings.TrimPrefix(r.URL.Path, "/")
-	links, isConversion := now.conversions[crd]
+	_, isConversion := now.conversions[crd]
 	withdrawn := now.withdrawn[r.URL.Path]
 	switch {
 	case !isAdmission && !isConversion && !withdrawn:
@@ -162,11 +164,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case isAdmission:
 		s.admit(w, r, &admission)
 	case isConversion:
-		s.convert(w, r, crd, links)
+		s.convert(w, r, crd, now)
 	case strings.HasPrefix(r.URL.Path, "/hooks/"):
 		s.admit(w, r, nil)
 	default:
-		s.convert(w, r, crd, nil)
+		s.convert(w, r, crd, now)
 	}
 }
 

@@ -222,6 +222,9 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 	}
 }
 
+// replaced is the error for objects whose conversion is in no binding now, but may be in one soon.
+const replaced = "the hooks that convert things.x.io are being replaced; try again"
+
 func TestWithdrawnWebhooksAnswerAsIfThereWereNone(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
@@ -231,8 +234,13 @@ func TestWithdrawnWebhooksAnswerAsIfThereWereNone(t *testing.T) {
 	if _, answer := s.post(t, a.path(), asked); !strings.Contains(answer, `"allowed":true`) {
 		t.Errorf("admission: %s", answer)
 	}
-	_, answer := s.post(t, "/things.x.io", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v2",`+
-		`"objects":[{"apiVersion":"x.io/v1","kind":"T","big":12345678901234567890}]}}`)
+	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v2",` +
+		`"objects":[{"apiVersion":"x.io/v1","kind":"T","big":12345678901234567890}]}}`
+	if code, answer := s.post(t, "/things.x.io", review); code != http.StatusInternalServerError || answer != replaced {
+		t.Errorf("conversion, while bindings are missing in the table: %d %s", code, answer)
+	}
+	s.Serve(Table{Complete: true})
+	_, answer := s.post(t, "/things.x.io", review)
 	if !strings.Contains(answer, `{"apiVersion":"x.io/v2","big":12345678901234567890,"kind":"T"}`) {
 		t.Errorf("conversion: %s", answer)
 	}
@@ -265,9 +273,10 @@ func TestConversionsGoOnWithoutAWithdrawnOne(t *testing.T) {
 	if _, answer := s.post(t, "/things.x.io", review); !strings.Contains(answer, `"message":"no hooks convert things.x.io from x.io/v1 to x.io/v3"`) {
 		t.Errorf("without a way: %s", answer)
 	}
-	s.Serve(Table{Conversions: all[:1]})
-	if _, answer := s.post(t, "/things.x.io", review); !strings.Contains(answer, `[{"apiVersion":"x.io/v3","kind":"T"}]`) {
-		t.Errorf("without any conversion: %s", answer)
+	// The store already has other bindings than the table, so it is not known yet whether one of them converts the objects.
+	s.Serve(Table{Conversions: all[:1], Complete: true})
+	if code, answer := s.post(t, "/things.x.io", review); code != http.StatusInternalServerError || answer != replaced {
+		t.Errorf("without any conversion: %d %s", code, answer)
 	}
 }
 

@@ -40,9 +40,9 @@ type Table struct {
 	Admissions  []Admission
 	Conversions []Conversion
 	// Complete is true when the bindings of all hooks are known. While Complete is false,
-	// conversion webhooks that are not in the table are not removed from the cluster. If they were
-	// removed too early, the API server would return stored objects in another version without a
-	// conversion.
+	// conversion webhooks that are not in the table are not removed from the cluster, and requests
+	// that reach them are rejected. Otherwise the API server would return stored objects in another
+	// version without a conversion.
 	Complete bool
 }
 
@@ -103,7 +103,8 @@ type Answer struct {
 //
 // The error wraps [ErrHookFailed] if the hook failed or its response is invalid, and
 // [hook.ErrNoResponse] if the hook succeeded without a response. It wraps [ErrWithdrawn] if the
-// binding was removed. Any other error has a cause outside the hook.
+// binding was removed; then an admission request is allowed, and a conversion uses other bindings.
+// Any other error has a cause outside the hook.
 type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
 
 // ErrWithdrawn is the error for a request whose binding was removed. The table of the server may

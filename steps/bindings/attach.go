@@ -62,6 +62,42 @@ func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	return a.items, nil
 }
 
+// ReplaceConversions replaces the attached conversion bindings of module with those of its recorded hooks. If no
+// conversion binding is attached, it does nothing, because the module has not attached its bindings yet. A step that
+// saves other hooks of a module calls ReplaceConversions in the same transaction, so that objects are converted by a
+// renamed hook or binding from then on, also for requests of the module's onStartup hooks.
+func ReplaceConversions(tx *store.Tx, module string) error {
+	var attached []store.Key
+	for k := range tx.Range(store.BindingsOf(module)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return err
+		}
+		if b.Kind == store.Conversion && !b.Detached {
+			attached = append(attached, k)
+		}
+	}
+	if len(attached) == 0 {
+		return nil
+	}
+	hooks, err := LoadHooks(tx, module)
+	if err != nil {
+		return err
+	}
+	a := attacher{tx: tx, kept: map[string]bool{}}
+	for _, h := range hooks {
+		if err := a.conversions(module, h, h.Config.BindingIDs()); err != nil {
+			return err
+		}
+	}
+	for _, k := range attached {
+		if !a.kept[string(k)] {
+			tx.Delete(k)
+		}
+	}
+	return nil
+}
+
 type attacher struct {
 	tx    *store.Tx
 	start uint64
@@ -98,23 +134,31 @@ func (a *attacher) hook(module string, h Hook) error {
 	return a.asked(module, h, ids)
 }
 
-// asked attaches the webhook bindings of h. Webhook bindings have no queue, because the API server calls them.
+// asked attaches the webhook bindings of h.
 func (a *attacher) asked(module string, h Hook, ids hook.BindingIDs) error {
-	keep := func(id string, kind store.BindingKind, config any) error {
-		_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
-		return err
-	}
 	var errs []error
 	for i, b := range h.Config.Validating {
-		errs = append(errs, keep(ids.Validating[i], store.Validating, b))
+		errs = append(errs, a.saveAsked(module, h, ids.Validating[i], store.Validating, b))
 	}
 	for i, b := range h.Config.Mutating {
-		errs = append(errs, keep(ids.Mutating[i], store.Mutating, b))
+		errs = append(errs, a.saveAsked(module, h, ids.Mutating[i], store.Mutating, b))
 	}
+	return errors.Join(append(errs, a.conversions(module, h, ids))...)
+}
+
+// conversions attaches the conversion bindings of h.
+func (a *attacher) conversions(module string, h Hook, ids hook.BindingIDs) error {
+	var errs []error
 	for i, b := range h.Config.Conversion {
-		errs = append(errs, keep(ids.Conversion[i], store.Conversion, b))
+		errs = append(errs, a.saveAsked(module, h, ids.Conversion[i], store.Conversion, b))
 	}
 	return errors.Join(errs...)
+}
+
+// saveAsked attaches a webhook binding of h. It has no queue, because the API server calls it.
+func (a *attacher) saveAsked(module string, h Hook, id string, kind store.BindingKind, config any) error {
+	_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
+	return err
 }
 
 // saveBinding stores config in the record of the binding s. It reports whether the binding has already been

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/scan"
 	"addon-operator/steps/sections"
@@ -79,6 +80,9 @@ func (s *startStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	if err := hooks.SaveBroken(tx, found.Modules); err != nil {
 		return nil, err
 	}
-	_, err := found.Save(tx, "")
+	changed, err := found.Save(tx, "")
+	if err == nil && changed {
+		err = bindings.ReplaceConversions(tx, "")
+	}
 	return nil, err
 }

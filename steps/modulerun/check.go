@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/scan"
 	"addon-operator/steps/sections"
@@ -125,6 +126,9 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 		return nil, err
 	}
 	changed, err := found.Save(tx, name)
+	if err == nil && changed {
+		err = bindings.ReplaceConversions(tx, name)
+	}
 	if err == nil && found.Addon != "" {
 		err = modules.SaveOne(tx, name, store.AddonModule{Content: found.Addon, Used: true})
 	}

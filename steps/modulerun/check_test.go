@@ -177,6 +177,82 @@ func TestTheStateOfAModuleDecidesHowItsRunBegins(t *testing.T) {
 	}
 }
 
+// conversions returns the attached conversion bindings of the module "web", sorted.
+func (x *bench) conversions() (names []string) {
+	x.t.Helper()
+	scantest.Update(x.t, x.s.DB, func(tx *store.Tx) error {
+		for k := range tx.Range(store.BindingsOf("web")) {
+			b, _, err := store.Load[store.Binding](tx, k)
+			if err != nil {
+				return err
+			}
+			s, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			if b.Kind == store.Conversion && !b.Detached {
+				names = append(names, s.Hook+" "+s.Binding)
+			}
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return names
+}
+
+// converts returns the script of a hook with a conversion binding called name.
+func converts(name string) string {
+	return "#!/bin/sh\necho '" + `{"configVersion":"v1","kubernetes":[{"name":"pods","kind":"Pod"}],` +
+		`"kubernetesCustomResourceConversion":[{"name":"` + name + `","crdName":"things.x.io","conversions":[{"fromVersion":"v1","toVersion":"v2"}]}]}` + "'\n"
+}
+
+// The bindings of a module are attached after its onStartup hooks, which may already need a conversion.
+func TestARenamedConversionIsAttachedAsSoonAsItsHookIsSaved(t *testing.T) {
+	x := newBench(t)
+	run := func(when string, want ...string) {
+		t.Helper()
+		scantest.Scan(t, x.s)
+		x.apply(x.do())
+		if diff := cmp.Diff(want, x.conversions()); diff != "" {
+			t.Errorf("%s: attached conversions (-want +got):\n%s", when, diff)
+		}
+	}
+	attach := func(change func(*store.Tx) error) {
+		t.Helper()
+		scantest.Update(t, x.s.DB, func(tx *store.Tx) error {
+			all, err := bindings.LoadHooks(tx, "web")
+			if err != nil {
+				return err
+			}
+			if _, err = bindings.Attach(tx, "web", all); err != nil {
+				return err
+			}
+			return change(tx)
+		})
+	}
+	const hook = "010-web/hooks/hook.sh"
+	scantest.Program(t, x.mounted, hook, converts("up"))
+	run("before the module has attached its bindings")
+	attach(func(*store.Tx) error { return nil })
+	scantest.Program(t, x.mounted, hook, converts("upgrade"))
+	run("a renamed binding", "hooks/hook.sh upgrade")
+	if err := os.Rename(filepath.Join(x.mounted, hook), filepath.Join(x.mounted, "010-web/hooks/10-hook.sh")); err != nil {
+		t.Fatal(err)
+	}
+	run("a renamed hook", "hooks/10-hook.sh upgrade")
+	scantest.Program(t, x.mounted, hook, converts("down"))
+	run("one more hook", "hooks/10-hook.sh upgrade", "hooks/hook.sh down")
+	for _, name := range []string{"hooks/10-hook.sh", "hooks/hook.sh"} {
+		scantest.Program(t, x.mounted, "010-web/"+name, scantest.GoodHook)
+	}
+	run("no conversion is left")
+	scantest.Program(t, x.mounted, hook, converts("up"))
+	run("a conversion again, which is attached with the other bindings")
+	attach(func(tx *store.Tx) error { return bindings.Detach(tx, "web") })
+	scantest.Program(t, x.mounted, hook, converts("upgrade"))
+	run("the bindings are detached")
+}
+
 func TestARunOfAModuleThatMustNotRunEndsAndSaysWhy(t *testing.T) {
 	enabled := store.Module{State: store.On, Enabled: true, RanInStart: 4}
 	undefined, starting, disabled := enabled, enabled, enabled

@@ -42,11 +42,11 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	r := review{Webhooks: w, ReviewRequest: q, subject: subject}
 	in, err := r.read()
 	if err != nil {
-		return a, withdrawn(err)
+		return a, r.withdrawn(err)
 	}
 	run, err := r.run(ctx, in)
 	if err != nil {
-		return a, withdrawn(err)
+		return a, r.withdrawn(err)
 	}
 	result, err := w.Runner.Run(ctx, run)
 	a.Ran = result.Usage.Took
@@ -90,10 +90,11 @@ func (r *review) read() (in hookio.Input, err error) {
 	return in, err
 }
 
-// withdrawn returns err. If err says that the hook or the binding no longer exists, the result also wraps
-// [webhook.ErrWithdrawn].
-func withdrawn(err error) error {
-	if errors.Is(err, hook.ErrGone) {
+// withdrawn returns err. If err says that the hook or the binding of an admission request no longer exists, the result
+// also wraps [webhook.ErrWithdrawn]. For a conversion it does not, because an attached binding without a hook does not
+// mean that nobody converts the objects: the module may have the conversion in another hook, which is attached later.
+func (r *review) withdrawn(err error) error {
+	if r.Type != hook.TypeConversion && errors.Is(err, hook.ErrGone) {
 		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)
 	}
 	return err

@@ -296,6 +296,46 @@ func TestAHookWithoutAResponseHasNotFailed(t *testing.T) {
 	}
 }
 
+// An attached conversion binding without a hook is not a removed one: when the hook of a module is renamed, the binding
+// of the renamed hook is attached later. Until then, objects must not be treated as if no hook converted them.
+func TestAConversionIsNotWithdrawnAsLongAsItsBindingIsAttached(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, f *fixture){
+		"renamed file": func(t *testing.T, f *fixture) {
+			t.Helper()
+			if err := os.Rename(f.path, filepath.Join(filepath.Dir(f.path), "y.sh")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"renamed hook, without its record": func(t *testing.T, f *fixture) {
+			t.Helper()
+			scantest.Update(t, f.DB, func(tx *store.Tx) error { tx.Delete(store.HookKey("web", "hooks/x.sh")); return nil })
+		},
+		"renamed binding": func(t *testing.T, f *fixture) {
+			t.Helper()
+			scantest.Update(t, f.DB, func(tx *store.Tx) error {
+				h, _, err := store.Load[store.Hook](tx, store.HookKey("web", "hooks/x.sh"))
+				h.Config = json.RawMessage(strings.Replace(string(h.Config), `"up"`, `"upgrade"`, 1))
+				return errors.Join(err, store.Save(tx, store.HookKey("web", "hooks/x.sh"), h))
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hooked(t, `echo '{"failedMessage":"called"}' >$CONVERSION_RESPONSE_PATH`)
+			change(t, f)
+			got, err := f.Answer(t.Context(), request(hook.TypeConversion))
+			if err == nil || errors.Is(err, webhook.ErrWithdrawn) || !errors.Is(err, hook.ErrGone) || len(f.runs.seen) != 0 {
+				t.Errorf("got %+v and the error %v after the runs %q", got, err, f.runs.seen)
+			}
+			scantest.Update(t, f.DB, func(tx *store.Tx) error { return bindings.Detach(tx, "web") })
+			if _, err := f.Answer(t.Context(), request(hook.TypeConversion)); !errors.Is(err, webhook.ErrWithdrawn) {
+				t.Errorf("once it is detached: %v", err)
+			}
+		})
+	}
+}
+
 func TestAReviewForABindingThatIsNotAttachedRunsNoHook(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, f *fixture, q *webhook.ReviewRequest){

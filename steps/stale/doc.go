@@ -1,2 +1,2 @@
-// Package stale finds and removes webhook bindings that their hooks no longer have.
+// Package stale finds and removes admission bindings that their hooks no longer have.
 package stale

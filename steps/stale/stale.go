@@ -18,16 +18,20 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An askedHook is a hook that has webhook bindings in the store.
+// An askedHook is a hook that has admission bindings in the store.
 type askedHook struct {
 	store.Hook
 	module, name string
 	bindings     map[string]store.BindingKind // by id
 }
 
-// A Binding is a webhook binding in the store that its hook no longer has. The next run of the hook's module removes
+// A Binding is an admission binding in the store that its hook no longer has. The next run of the hook's module removes
 // the binding. But until then the API server can deny requests of modules that run earlier, because of the binding's
 // webhook. As long as these modules fail, the run of the hook's module does not start.
+//
+// Conversion bindings are not removed ahead of this run: perhaps the module has the conversion in another hook or
+// binding, which is attached only then. Without any binding, the API server would return objects that no hook has
+// converted.
 type Binding struct {
 	Subject graph.Subject `json:"subject"`
 	// Owner is a checksum of the code and configuration of the hook, as the store has recorded them with the binding.
@@ -44,7 +48,7 @@ type Hooks interface {
 // atOnce is the maximum number of hooks that are run with --config in parallel.
 const atOnce = 4
 
-// Bindings finds and removes stale webhook bindings. It removes a binding only if the current configuration of its
+// Bindings finds and removes stale admission bindings. It removes a binding only if the current configuration of its
 // hook is known and does not contain the binding.
 type Bindings struct {
 	db      *store.DB
@@ -58,7 +62,7 @@ func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Ho
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs}
 }
 
-// WithdrawStale removes the webhooks of bindings that their hooks no longer have. It must be called once, before the
+// WithdrawStale removes the webhooks of admission bindings that their hooks no longer have. It must be called once, before the
 // webhook servers start. If the current configuration of a hook is not known, its webhooks stay.
 func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	found, err := b.Find(ctx)
@@ -68,7 +72,7 @@ func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	return b.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return b.Withdraw(tx, found) })
 }
 
-// Find returns the stale bindings. To find them, it runs each hook with a webhook binding with --config, if the hook
+// Find returns the stale bindings. To find them, it runs each hook with an admission binding with --config, if the hook
 // has not answered in this process yet.
 func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	asked, err := b.askedHooks()
@@ -96,7 +100,7 @@ func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	return found, nil
 }
 
-// askedHooks returns the hooks with attached webhook bindings.
+// askedHooks returns the hooks with attached admission bindings.
 func (b *Bindings) askedHooks() (hooks []*askedHook, err error) {
 	err = b.db.View(func(tx *store.Tx) error {
 		byName := map[[2]string]*askedHook{}
@@ -105,7 +109,7 @@ func (b *Bindings) askedHooks() (hooks []*askedHook, err error) {
 			if err != nil {
 				return err
 			}
-			if record.Detached || !slices.Contains([]store.BindingKind{store.Validating, store.Mutating, store.Conversion}, record.Kind) {
+			if record.Detached || !slices.Contains([]store.BindingKind{store.Validating, store.Mutating}, record.Kind) {
 				continue
 			}
 			subject, err := store.ParseBindingKey(k)
@@ -135,7 +139,7 @@ func checksumOf(h store.Hook) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// hasNow returns the webhook bindings in the current configuration of the hook h, by ID. The result known is false if
+// hasNow returns the admission bindings in the current configuration of the hook h, by ID. The result known is false if
 // hasNow cannot get this configuration.
 func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
@@ -162,9 +166,7 @@ func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 		return nil, false
 	}
 	ids, has := now.Config.BindingIDs(), map[string]store.BindingKind{}
-	for kind, all := range map[store.BindingKind][]string{
-		store.Validating: ids.Validating, store.Mutating: ids.Mutating, store.Conversion: ids.Conversion,
-	} {
+	for kind, all := range map[store.BindingKind][]string{store.Validating: ids.Validating, store.Mutating: ids.Mutating} {
 		for _, id := range all {
 			has[id] = kind
 		}

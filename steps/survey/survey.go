@@ -178,7 +178,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		if err != nil {
 			return err
 		}
-		v.converged, v.files = l.Converged >= l.StartRun && l.Converged > 0, l.ValuesFiles
+		v.converged, v.files = l.HasConverged(), l.ValuesFiles
 		if v.expected, err = v.survey.sources.Addons.Expected(tx); err != nil {
 			return err
 		}

@@ -213,7 +213,7 @@ func (status *Status) converge(s *scan) error {
 		return err
 	}
 	status.Converged, status.ConvergedRun = startup.ConvergedAt, startup.Converged
-	status.Starting = startup.Converged < startup.StartRun || startup.Converged == 0
+	status.Starting = !startup.HasConverged()
 	return nil
 }
 
