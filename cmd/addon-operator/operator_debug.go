@@ -12,6 +12,9 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
+// errNotBegun is the error of a request that only an operator with the right to change the cluster can carry out.
+var errNotBegun = debugapi.BadRequest("the operator has not started yet: it waits for the Lease, or for the API server")
+
 // debugAPI returns the debug API of the running operator.
 func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
@@ -27,11 +30,14 @@ func (o *operator) debugAPI() *debugapi.API {
 		return o.webhooks.Observed(time.Now())
 	}
 	l.Withdraw = func(ctx context.Context) (deleted []string, namespace string, err error) {
+		if !o.status.begun.Load() {
+			return nil, "", errNotBegun
+		}
 		return o.webhooks.Withdraw(ctx)
 	}
 	l.Plan = func(ctx context.Context, r debugapi.PlanRequest) (*inspect.Plan, error) {
 		if o.steps == nil || !o.status.begun.Load() {
-			return nil, debugapi.BadRequest("the operator has not started yet: it waits for the Lease, or for the API server")
+			return nil, errNotBegun
 		}
 		return running{o.db, o.steps.State.Values, o.runner, o.settings}.plan(ctx, r)
 	}

@@ -8,9 +8,36 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"addon-operator/e2e/cluster"
 )
+
+// admissionHook adds a global hook with a validating binding that matches no request of the test.
+func (s *fixture) admissionHook() {
+	s.file("global-hooks/check.sh", hookText(`{"configVersion":"v1","kubernetesValidating":[{"name":"check.example.com","namespace":{"labelSelector":{"matchLabels":{"none":"such"}}},`+
+		`"rules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["things"],"operations":["CREATE","UPDATE"]}]}]}`,
+		`echo '{"allowed":true}' > $VALIDATING_RESPONSE_PATH`))
+}
+
+// webhookFlags returns flags for webhooks in a test whose objects have names with the given namespace.
+func webhookFlags(namespace string) []string {
+	return []string{
+		"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-port", "0", "--conversion-webhook-listen-port", "0",
+		"--validating-webhook-configuration-name", namespace,
+	}
+}
+
+// configured reports whether the operator in namespace has a ValidatingWebhookConfiguration.
+func configured(t *testing.T, k kubernetes.Interface, namespace string) bool {
+	t.Helper()
+	found, err := k.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(),
+		metav1.ListOptions{LabelSelector: "addon-operator/webhooks-of=" + namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found.Items) == 1
+}
 
 // TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn withdraws the webhook configurations of a
 // stopped operator, of a running operator, and at a shutdown.
@@ -18,23 +45,11 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
 	k := client(t, c)
-	registered := func() bool {
-		found, err := k.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(t.Context(),
-			metav1.ListOptions{LabelSelector: "addon-operator/webhooks-of=" + namespace})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(found.Items) == 1
-	}
+	registered := func() bool { return configured(t, k, namespace) }
 	s := newFixture(t)
-	s.file("global-hooks/check.sh", hookText(`{"configVersion":"v1","kubernetesValidating":[{"name":"check.example.com","namespace":{"labelSelector":{"matchLabels":{"none":"such"}}},`+
-		`"rules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["things"],"operations":["CREATE","UPDATE"]}]}]}`,
-		`echo '{"allowed":true}' > $VALIDATING_RESPONSE_PATH`))
+	s.admissionHook()
 	start := func(more ...string) {
-		s.start(c.Kubeconfig(), namespace, append([]string{
-			"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-port", "0", "--conversion-webhook-listen-port", "0",
-			"--validating-webhook-configuration-name", namespace,
-		}, more...)...)
+		s.start(c.Kubeconfig(), namespace, append(webhookFlags(namespace), more...)...)
 		s.converged()
 		s.until("the webhook is registered", registered)
 	}
@@ -111,4 +126,33 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	if text := inspect(); registered() || strings.Contains(text, rejects) {
 		t.Errorf("it was not withdrawn at the shutdown; inspect says\n%s", text)
 	}
+}
+
+func TestAStandbyRefusesToWithdrawWebhooksAndKeepsThemWhenItTakesOver(t *testing.T) {
+	c := cluster.Start(t)
+	namespace := c.Namespace(t)
+	k := client(t, c)
+	registered := func() bool { return configured(t, k, namespace) }
+	a, b := newFixture(t), newFixture(t)
+	for _, s := range []*fixture{a, b} {
+		s.admissionHook()
+	}
+	a.start(c.Kubeconfig(), namespace, webhookFlags(namespace)...)
+	a.converged()
+	a.until("the webhook is registered", registered)
+	b.start(c.Kubeconfig(), namespace, webhookFlags(namespace)...)
+	b.until("it is a standby", func() bool { return strings.HasPrefix(b.get("/readyz"), "Standby: ") })
+	out, err := process(t, "webhooks", "withdraw", "--debug-unix-socket", b.path("socket")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "it waits for the Lease") {
+		t.Errorf("the standby says: %s (%v)", out, err)
+	}
+	if err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	b.converged()
+	configurations := k.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	if err := configurations.Delete(t.Context(), namespace+"-hooks", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("the webhooks were withdrawn: %v", err)
+	}
+	b.until("it creates the deleted configuration again", registered)
 }

@@ -61,6 +61,8 @@ type Endpoint struct {
 	registrar *Registrar
 	changed   chan struct{}
 
+	withdrawing sync.Mutex // locked by Withdraw
+
 	mu    sync.Mutex
 	table *Table // nil until Serve is called; guarded by mu
 
@@ -94,10 +96,6 @@ func (g *Endpoint) Serve(t Table) {
 	g.server.Serve(t)
 	signal(g.changed)
 }
-
-// Withdraw makes the operator delete its webhook configurations and create no others; see
-// [Registrar.Withdraw]. The endpoint continues to answer requests.
-func (g *Endpoint) Withdraw(ctx context.Context) error { return g.registrar.Withdraw(ctx) }
 
 // Stop waits for the running requests and accepts no new requests; see [Server.Stop].
 func (g *Endpoint) Stop(ctx context.Context) { g.server.Stop(ctx) }

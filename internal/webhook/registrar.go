@@ -72,7 +72,7 @@ type Registrar struct {
 	mu        sync.Mutex
 	want      *Wanted // nil until Want is called; guarded by mu
 	altered   bool    // true if want or withdrawn was set after the last call of reconcileOnce; guarded by mu
-	withdrawn bool    // Withdraw was called, so no admission webhooks are wanted; guarded by mu
+	withdrawn bool    // see setWithdrawn; guarded by mu
 
 	// Only the goroutine of Run uses the following fields.
 	tidy      bool                // findLeft has succeeded
@@ -101,16 +101,22 @@ func (r *Registrar) Want(w Wanted) {
 	signal(r.wake)
 }
 
-// Withdraw makes the registrar delete the webhook configurations of the operator. After Withdraw has
-// returned without an error, the registrar creates and updates no webhook configuration until the
-// process ends. Withdraw does not wait for the deletion.
-func (r *Registrar) Withdraw(ctx context.Context) error {
+// setWithdrawn sets whether the registrar deletes the webhook configurations of the operator, instead of writing them.
+// It returns the value before, and does not wait until the registrar acts on the new one.
+func (r *Registrar) setWithdrawn(withdrawn bool) (was bool) {
 	r.mu.Lock()
-	r.withdrawn, r.altered = true, true
+	was = r.withdrawn
+	r.withdrawn, r.altered = withdrawn, true
 	r.mu.Unlock()
-	defer signal(r.wake)
+	signal(r.wake)
+	return was
+}
+
+// awaitReconcile waits until a running call of reconcileOnce has ended. Later calls use the desired state, and the value
+// of setWithdrawn, as they are now or later.
+func (r *Registrar) awaitReconcile(ctx context.Context) error {
 	select {
-	case r.reconciling <- struct{}{}: // no call of reconcileOnce is active now, and later calls read the new value of withdrawn
+	case r.reconciling <- struct{}{}:
 		<-r.reconciling
 		return nil
 	case <-ctx.Done():

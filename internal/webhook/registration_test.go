@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -278,6 +279,40 @@ func TestAnObjectDoesNotWaitForThePauseOfAnother(t *testing.T) {
 		}
 		if wait, err := r.reconcile(t.Context(), Wanted{}, false); err != nil || wait != time.Second {
 			t.Errorf("pauses %+v: it reconciles again after %s, error %v", c, wait, err)
+		}
+	}
+}
+
+// A failed withdrawal has no effect later: otherwise, the operator would delete the configurations once it can.
+func TestAFailedWithdrawalChangesNothing(t *testing.T) {
+	t.Parallel()
+	client, err := kube.NewClient(&rest.Config{Host: "https://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		was  bool // an earlier withdrawal has succeeded
+		busy bool // configurations are written until the command ends
+		want string
+	}{
+		"the API server does not respond":                      {false, false, "list validatingwebhookconfigurations: "},
+		"the API server does not respond, after a first call":  {true, false, "list validatingwebhookconfigurations: "},
+		"configurations are being written":                     {false, true, "wait until webhook configurations are written: "},
+		"configurations are being written, after a first call": {true, true, "wait until webhook configurations are written: "},
+	} {
+		g := NewEndpoint(EndpointOptions{Registrar: RegistrarOptions{Client: client, Name: "addon-operator", Namespace: "ops", Clock: time.Now}})
+		g.registrar.withdrawn = c.was
+		ctx, cancel := context.WithCancel(t.Context())
+		if c.busy {
+			g.registrar.reconciling <- struct{}{}
+			cancel()
+		}
+		if deleted, err := g.Withdraw(ctx); err == nil || !strings.Contains(err.Error(), c.want) || deleted != nil {
+			t.Errorf("%s: %q deleted, error %v", name, deleted, err)
+		}
+		cancel()
+		if g.registrar.withdrawn != c.was || !g.registrar.altered || len(g.registrar.wake) != 1 {
+			t.Errorf("%s: withdrawn afterwards: %t, and the registrar reconciles: %t", name, g.registrar.withdrawn, g.registrar.altered)
 		}
 	}
 }

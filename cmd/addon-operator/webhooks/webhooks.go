@@ -126,13 +126,13 @@ func reviewText(t hook.Type) string {
 	return "admission review answered"
 }
 
-// Withdraw deletes the webhook configurations. This process does not create them again.
+// Withdraw deletes the webhook configurations. If it succeeds, this process does not create them again.
 func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, WithdrawTimeout)
 	defer cancel()
-	deleted, err = webhook.Withdraw(ctx, w.options.Client, w.options.Settings.Namespace, w.Endpoint.Withdraw)
+	deleted, err = w.Endpoint.Withdraw(ctx)
 	if err != nil {
-		w.options.Log.Error().Err(err).Strs("deleted", deleted).Msg("webhook configurations could not all be withdrawn")
+		w.options.Log.Error().Err(err).Strs("deleted", deleted).Msg("webhook configurations not withdrawn; deleted ones are created again")
 		return deleted, w.options.Settings.Namespace, err
 	}
 	w.options.Log.Info().Strs("deleted", deleted).Msg("webhook configurations withdrawn until the next start")
@@ -146,7 +146,7 @@ func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace st
 
 // WithdrawStopped deletes the webhook configurations of a stopped operator.
 func WithdrawStopped(ctx context.Context, client *kube.Client, namespace string) (deleted []string, err error) {
-	return webhook.Withdraw(ctx, client, namespace, nil)
+	return webhook.Withdraw(ctx, client, namespace)
 }
 
 // WithdrawAtShutdown deletes the webhook configurations if the settings require it.
