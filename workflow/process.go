@@ -122,10 +122,9 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 		w.reach(c, AtEffect)
 		err := guard(c.node, "Effect", func() error { return effecter.Effect(ctx, c.task, effect) })
 		if err != nil {
-			refused := (*refusal)(nil)
 			return out, &failure{
 				err:     fmt.Errorf("effect %d of %d (%s): %w", i+1, len(out.Effects), effect.Kind, err),
-				subject: c.task.Subject, resume: !errors.As(err, &refused),
+				subject: c.task.Subject, resume: !IsRefused(err),
 			}
 		}
 	}

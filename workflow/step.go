@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -156,6 +157,12 @@ type Skipper interface {
 // Refused marks err as the final response to an effect. A refused effect is not retried; instead,
 // the step must run again.
 func Refused(err error) error { return &refusal{err} }
+
+// IsRefused reports whether Refused has marked err.
+func IsRefused(err error) bool {
+	_, refused := errors.AsType[*refusal](err)
+	return refused
+}
 
 type refusal struct{ err error }
 

@@ -39,6 +39,13 @@ func stopCause(ctx context.Context) error {
 // failed: its effects are unknown, and it must run again.
 var ErrInterrupted = errors.New("interrupted")
 
+// StartError means that a hook was not started, so that it has neither failed nor had an effect. Examples are a full
+// disk, too many open files, and a file that is not executable.
+type StartError struct{ Err error }
+
+func (e *StartError) Error() string { return e.Err.Error() }
+func (e *StartError) Unwrap() error { return e.Err }
+
 // ExitError means that a process has failed, and that the operator has not stopped it. The output files of a failed
 // hook are not read.
 type ExitError struct {

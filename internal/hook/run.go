@@ -192,8 +192,8 @@ const maxOutput = 16 << 20
 // ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was canceled with one (see
 // [context.WithCancelCause]). After a timeout or a cancellation with a cause, the process group gets SIGTERM at once,
 // and SIGKILL after [Options].StopGrace, or after one second if run.Awaited is set. Any other error means that the
-// hook could not be started, or that an output file could not be read. If there is an error, only the field Usage of
-// the result is set.
+// hook could not be started, or that an output file could not be read. If the hook was not started, for any of these
+// reasons, the error is a [*StartError]. If there is an error, only the field Usage of the result is set.
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	hookName, moduleName := safeName(run.File.Name), safeName(run.Module)
 	if run.Module == "" {
@@ -212,12 +212,18 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	}
 	var result Result
 	var usage Usage
+	began := false
+	started := func() {
+		if began = true; run.Started != nil {
+			run.Started()
+		}
+	}
 	err := r.withFiles(files, func() (err error) {
 		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
 		if run.TraceParent != "" {
 			env = append(env, "TRACEPARENT="+run.TraceParent)
 		}
-		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: run.Timeout, started: run.Started}, run.Output)
+		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: run.Timeout, started: started}, run.Output)
 		if err != nil {
 			return err
 		}
@@ -225,6 +231,9 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		return err
 	})
 	result.Usage = usage
+	if err != nil && !began {
+		err = &StartError{err}
+	}
 	return result, err
 }
 

@@ -372,8 +372,8 @@ func TestHookThatCannotStartSaysWhy(t *testing.T) {
 		filepath.Join(dir, "gone"):                       "no such file",
 	} {
 		_, err := r.Run(t.Context(), hook.Run{File: hook.File{Name: "x", Path: path}})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: error is %v, want %q in it and the path", filepath.Base(path), err, want)
+		if start := (*hook.StartError)(nil); !errors.As(err, &start) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error is %v, want a StartError with %q and the path", filepath.Base(path), err, want)
 		}
 	}
 }
@@ -383,7 +383,8 @@ func TestClosedRunnerStartsNothing(t *testing.T) {
 	r := newRunner(t, hook.Options{})
 	r.Close()
 	r.Close()
-	if _, err := r.Run(t.Context(), scriptRun(t, "true")); err == nil || !strings.Contains(err.Error(), "closed") {
+	_, err := r.Run(t.Context(), scriptRun(t, "true"))
+	if start := (*hook.StartError)(nil); !errors.As(err, &start) || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("run on a closed runner: %v", err)
 	}
 }

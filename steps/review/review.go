@@ -54,10 +54,27 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 		err = r.processOutput(ctx, in, result, &a)
 	}
 	w.Observer.HookRan(report.Run{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
-	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
+	switch {
+	case err == nil, errors.Is(err, hook.ErrNoResponse):
+	case isOutside(err):
+		err = fmt.Errorf("%s: %w", subject, err)
+	default:
 		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, subject, err)
 	}
 	return a, err
+}
+
+// An outsideError is an error of a review whose hook has succeeded with a valid output.
+type outsideError struct{ error }
+
+func (e *outsideError) Unwrap() error { return e.error }
+
+// isOutside reports whether err has a cause outside the hook: the hook was not started, or its valid output could not
+// be applied.
+func isOutside(err error) bool {
+	_, notStarted := errors.AsType[*hook.StartError](err)
+	_, notApplied := errors.AsType[*outsideError](err)
+	return notStarted || notApplied
 }
 
 // bindingType returns the binding type, such as kubernetesValidating, for a type of binding context.
@@ -165,7 +182,8 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	}
 }
 
-// apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics.
+// apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics. The error is
+// an [*outsideError] if the API server was not available, or if the store could not be written.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	out, err := hookio.Decode(r.Module, o.Data)
 	if err != nil {
@@ -177,20 +195,28 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	if r.DryRun {
 		out.Values, out.Global, out.Flags, o.Effects = nil, nil, nil, nil
 	}
-	if err := r.Exchange.DoNow(ctx, r.Module, o.Effects); err != nil {
+	switch err := r.Exchange.DoNow(ctx, r.Module, o.Effects); {
+	case workflow.IsRefused(err):
 		return err
+	case err != nil:
+		return &outsideError{err}
 	}
 	if out.Global == nil && len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
 	}
-	return r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+	var invalid error // of values that have changed since the hook read them
+	err = r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
 		if err := r.Exchange.Record(tx, out, r.subject); err != nil {
 			return err
 		}
-		_, _, err := r.Exchange.Save(tx, out, r.subject)
-		return err
+		_, _, invalid = r.Exchange.Save(tx, out, r.subject)
+		return invalid
 	})
+	if err != nil && invalid == nil {
+		return &outsideError{err}
+	}
+	return err
 }

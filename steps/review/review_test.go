@@ -9,15 +9,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/operation"
 	"addon-operator/internal/values"
 	"addon-operator/internal/webhook"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/hookio"
 	"addon-operator/steps/hookrun"
 	"addon-operator/steps/hooks"
+	"addon-operator/steps/objects"
 	"addon-operator/steps/report"
 	"addon-operator/steps/review"
 	"addon-operator/steps/scan"
@@ -67,7 +73,7 @@ func hooked(t *testing.T, lines string) *fixture {
 	f.state = scan.New(o, nil)
 	scantest.Scan(t, f.state)
 	runner := scantest.Runner(t)
-	f.hooks = hookrun.New(hookrun.Options{Runner: runner}, f.state, nil, f.runs)
+	f.hooks = hookrun.New(hookrun.Options{Runner: runner, Options: hookio.Options{Objects: objects.New(f.state.DB, unreachable(t))}}, f.state, nil, f.runs)
 	out, err := f.hooks.Configs.AskModule(t.Context(), "web")
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +97,20 @@ func hooked(t *testing.T, lines string) *fixture {
 		DB: f.state.DB, Log: f.state.Log, Runner: runner, Bindings: f.hooks.Bindings, Exchange: f.hooks.Exchange, Observer: f.runs,
 	}
 	return f
+}
+
+// unreachable returns an executor whose API server does not respond.
+func unreachable(t *testing.T) *operation.Executor {
+	t.Helper()
+	client, err := kube.NewClient(&rest.Config{Host: "https://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	executor, err := operation.NewExecutor(client, kube.NewKinds(client, kube.Observer{}), operation.Options{Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return executor
 }
 
 // request returns a review request for the hook of a fixture.
@@ -270,6 +290,57 @@ func TestAHookThatFailsInAReviewSavesNothing(t *testing.T) {
 			}
 			if got := f.saved(t); got != nil {
 				t.Errorf("it saved %q", got)
+			}
+			if len(f.runs.seen) != 1 || !strings.Contains(f.runs.seen[0], test.want) {
+				t.Errorf("reported are %q", f.runs.seen)
+			}
+		})
+	}
+}
+
+// The API server applies the failurePolicy of a binding only if the error does not wrap webhook.ErrHookFailed.
+func TestAHookThatIsNotStartedOrWhoseOutputCannotBeAppliedHasNotFailed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		lines  string
+		change func(*testing.T, *fixture)
+		want   string
+	}{
+		"the files of the run cannot be written": {allow, func(t *testing.T, f *fixture) {
+			t.Helper()
+			dir := filepath.Join(t.TempDir(), "tmp")
+			runner, err := hook.NewRunner(hook.Options{TempDir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(runner.Close)
+			if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			f.Runner = runner
+		}, "files of the run: "},
+		"the file cannot be executed": {allow, func(t *testing.T, f *fixture) {
+			t.Helper()
+			if err := os.Chmod(f.path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "the file or its interpreter is not executable"},
+		"the store cannot be written": {setSize + allow, func(_ *testing.T, f *fixture) {
+			f.DB.Guard(func() error { return errors.New("the store is read-only") })
+		}, "the store is read-only"},
+		"the API server does not respond": {
+			`echo '{"operation":"Delete","apiVersion":"v1","kind":"ConfigMap","namespace":"n","name":"a"}' >$KUBERNETES_PATCH_PATH` + "\n" + allow,
+			func(*testing.T, *fixture) {}, "$KUBERNETES_PATCH_PATH: operation 1 of 1 (",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hooked(t, test.lines)
+			test.change(t, f)
+			_, err := f.Answer(t.Context(), request(hook.TypeValidating))
+			const head = "web/hooks/x.sh check.example.com: "
+			if err == nil || errors.Is(err, webhook.ErrHookFailed) || !strings.HasPrefix(err.Error(), head) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s… %s", err, head, test.want)
 			}
 			if len(f.runs.seen) != 1 || !strings.Contains(f.runs.seen[0], test.want) {
 				t.Errorf("reported are %q", f.runs.seen)
