@@ -78,8 +78,8 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 func (a *authority) expires() time.Time { return a.certificate.NotAfter }
 
 // due returns the time at which the next CA must be created: after half of the lifetime. If a is
-// still valid for longer than lifetime, because a was created with a longer lifetime, due returns
-// now.
+// still valid for longer than lifetime, due returns now. Either a was created with a longer
+// lifetime, or the clock was wrong at that time, so that perhaps a is not valid yet.
 func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
 	if a.expires().Sub(now) > lifetime {
 		return now
@@ -179,7 +179,7 @@ func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	}
 	for {
 		if next == nil {
-			if !pause(ctx, ca.due(i.Clock(), i.Lifetime).Sub(i.Clock())) {
+			if !i.awaitDue(ctx, ca) {
 				return
 			}
 			if i.repeat(ctx, func() (err error) { next, err = i.renew(ctx, ca); return err }) != nil || !i.offer(rotator, next) {
@@ -194,6 +194,24 @@ func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 		ca, next = next, nil
 		if i.repeat(ctx, func() error { return i.write(ctx, ca, nil) }) != nil {
 			return
+		}
+	}
+}
+
+// clockCheck is the maximum delay after which due times are computed again. The clock may have been corrected meanwhile,
+// also by months, as on a node that starts without a battery-backed clock.
+const clockCheck = time.Hour
+
+// awaitDue waits until the successor of ca must be created, and returns true. If ctx ends first, it returns false.
+func (i *Issuer) awaitDue(ctx context.Context, ca *authority) bool {
+	for {
+		now := i.Clock()
+		wait := ca.due(now, i.Lifetime).Sub(now)
+		if wait <= 0 {
+			return ctx.Err() == nil
+		}
+		if !pause(ctx, min(wait, clockCheck)) {
+			return false
 		}
 	}
 }

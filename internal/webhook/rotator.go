@@ -134,7 +134,8 @@ func (k *Rotator) Run(ctx context.Context) {
 }
 
 // rotate replaces the pair in use by the next pair if the next pair is due, and returns zero. If it
-// is not due yet, rotate returns the remaining time. If there is no next pair, rotate returns zero.
+// is not due yet, rotate returns the delay after which it must be called again. If there is no next
+// pair, rotate returns zero.
 func (k *Rotator) rotate() time.Duration {
 	k.mu.Lock()
 	next := k.next
@@ -143,13 +144,13 @@ func (k *Rotator) rotate() time.Duration {
 		return 0
 	}
 	now := k.clock()
-	due := k.serving.Expires // a certificate that is not trusted yet is better than an expired one
-	if !k.known.IsZero() && k.known.Add(k.settle).Before(due) {
-		due = k.known.Add(k.settle)
+	wait := k.serving.Expires.Sub(now) // a certificate that is not trusted yet is better than an expired one
+	if !k.known.IsZero() {
+		wait = min(wait, k.known.Add(k.settle).Sub(now))
 	}
-	if due.After(now) {
+	if wait > 0 {
 		k.mu.Unlock()
-		return due.Sub(now)
+		return min(wait, clockCheck)
 	}
 	k.former, k.serving, k.next = k.serving.CA, next, nil
 	k.mu.Unlock()

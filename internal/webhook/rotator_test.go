@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,8 +68,14 @@ type apiServer struct {
 // time after which the simulated API server loads a new bundle.
 func issue(t *testing.T, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
 	t.Helper()
+	return issueByClock(t, time.Now, secret, lifetime, lag)
+}
+
+// issueByClock is like issue, but the operator has another clock than the API server.
+func issueByClock(t *testing.T, clock func() time.Time, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
+	t.Helper()
 	i := &Issuer{
-		Secret: secret, Lifetime: lifetime, Hosts: []string{"gate.ns.svc", "127.0.0.1"}, Clock: time.Now,
+		Secret: secret, Lifetime: lifetime, Hosts: []string{"gate.ns.svc", "127.0.0.1"}, Clock: clock,
 		Failed: func(error) {}, Made: func(time.Time) {},
 	}
 	server = &apiServer{}
@@ -150,6 +157,39 @@ func TestNoCertificateIsUsedBeforeItsCAIsInForce(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 	})
+}
+
+func TestACertificateIsReplacedSoonAfterTheClockHasBeenCorrected(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for name, wrong := range map[string]time.Duration{
+		"the clock was behind, so the certificate has expired":     -200 * day,
+		"the clock was behind, and the certificate expires soon":   -80 * day,
+		"the clock was ahead, so the certificate is not valid yet": 200 * day,
+		"the clock was ahead, but by less than the tolerated skew": time.Minute,
+		"the clock was right": 0,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var offset atomic.Int64
+				offset.Store(int64(wrong))
+				clock := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+				k, server, stop := issueByClock(t, clock, &memorySecret{}, 90*day, time.Second)
+				defer stop()
+				time.Sleep(time.Minute)
+				offset.Store(0)
+				corrected := time.Now()
+				for range 100 {
+					time.Sleep(clockCheck + time.Minute)
+					if err := server.connects(k); err != nil {
+						t.Fatalf("%s after the correction: %v", time.Since(corrected), err)
+					}
+					time.Sleep(day)
+				}
+			})
+		})
+	}
 }
 
 func TestSecretThatCannotBeReadAsCAIsReplaced(t *testing.T) {
