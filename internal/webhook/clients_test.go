@@ -151,32 +151,3 @@ func newTestAuthority(t *testing.T) *authority {
 	}
 	return ca
 }
-
-func TestSideWhoseFilesCannotBeReadOpensWhenTheyCan(t *testing.T) {
-	t.Parallel()
-	ca := newTestAuthority(t)
-	for range 8 { // repeated, because the order in which sides are opened is random
-		there, missing := writePair(t, t.TempDir(), ca), t.TempDir()
-		g := NewEndpoint(EndpointOptions{
-			Registrar: RegistrarOptions{Clock: time.Now}, Failed: func(err error) { t.Error(err) },
-			Admission: Side{Address: "127.0.0.1", Files: there}, Conversion: Side{Address: "127.0.0.1", Files: Files{
-				filepath.Join(missing, "tls.crt"), filepath.Join(missing, "tls.key"), filepath.Join(missing, "ca.crt"),
-			}},
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		if err := g.tryOpen(ctx, &running); err == nil {
-			t.Fatal("without files it opens")
-		}
-		writePair(t, missing, ca)
-		if err := g.tryOpen(ctx, &running); err != nil {
-			t.Fatal(err)
-		}
-		if g.admission.rotator.Bundle() == nil || g.conversion.rotator == nil || g.conversion.rotator.Bundle() == nil {
-			t.Fatal("a side has no certificate")
-		}
-		cancel()
-		running.Wait()
-		g.Stop(t.Context())
-	}
-}

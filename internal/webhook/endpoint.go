@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 )
 
 // Side configures one of the two addresses that the API server calls. One address is for admission
@@ -52,9 +55,9 @@ type EndpointOptions struct {
 	Failed func(error)
 }
 
-// Endpoint is a webhook server with its certificates and its registration at the API server. It is
-// closed, which means that it does not listen, until its table contains a binding. After that it
-// stays open. Create one with [NewEndpoint].
+// Endpoint is a webhook server with its certificates and its registration at the API server. Each of
+// its two sides is closed, which means that it does not listen, until the table contains a binding
+// for it. After that it stays open. Create one with [NewEndpoint].
 type Endpoint struct {
 	options   EndpointOptions
 	server    *Server
@@ -66,23 +69,24 @@ type Endpoint struct {
 	mu    sync.Mutex
 	table *Table // nil until Serve is called; guarded by mu
 
-	// Only the goroutine of Run uses the following fields. After the channel opened is closed,
-	// other goroutines may also use the rotators.
+	// Only the goroutine of Run changes the following fields. It locks mu to set a rotator, because
+	// other goroutines also read the rotators.
 	admission, conversion side
-	made                  *Rotator      // the rotator of created certificates; nil until a side needs it
-	opened                chan struct{} // a channel that is closed when the endpoint is open
+	made                  *Rotator // the rotator of created certificates; nil until a side needs it
 }
 
 // side is the state of a Side. port is the port on which the side listens; it is 0 if the side does
 // not listen. rotator is nil until the rotator is created.
 type side struct {
+	options Side
 	port    int
 	rotator *Rotator
 }
 
 // NewEndpoint returns a closed endpoint.
 func NewEndpoint(o EndpointOptions) *Endpoint {
-	g := &Endpoint{options: o, server: NewServer(o.Server), changed: make(chan struct{}, 1), opened: make(chan struct{})}
+	g := &Endpoint{options: o, server: NewServer(o.Server), changed: make(chan struct{}, 1)}
+	g.admission.options, g.conversion.options = o.Admission, o.Conversion
 	o.Registrar.InForce = g.inForce
 	g.registrar = NewRegistrar(o.Registrar)
 	return g
@@ -100,53 +104,65 @@ func (g *Endpoint) Serve(t Table) {
 // Stop waits for the running requests and accepts no new requests; see [Server.Stop].
 func (g *Endpoint) Stop(ctx context.Context) { g.server.Stop(ctx) }
 
-// Run opens the endpoint when the table contains a binding, and keeps the webhooks registered until
-// ctx ends. The endpoint answers requests until Stop is called.
+// Run opens each side when the table contains a binding for it, and keeps the webhooks registered
+// until ctx ends. The endpoint answers requests until Stop is called.
 func (g *Endpoint) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { g.registrar.Run(ctx) })
-	open := false
-	for {
-		g.mu.Lock()
-		table := g.table
-		g.mu.Unlock()
-		switch {
-		case table == nil:
-		case len(table.Admissions)+len(table.Conversions) == 0 && !open:
-			g.registrar.Want(Wanted{Table: *table})
-		case !open:
-			if g.openUp(ctx, &running) != nil {
-				return
-			}
-			open = true
-			fallthrough
-		default:
-			g.updateRegistrar(*table)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-g.changed:
-		}
-	}
+	again := newRetry()
+	repeat(ctx, g.changed, func() time.Duration { return g.update(ctx, &running, again) })
 }
 
-// updateRegistrar passes t and the addresses to the registrar. If a side has no certificate yet,
-// updateRegistrar does nothing.
-func (g *Endpoint) updateRegistrar(t Table) {
-	w := Wanted{
-		Table:      t,
-		Admission:  Place{Service: g.options.Admission.Service, Bundle: g.admission.rotator.Bundle()},
-		Conversion: Place{Service: g.options.Conversion.Service, Bundle: g.conversion.rotator.Bundle()},
+// update opens the sides that the table needs, and passes the table to the registrar. If a side
+// cannot be opened, the webhooks of the other one are registered nevertheless, and update returns
+// the delay after which it must be called again. Otherwise it returns zero.
+func (g *Endpoint) update(ctx context.Context, running *sync.WaitGroup, again *backoff.ExponentialBackOff) time.Duration {
+	g.mu.Lock()
+	table := g.table
+	g.mu.Unlock()
+	if table == nil {
+		return 0
 	}
-	if w.Admission.Bundle == nil || w.Conversion.Bundle == nil {
-		return
+	var errs []error
+	if len(table.Admissions) > 0 {
+		errs = append(errs, g.open(ctx, running, &g.admission))
 	}
+	if len(table.Conversions) > 0 {
+		errs = append(errs, g.open(ctx, running, g.converting()))
+	}
+	g.registrar.Want(Wanted{
+		Table: *table, Admission: g.place(&g.admission, g.options.Admission), Conversion: g.place(g.converting(), g.options.Conversion),
+	})
+	err := errors.Join(errs...)
+	if err == nil || ctx.Err() != nil {
+		again.Reset()
+		return 0
+	}
+	g.options.Failed(err)
+	return again.NextBackOff()
+}
+
+// converting returns the side that serves conversion reviews.
+func (g *Endpoint) converting() *side {
+	if g.options.oneSided() {
+		return &g.admission
+	}
+	return &g.conversion
+}
+
+// place returns the address of the open side s for the requests that o configures. As long as s is
+// closed or has no certificate, the result has no bundle.
+func (g *Endpoint) place(s *side, o Side) Place {
+	p := Place{Service: o.Service}
+	if s.port == 0 {
+		return p
+	}
+	p.Bundle = s.rotator.Bundle()
 	if g.options.URL != "" {
-		w.Admission.URL, w.Conversion.URL = g.options.urlOf(g.admission.port), g.options.urlOf(g.conversion.port)
+		p.URL = g.options.urlOf(s.port)
 	}
-	g.registrar.Want(w)
+	return p
 }
 
 // inForce is called when the objects in the cluster match w. It notifies the rotators that the
@@ -155,11 +171,14 @@ func (g *Endpoint) inForce(w Wanted) {
 	if g.options.InForce != nil {
 		g.options.InForce(w.Table)
 	}
-	select {
-	case <-g.opened:
-		g.admission.rotator.InForce(w.Admission.Bundle)
-		g.conversion.rotator.InForce(w.Conversion.Bundle)
-	default: // the endpoint is not open
+	g.mu.Lock()
+	admission, conversion := g.admission.rotator, g.converting().rotator
+	g.mu.Unlock()
+	if admission != nil {
+		admission.InForce(w.Admission.Bundle)
+	}
+	if conversion != nil {
+		conversion.InForce(w.Conversion.Bundle)
 	}
 }
 
@@ -170,19 +189,19 @@ type Serving struct {
 	Begins, Expires time.Time
 }
 
-// Certificates returns the certificates in use. Before the endpoint is open, it returns nil.
+// Certificates returns the certificates in use, of the sides that have been opened.
 func (g *Endpoint) Certificates() (all []Serving) {
-	select {
-	case <-g.opened:
-	default:
-		return nil
-	}
-	for s, o := range map[*side]*Side{&g.admission: &g.options.Admission, &g.conversion: &g.options.Conversion} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range []*side{&g.admission, &g.conversion} {
+		if s.rotator == nil {
+			continue
+		}
 		pair := s.rotator.Serving()
 		if pair.Certificate.Leaf == nil {
 			continue
 		}
-		one := Serving{File: o.Files.Certificate, Begins: pair.Certificate.Leaf.NotBefore, Expires: pair.Expires}
+		one := Serving{File: s.options.Files.Certificate, Begins: pair.Certificate.Leaf.NotBefore, Expires: pair.Expires}
 		if !slices.Contains(all, one) {
 			all = append(all, one)
 		}
@@ -191,46 +210,18 @@ func (g *Endpoint) Certificates() (all []Serving) {
 	return all
 }
 
-// openUp creates the rotators of the sides and starts to listen. After a failure, it tries again.
-// If ctx ends, it returns the error of ctx.
-func (g *Endpoint) openUp(ctx context.Context, running *sync.WaitGroup) error {
-	again := newRetry()
-	for {
-		err := g.tryOpen(ctx, running)
-		if err == nil {
-			close(g.opened)
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		g.options.Failed(err)
-		if !pause(ctx, again.NextBackOff()) {
-			return ctx.Err()
-		}
-	}
-}
-
-// tryOpen opens the sides that are not open yet.
-func (g *Endpoint) tryOpen(ctx context.Context, running *sync.WaitGroup) error {
-	for s, o := range map[*side]*Side{&g.admission: &g.options.Admission, &g.conversion: &g.options.Conversion} {
-		if s.rotator != nil {
-			continue
-		}
-		rotator, err := g.rotator(ctx, running, o.Files)
+// open creates the rotator of s and starts to listen, unless s is open already.
+func (g *Endpoint) open(ctx context.Context, running *sync.WaitGroup, s *side) error {
+	if s.rotator == nil {
+		rotator, err := g.rotator(ctx, running, s.options.Files)
 		if err != nil {
 			return err
 		}
+		g.mu.Lock()
 		s.rotator = rotator
+		g.mu.Unlock()
 	}
-	if err := g.listen(ctx, running, &g.admission, g.options.Admission); err != nil {
-		return err
-	}
-	if g.options.oneSided() {
-		g.conversion = g.admission
-		return nil
-	}
-	return g.listen(ctx, running, &g.conversion, g.options.Conversion)
+	return g.listen(ctx, running, s)
 }
 
 // oneSided reports whether the admission side serves both kinds of requests.
@@ -306,10 +297,11 @@ const filesSettle = 5 * time.Second
 
 // listen starts to listen on the address of a side. If the side listens already, listen does
 // nothing.
-func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side, o Side) error {
+func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side) error {
 	if s.port != 0 {
 		return nil
 	}
+	o := s.options
 	clients, err := NewClients(o.ClientCAs)
 	if err != nil {
 		return err

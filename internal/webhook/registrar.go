@@ -25,9 +25,12 @@ type Place struct {
 	URL string
 	// Service is the name of the Service that the API server calls, in the operator's namespace.
 	Service string
-	// Bundle contains the CAs that the API server must trust, as PEM.
+	// Bundle contains the CAs that the API server must trust, as PEM. If it is empty, the operator
+	// does not serve the address yet. The objects that refer to the address stay as they are.
 	Bundle []byte
 }
+
+func (p Place) isServed() bool { return len(p.Bundle) > 0 }
 
 // Wanted is the desired state of the webhook configurations and CustomResourceDefinitions in the
 // cluster.
@@ -35,6 +38,11 @@ type Wanted struct {
 	Table
 	// Admission and Conversion are the addresses that the API server calls for the bindings.
 	Admission, Conversion Place
+}
+
+// isServed reports whether the operator serves the addresses of all wanted bindings.
+func (w Wanted) isServed() bool {
+	return (len(w.Admissions) == 0 || w.Admission.isServed()) && (len(w.Conversions) == 0 || w.Conversion.isServed())
 }
 
 // RegistrarOptions configure a [Registrar].
@@ -159,7 +167,7 @@ func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.Exponentia
 	wait, err := r.reconcile(ctx, want, altered)
 	if err == nil {
 		again.Reset()
-		if wait == 0 && r.options.InForce != nil {
+		if wait == 0 && r.options.InForce != nil && want.isServed() {
 			r.options.InForce(want)
 		}
 		return wait
@@ -193,7 +201,8 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 		return 0, err
 	}
 	var errs []error
-	if !r.tidy {
+	admissions, conversions := len(want.Admissions) == 0 || want.Admission.isServed(), want.Conversion.isServed()
+	if !r.tidy && admissions {
 		err := r.findLeft(ctx)
 		r.tidy = err == nil
 		errs = append(errs, err)
@@ -217,12 +226,16 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 		errs = append(errs, err)
 	}
 	for _, kind := range []admissionKind{validating, mutating} {
-		do(kind.resource.Resource, func() (bool, error) { return r.configure(ctx, kind, want) })
+		if admissions {
+			do(kind.resource.Resource, func() (bool, error) { return r.configure(ctx, kind, want) })
+		}
 	}
 	crds := want.crds()
 	for _, crd := range slices.Sorted(maps.Keys(crds)) {
-		r.converted[crd] = true
-		do(crd, func() (bool, error) { return r.convert(ctx, crd, want.Conversion) })
+		if conversions {
+			r.converted[crd] = true
+			do(crd, func() (bool, error) { return r.convert(ctx, crd, want.Conversion) })
+		}
 	}
 	for _, crd := range slices.Sorted(maps.Keys(r.converted)) {
 		if _, wanted := crds[crd]; wanted || !want.Complete {

@@ -316,3 +316,36 @@ func TestAFailedWithdrawalChangesNothing(t *testing.T) {
 		}
 	}
 }
+
+// An object that refers to an address which is not served yet must stay: an earlier process has written it, and the API
+// server rejects requests because of it until the address is served.
+func TestObjectsOfAnAddressThatIsNotServedStay(t *testing.T) {
+	t.Parallel()
+	client, err := kube.NewClient(&rest.Config{Host: "https://127.0.0.1:1"}) // each request fails
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := Place{Service: "addon-operator", Bundle: []byte("CA")}
+	table := Table{Admissions: []Admission{admission("a.example.com", false)}, Conversions: conversionsOf([2]string{"v1", "v2"}), Complete: true}
+	for name, c := range map[string]struct {
+		want     Wanted
+		requests []string // resources that reconcile requests
+	}{
+		"none":            {Wanted{Table: table}, nil},
+		"only admission":  {Wanted{Table: table, Admission: here}, []string{"validatingwebhookconfigurations"}},
+		"only conversion": {Wanted{Table: table, Conversion: here}, []string{"customresourcedefinitions"}},
+		"both":            {Wanted{Table: table, Admission: here, Conversion: here}, []string{"validatingwebhookconfigurations", "customresourcedefinitions"}},
+	} {
+		r := registrar()
+		r.options.Clock, r.options.Client = time.Now, client
+		r.notifier = kube.NewNotifier(client, kube.Observer{}, func() {})
+		r.reverts, r.converted = map[string]*reverts{}, map[string]bool{}
+		r.tidy = true
+		_, err := r.reconcile(t.Context(), c.want, true)
+		for _, resource := range []string{"validatingwebhookconfigurations", "customresourcedefinitions"} {
+			if got := err != nil && strings.Contains(err.Error(), "/"+resource+"/"); got != slices.Contains(c.requests, resource) {
+				t.Errorf("%s: %s requested: %t", name, resource, got)
+			}
+		}
+	}
+}
