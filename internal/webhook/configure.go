@@ -113,8 +113,9 @@ func orAny(s *metav1.LabelSelector) *metav1.LabelSelector {
 
 // configure writes the configuration of a kind if it differs from the wanted one, and reports
 // whether it has written the configuration. If the API server rejects some of the webhooks,
-// configure reports them and writes only the others.
-func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, err error) {
+// configure reports them and writes only the others. The table in has the bindings whose webhooks
+// are in the configuration afterwards.
+func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, in Table, err error) {
 	for {
 		wrote, err := r.configureOnce(ctx, kind, want)
 		var refusal *refusedError
@@ -128,11 +129,12 @@ func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Want
 			continue
 		case errors.As(err, &foreign): // no retry, because the watch reports the next change of the object
 			r.reportFailure(err)
-			return false, nil
+			return false, Table{}, nil
 		case err != nil:
-			return false, fmt.Errorf("%s %s: %w", kind.kind, r.configuration(), err)
+			return false, Table{}, fmt.Errorf("%s %s: %w", kind.kind, r.configuration(), err)
 		}
-		return wrote, nil
+		_, in.Admissions = r.webhooks(kind, want)
+		return wrote, in, nil
 	}
 }
 

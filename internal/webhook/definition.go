@@ -69,29 +69,31 @@ func nested(o map[string]any, outer, inner string) any {
 	return in[inner]
 }
 
-// convert makes the API server call the address in the argument place to convert objects of a
-// CustomResourceDefinition. It reports whether it has written the definition. If the definition
-// does not exist, convert does nothing; the watch reports when the definition is created. An
-// existing conversion webhook is replaced, because hooks declare the conversion and a definition
-// can have only one webhook. The conversion webhook of another operator is not replaced.
-func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrote bool, err error) {
+// convert makes the API server call the operator to convert objects of a CustomResourceDefinition.
+// It reports whether it has written the definition, and returns the bindings whose conversions are
+// registered afterwards. If the definition does not exist, convert does nothing; the watch reports
+// when the definition is created. An existing conversion webhook is replaced, because hooks declare
+// the conversion and a definition can have only one webhook. The conversion webhook of another
+// operator is not replaced.
+func (r *Registrar) convert(ctx context.Context, name string, want Wanted) (wrote bool, in Table, err error) {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return false, in, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("CustomResourceDefinition %s: %w", name, err)
+		return false, in, fmt.Errorf("CustomResourceDefinition %s: %w", name, err)
 	}
 	owner := d.Metadata.Labels[ownerLabel]
 	if owner != "" && owner != r.options.Namespace {
 		r.reportFailure(&foreignError{"the conversion of CustomResourceDefinition " + name, "the operator in namespace " + owner})
-		return false, nil
+		return false, in, nil
 	}
-	want := &crdConversion{"Webhook", &crdWebhook{place.clientConfig(r.options.Namespace, crdPath(name)), []string{"v1", "v1beta1"}}}
-	if owner != "" && reflect.DeepEqual(d.Spec.Conversion, want) {
-		return false, nil
+	in.Conversions = want.crds()[name]
+	conversion := &crdConversion{"Webhook", &crdWebhook{want.Conversion.clientConfig(r.options.Namespace, crdPath(name)), []string{"v1", "v1beta1"}}}
+	if owner != "" && reflect.DeepEqual(d.Spec.Conversion, conversion) {
+		return false, in, nil
 	}
-	return true, r.patch(ctx, name, d, r.options.Namespace, want)
+	return true, in, r.patch(ctx, name, d, r.options.Namespace, conversion)
 }
 
 // restore removes this operator's conversion webhook and label from a CustomResourceDefinition.

@@ -36,7 +36,7 @@ type Side struct {
 // EndpointOptions configure an [Endpoint].
 type EndpointOptions struct {
 	Server Options
-	// Registrar configures the registrar. The endpoint sets Registrar.InForce.
+	// Registrar configures the registrar. The endpoint sets Registrar.Trusted.
 	Registrar             RegistrarOptions
 	Admission, Conversion Side
 	// URL is the address that the API server calls instead of the Services; empty if it calls the
@@ -46,9 +46,6 @@ type EndpointOptions struct {
 	URL string
 	// Lifetime is the time for which certificates that the operator creates are valid.
 	Lifetime time.Duration
-	// InForce is called with the table of bindings when the webhook configurations and
-	// CustomResourceDefinitions in the cluster match the table. It may be nil.
-	InForce func(Table)
 	// Made is called with the expiry of each CA that the operator creates.
 	Made func(expires time.Time)
 	// Failed is called with each error. The endpoint retries the failed step.
@@ -87,7 +84,7 @@ type side struct {
 func NewEndpoint(o EndpointOptions) *Endpoint {
 	g := &Endpoint{options: o, server: NewServer(o.Server), changed: make(chan struct{}, 1)}
 	g.admission.options, g.conversion.options = o.Admission, o.Conversion
-	o.Registrar.InForce = g.inForce
+	o.Registrar.Trusted = g.trusted
 	g.registrar = NewRegistrar(o.Registrar)
 	return g
 }
@@ -165,12 +162,8 @@ func (g *Endpoint) place(s *side, o Side) Place {
 	return p
 }
 
-// inForce is called when the objects in the cluster match w. It notifies the rotators that the
-// bundles in w are registered.
-func (g *Endpoint) inForce(w Wanted) {
-	if g.options.InForce != nil {
-		g.options.InForce(w.Table)
-	}
+// trusted notifies the rotators that the bundles in w are registered.
+func (g *Endpoint) trusted(w Wanted) {
 	g.mu.Lock()
 	admission, conversion := g.admission.rotator, g.converting().rotator
 	g.mu.Unlock()

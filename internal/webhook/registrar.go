@@ -55,8 +55,14 @@ type RegistrarOptions struct {
 	Namespace string
 	Clock     func() time.Time
 	Observer  kube.Observer
-	// InForce is called with the desired state when the cluster matches it.
-	InForce func(Wanted)
+	// InForce is called with the bindings whose webhooks are in the cluster, also if others are
+	// missing: because the API server rejects them, or because their object belongs to another
+	// program or cannot be changed. It may be nil.
+	InForce func(Table)
+	// Trusted is called with the desired state when the cluster matches it, except for webhooks that
+	// the API server rejects and for objects of other programs. All webhooks of the operator then
+	// have the bundles of the desired state. It may be nil.
+	Trusted func(Wanted)
 	// Failed is called with an error if the cluster cannot be changed to the desired state. It is
 	// called once for each error text. The registrar tries again, or waits for a change of the
 	// object.
@@ -83,19 +89,20 @@ type Registrar struct {
 	withdrawn bool    // see setWithdrawn; guarded by mu
 
 	// Only the goroutine of Run uses the following fields.
-	tidy      bool                // findLeft has succeeded
-	present   map[string]bool     // resources, such as validatingwebhookconfigurations, of which this operator may have an object
-	converted map[string]bool     // names of CustomResourceDefinitions that may have this operator's conversion webhook
-	refused   map[string]error    // errors of rejected webhooks, by the path of the binding
-	reported  map[string]bool     // texts passed to Failed
-	reverts   map[string]*reverts // by object
+	tidy       bool                // findLeft has succeeded
+	registered map[string]Table    // bindings whose webhooks are in the cluster, by the object with the webhooks
+	present    map[string]bool     // resources, such as validatingwebhookconfigurations, of which this operator may have an object
+	converted  map[string]bool     // names of CustomResourceDefinitions that may have this operator's conversion webhook
+	refused    map[string]error    // errors of rejected webhooks, by the path of the binding
+	reported   map[string]bool     // texts passed to Failed
+	reverts    map[string]*reverts // by object
 }
 
 // NewRegistrar returns a registrar. It does nothing before the first call of Want.
 func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{
-		options: o, wake: make(chan struct{}, 1), reconciling: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
-		reported: map[string]bool{}, reverts: map[string]*reverts{},
+		options: o, wake: make(chan struct{}, 1), reconciling: make(chan struct{}, 1), registered: map[string]Table{}, converted: map[string]bool{}, present: map[string]bool{},
+		refused: map[string]error{}, reported: map[string]bool{}, reverts: map[string]*reverts{},
 	}
 	r.notifier = kube.NewNotifier(o.Client, o.Observer, func() { signal(r.wake) })
 	return r
@@ -164,11 +171,14 @@ func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.Exponentia
 		clear(r.reported)
 		again.Reset()
 	}
-	wait, err := r.reconcile(ctx, want, altered)
+	wait, known, err := r.reconcile(ctx, want, altered)
+	if known && r.options.InForce != nil {
+		r.options.InForce(r.inForce(want.Complete))
+	}
 	if err == nil {
 		again.Reset()
-		if wait == 0 && r.options.InForce != nil && want.isServed() {
-			r.options.InForce(want)
+		if wait == 0 && want.isServed() && r.options.Trusted != nil {
+			r.options.Trusted(want)
 		}
 		return wait
 	}
@@ -193,13 +203,26 @@ func (r *Registrar) reportFailure(err error) {
 	}
 }
 
+// inForce returns the bindings whose webhooks are in the cluster.
+func (r *Registrar) inForce(complete bool) Table {
+	all := Table{Complete: complete}
+	for _, object := range slices.Sorted(maps.Keys(r.registered)) {
+		in := r.registered[object]
+		all.Admissions, all.Conversions = append(all.Admissions, in.Admissions...), append(all.Conversions, in.Conversions...)
+	}
+	return all
+}
+
 // reconcile writes the objects that differ from the desired state. If other clients change an object
 // again and again, reconcile does not write the object yet. It returns the delay after which the first
-// of these objects may be written; zero means that there is no such object.
-func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, err error) {
+// of these objects may be written; zero means that there is no such object. The result known reports
+// whether r.registered has the webhooks that are in the cluster. It is false if addresses are not served
+// yet, or if a request has failed and may succeed later.
+func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, known bool, err error) {
 	if err := r.follow(want); err != nil {
-		return 0, err
+		return 0, false, err
 	}
+	known = want.isServed()
 	var errs []error
 	admissions, conversions := len(want.Admissions) == 0 || want.Admission.isServed(), want.Conversion.isServed()
 	if !r.tidy && admissions {
@@ -207,7 +230,7 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 		r.tidy = err == nil
 		errs = append(errs, err)
 	}
-	do := func(object string, write func() (bool, error)) {
+	do := func(object string, write func() (wrote bool, in Table, err error)) {
 		h := r.reverts[object]
 		if h == nil {
 			h = &reverts{}
@@ -219,26 +242,40 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 			}
 			return
 		}
-		wrote, err := write()
+		wrote, in, err := write()
 		if wrote && !altered {
 			h.reverted(r.options.Clock())
 		}
+		if err == nil {
+			r.registered[object] = in
+		}
+		known = known && (err == nil || kube.IsRefused(err))
 		errs = append(errs, err)
 	}
 	for _, kind := range []admissionKind{validating, mutating} {
 		if admissions {
-			do(kind.resource.Resource, func() (bool, error) { return r.configure(ctx, kind, want) })
+			do(kind.resource.Resource, func() (bool, Table, error) { return r.configure(ctx, kind, want) })
 		}
 	}
 	crds := want.crds()
 	for _, crd := range slices.Sorted(maps.Keys(crds)) {
 		if conversions {
 			r.converted[crd] = true
-			do(crd, func() (bool, error) { return r.convert(ctx, crd, want.Conversion) })
+			do(crd, func() (bool, Table, error) { return r.convert(ctx, crd, want) })
 		}
 	}
+	return wait, known, errors.Join(append(errs, r.restoreOthers(ctx, want))...)
+}
+
+// restoreOthers removes the conversion webhooks that are no longer wanted.
+func (r *Registrar) restoreOthers(ctx context.Context, want Wanted) error {
+	if !want.Complete {
+		return nil
+	}
+	var errs []error
+	crds := want.crds()
 	for _, crd := range slices.Sorted(maps.Keys(r.converted)) {
-		if _, wanted := crds[crd]; wanted || !want.Complete {
+		if _, wanted := crds[crd]; wanted {
 			continue
 		}
 		if err := r.restore(ctx, crd); err != nil {
@@ -246,8 +283,9 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 			continue
 		}
 		delete(r.converted, crd)
+		delete(r.registered, crd)
 	}
-	return wait, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // follow makes the notifier watch the wanted objects, so that changes by other clients are

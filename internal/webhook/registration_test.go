@@ -24,7 +24,7 @@ import (
 
 // registrar returns a registrar without a client, for the operator in namespace ops.
 func registrar() *Registrar {
-	return &Registrar{options: RegistrarOptions{Name: "addon-operator", Namespace: "ops"}, refused: map[string]error{}}
+	return &Registrar{options: RegistrarOptions{Name: "addon-operator", Namespace: "ops"}, registered: map[string]Table{}, refused: map[string]error{}}
 }
 
 func TestAConfigurationIsTakenOverOnlyIfAllOfItLeadsHere(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAnObjectDoesNotWaitForThePauseOfAnother(t *testing.T) {
 			mutating.resource.Resource:   {last: now, delay: c.mutating},
 			validating.resource.Resource: {last: now, delay: c.validating},
 		}
-		if wait, err := r.reconcile(t.Context(), Wanted{}, false); err != nil || wait != time.Second {
+		if wait, _, err := r.reconcile(t.Context(), Wanted{}, false); err != nil || wait != time.Second {
 			t.Errorf("pauses %+v: it reconciles again after %s, error %v", c, wait, err)
 		}
 	}
@@ -341,7 +341,7 @@ func TestObjectsOfAnAddressThatIsNotServedStay(t *testing.T) {
 		r.notifier = kube.NewNotifier(client, kube.Observer{}, func() {})
 		r.reverts, r.converted = map[string]*reverts{}, map[string]bool{}
 		r.tidy = true
-		_, err := r.reconcile(t.Context(), c.want, true)
+		_, _, err := r.reconcile(t.Context(), c.want, true)
 		for _, resource := range []string{"validatingwebhookconfigurations", "customresourcedefinitions"} {
 			if got := err != nil && strings.Contains(err.Error(), "/"+resource+"/"); got != slices.Contains(c.requests, resource) {
 				t.Errorf("%s: %s requested: %t", name, resource, got)

@@ -76,10 +76,9 @@ func New(o Options) *Webhooks {
 		},
 		Registrar: webhook.RegistrarOptions{
 			Client: o.Client, Name: s.ConfigurationName, Namespace: o.Settings.Namespace, Clock: time.Now,
-			Observer: o.Observer, Failed: failed, Refused: w.refused,
+			Observer: o.Observer, InForce: w.inForce, Failed: failed, Refused: w.refused,
 		},
 		Admission: s.Admission.Side(), Conversion: s.Conversion.Side(), URL: s.URL, Lifetime: s.CertLifetime,
-		InForce: w.inForce,
 		Made: func(expires time.Time) {
 			log.Info().Time("expires", expires).Msg("made a CA for the certificates of webhooks")
 		},
