@@ -126,6 +126,9 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 	return err
 }
 
+// Skipped plans another attempt, because the state of the configuration remains unknown.
+func (s *changedStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.postpone(tx, t) }
+
 // Apply begins a round if the configuration must be processed. If an earlier configuration with the same name was
 // deleted and its addons are still registered, Apply unregisters them.
 func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {

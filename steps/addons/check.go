@@ -15,8 +15,13 @@ type lintStep struct{ *Runtime }
 // Do copies the ID, name and version of each fetched addon, or the error of parsing it, from the store to the results
 // of the configuration.
 func (s *lintStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return s.find(ctx, t, func(results []store.RepositoryResult) error {
-		return s.DB.View(func(tx *store.Tx) error { return loadAddons(tx, results) })
+	return s.lint(ctx, t)
+}
+
+// lint implements lintStep.
+func (r *Runtime) lint(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	return r.find(ctx, t, func(results []store.RepositoryResult) error {
+		return r.DB.View(func(tx *store.Tx) error { return loadAddons(tx, results) })
 	}, api.LoadingError)
 }
 

@@ -52,6 +52,9 @@ func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	return out, err
 }
 
+// Skipped plans another attempt. The round does not end, so the registered addons of the configuration stay.
+func (s *fetchStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.postpone(tx, t) }
+
 // fetchAll fetches all repositories of a configuration.
 func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.Configuration, repositories []api.Repository) (out workflow.Outcome, err error) {
 	r := newRound(s.Runtime, id, known)
@@ -63,6 +66,7 @@ func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.C
 	}); err != nil {
 		return out, err
 	}
+	out.Facts = []graph.Fact{addons.AllFetched}
 	out.Detail = fmt.Sprintf("repositories: %d, addons: %d", len(repositories), r.addons)
 	return out, registry.Sweep(ctx, s.DB)
 }

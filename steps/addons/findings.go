@@ -99,6 +99,11 @@ func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	return nil
 }
 
+// isUnchecked reports whether [loadAddons] has not been called for the fetched addons of r.
+func isUnchecked(r store.RepositoryResult) bool {
+	return slices.ContainsFunc(r.Addons, func(a store.AddonResult) bool { return a.Content != "" && a.ID == "" && a.Reason == "" })
+}
+
 // loading returns the beginning of the error message for an addon that cannot be loaded. Clients parse this text.
 func loading(entry, version string) string {
 	return fmt.Sprintf("while loading addon %s: while loading addon and charts for addon [%s] and version [%s]: ", entry, entry, version)

@@ -26,6 +26,8 @@ type fixture struct {
 	memory *store.Memory
 	r      *Runtime
 	engine *workflow.Engine
+	// replace, if it is not nil, replaces further steps.
+	replace func(steps map[graph.NodeID]workflow.Step)
 
 	// crash is the number of the commit at which the operator is killed, counted over all operator processes of the
 	// test; 0 means never. If behind is false, this commit fails. If behind is true, it succeeds, but the operator
@@ -88,10 +90,13 @@ func (a *fixture) tryStart() error {
 	a.r = &Runtime{DB: db}
 	implementation := a.r.Implementation()
 	implementation.Steps[addons.ConfigurationChanged] = &fixtureChanged{changedStep{a.r}, a}
-	implementation.Steps[addons.FetchRepositories] = fixtureFetch{a}
+	implementation.Steps[addons.FetchRepositories] = &fixtureFetch{fetchStep{a.r}, a}
 	implementation.Steps[addons.ReprocessFailed] = &fixtureReprocess{reprocessStep{a.r}, a}
 	implementation.Steps[addons.ConfigurationStatus] = fixtureStatus{a}
 	implementation.Steps[addons.RemoveFinalizer] = nothing{}
+	if a.replace != nil {
+		a.replace(implementation.Steps)
+	}
 	observer := workflow.Observer{Broken: func(queue string, err error) {
 		if !a.killed.Load() {
 			a.t.Errorf("queue %q: %v", queue, err)
@@ -241,9 +246,12 @@ func (s *fixtureChanged) Do(_ context.Context, t workflow.Task) (out workflow.Ou
 }
 
 // fixtureFetch replaces fetchStep. It stores one addon for each ID that the configuration offers.
-type fixtureFetch struct{ *fixture }
+type fixtureFetch struct {
+	fetchStep
+	*fixture
+}
 
-func (s fixtureFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+func (s *fixtureFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	s.mu.Lock()
 	ids := slices.Clone(s.offers[id.Name])
@@ -263,6 +271,7 @@ func (s fixtureFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 		}
 		result.Addons = append(result.Addons, store.AddonResult{Entry: addon, EntryVersion: "1.0.0", Content: content.Name})
 	}
+	out.Facts = []graph.Fact{addons.AllFetched}
 	return out, s.r.DB.Update(func(tx *store.Tx) error {
 		return registry.SaveResult(tx, scopeOf(id), id.Name, known.Round, 0, result)
 	})

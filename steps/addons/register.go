@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"addon-operator/steps/addons/failure"
@@ -17,9 +18,18 @@ import (
 // registerStep registers all addons of a configuration, or none if one of them cannot be registered.
 type registerStep struct{ *Runtime }
 
-// Do reads the names of the modules in the operator's image, which Apply needs.
-func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+// Skipped plans another attempt. The round does not end, so the registered addons of the configuration stay.
+func (s *registerStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.postpone(tx, t) }
+
+// Do reads the names of the modules in the operator's image, which Apply needs. If a person has skipped lintStep, Do
+// also does the work of that step.
+func (s *registerStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	known, results, err := s.results(identityOf(t))
+	if err == nil && slices.ContainsFunc(results, isUnchecked) {
+		if _, err = s.lint(ctx, t); err == nil {
+			known, results, err = s.results(identityOf(t))
+		}
+	}
 	if err != nil {
 		return out, err
 	}

@@ -31,6 +31,9 @@ const (
 	Deleted  graph.Fact = "deleted"
 	IDsFreed graph.Fact = "addons unregistered"
 	Newer    graph.Fact = "changed meanwhile"
+	// AllFetched is a fact of its own, and not the absence of Newer, because a step that a person skips reports no
+	// facts. The addons of a round without all results must not be registered.
+	AllFetched graph.Fact = "repositories fetched"
 )
 
 // Contenders are the configurations that may now register an ID, or a name with a version, that
@@ -132,7 +135,7 @@ var Graph = &graph.Graph{
 		{From: ConfigurationChanged, To: UnregisterAddons, When: Deleted},
 
 		{From: FetchRepositories, To: ConfigurationChanged, When: Newer},
-		{From: FetchRepositories, To: LintAddons, Unless: Newer},
+		{From: FetchRepositories, To: LintAddons, When: AllFetched},
 		{From: LintAddons, To: FindDuplicates},
 		{From: FindDuplicates, To: FindConflicts},
 		{From: FindConflicts, To: RegisterAddons},
@@ -152,6 +155,8 @@ var Graph = &graph.Graph{
 		Deleted:  "the configuration is being deleted, or is gone",
 		IDsFreed: "an addon of the configuration has been unregistered",
 		Newer:    "the configuration was changed or deleted while it was processed",
+
+		AllFetched: "each repository of the configuration has been fetched or has failed",
 	},
 	FanOuts: map[graph.FanOut]string{
 		Contenders: "the configurations of the same scope that failed: all ClusterAddonsConfigurations, or the AddonsConfigurations of the namespace",

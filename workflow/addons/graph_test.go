@@ -16,7 +16,7 @@ func TestGraphIsWhole(t *testing.T) {
 }
 
 func TestAllStepsOfAddFollowWithoutAFact(t *testing.T) {
-	at, seen := addons.FetchRepositories, []graph.NodeID{}
+	at, seen := addons.LintAddons, []graph.NodeID{}
 	for at != addons.ConfigurationStatus {
 		seen = append(seen, at)
 		next := addons.Graph.Next(at, nil)
@@ -26,7 +26,7 @@ func TestAllStepsOfAddFollowWithoutAFact(t *testing.T) {
 		at = next[0].To
 	}
 	want := []graph.NodeID{
-		addons.FetchRepositories, addons.LintAddons, addons.FindDuplicates, addons.FindConflicts, addons.RegisterAddons,
+		addons.LintAddons, addons.FindDuplicates, addons.FindConflicts, addons.RegisterAddons,
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("got %v, want %v", seen, want)

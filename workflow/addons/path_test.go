@@ -20,6 +20,8 @@ func TestStepsFollowTheFactsOfAConfiguration(t *testing.T) {
 		"it is being deleted":                              {addons.ConfigurationChanged, []graph.Fact{addons.Deleted}, []graph.NodeID{addons.UnregisterAddons}},
 		"it was deleted and created again":                 {addons.ConfigurationChanged, []graph.Fact{addons.IDsFreed, addons.Wanted}, []graph.NodeID{addons.ReprocessFailed, addons.FetchRepositories}},
 		"it changed while its repositories were read":      {addons.FetchRepositories, []graph.Fact{addons.Newer}, []graph.NodeID{addons.ConfigurationChanged}},
+		"its repositories are read":                        {addons.FetchRepositories, []graph.Fact{addons.AllFetched}, []graph.NodeID{addons.LintAddons}},
+		"a person skips the fetch of its repositories":     {addons.FetchRepositories, nil, nil},
 		"it changed after its addons were registered":      {addons.ConfigurationStatus, []graph.Fact{addons.Newer}, []graph.NodeID{addons.ConfigurationChanged}},
 		"it is ready":                                      {addons.ConfigurationStatus, nil, nil},
 		"it registers fewer addons":                        {addons.RegisterAddons, []graph.Fact{addons.IDsFreed}, []graph.NodeID{addons.ConfigurationStatus, addons.ReprocessFailed}},
