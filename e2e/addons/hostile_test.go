@@ -257,7 +257,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		"gitoption":              {[]any{repository{"url": "git::--upload-pack=touch /tmp/escaped//index.yaml"}}, api.FetchingIndexError},
 		"hgoption":               {[]any{repository{"url": "hg::--config=alias.clone=!touch /tmp/escaped//index.yaml"}}, api.FetchingIndexError},
 		"thousand":               {thousand, api.FetchingIndexError},
-		"longurl":                {[]any{at("none/" + strings.Repeat("u", 800<<10) + ".txt")}, api.FetchingIndexError},
+		"longurl":                {[]any{at("none/" + strings.Repeat("u", 800<<10) + ".txt")}, api.TemplatingURLError},
 		"endless":                {[]any{at("endless/index.yaml")}, api.LoadingError},
 		"tengig":                 {[]any{at("tengig/index.yaml")}, api.LoadingError},
 		"bomb":                   {[]any{at("bomb/index.yaml")}, api.LoadingError},

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -52,10 +53,22 @@ func (a Address) GoString() string { return fmt.Sprintf("source.Address(%q)", a.
 // MarshalText returns the URL as in the configuration, with placeholders.
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.raw), nil }
 
+// Limits of a repository URL, in bytes. Real URLs and tokens are much shorter, and copies of them are made for each
+// request and each error message.
+const (
+	// maxValue is the maximum length of a value that replaces a placeholder.
+	maxValue = 64 << 10
+	// maxURL is the maximum length of a URL, before and after its placeholders are replaced.
+	maxURL = 256 << 10
+)
+
 // Render returns the address for a repository URL. It replaces each placeholder by the value of this key in the
 // Secret, and escapes the value for its position in the URL. secret is the data of the Secret, or nil if the
-// configuration names no Secret. It is an error if the Secret lacks a key.
+// configuration names no Secret. It is an error if the Secret lacks a key, or if the URL or a value is too long.
 func Render(rawURL string, secret map[string][]byte) (Address, error) {
+	if len(rawURL) > maxURL {
+		return Address{}, fmt.Errorf("the repository URL has %d bytes, more than the limit of %d; shorten it", len(rawURL), maxURL)
+	}
 	keys := Placeholders(rawURL)
 	if len(keys) > 0 && secret == nil {
 		return Address{}, fmt.Errorf("template fields `[{%s}]` provided but secretRef is empty", strings.Join(keys, "} {"))
@@ -67,7 +80,10 @@ func Render(rawURL string, secret map[string][]byte) (Address, error) {
 		if !ok {
 			return Address{}, fmt.Errorf("secret does not contain `%s` field", key)
 		}
-		values[key] = strings.TrimRight(string(value), "\r\n")
+		if value = bytes.TrimRight(value, "\r\n"); len(value) > maxValue {
+			return Address{}, fmt.Errorf("the value of `%s` in the Secret has %d bytes, more than the limit of %d; store a shorter value", key, len(value), maxValue)
+		}
+		values[key] = string(value)
 		h.values = append(h.values, values[key])
 	}
 
@@ -99,8 +115,14 @@ func substitute(rawURL string, values map[string]string) (string, error) {
 			return "", fmt.Errorf("the value of `%s` is a segment of the path and must not be empty", key)
 		}
 		escapeTo(&out, values[key], p, slashFollows)
+		if out.Len() > maxURL {
+			break
+		}
 	}
 	out.WriteString(rawURL[end:])
+	if out.Len() > maxURL {
+		return "", fmt.Errorf("the repository URL has more than the limit of %d bytes after its placeholders are replaced; shorten it, or the values in the Secret", maxURL)
+	}
 	return out.String(), nil
 }
 

@@ -1,10 +1,13 @@
 package source
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +74,24 @@ func TestMissingValuesOfASecretAreNamed(t *testing.T) {
 	_, err = Render("https://{a}/i.yaml", secretOf("a", "evil@host/x"))
 	if err == nil || !strings.Contains(err.Error(), "`a`") || strings.Contains(err.Error(), "evil") {
 		t.Errorf("got %v for a host with a user", err)
+	}
+}
+
+func TestTooLongURLsAndValuesAreRefused(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("a", n) }
+	for name, test := range map[string]struct{ url, value, want string }{
+		"longest value":    {"https://host/i.yaml?t={t}", long(maxValue) + "\n", ""},
+		"too long a value": {"https://host/i.yaml?t={t}", long(maxValue + 1), "the value of `t` in the Secret has 65537 bytes, more than the limit of 65536; store a shorter value"},
+		"too long a URL":   {"https://host/" + long(maxURL), "", "the repository URL has 262157 bytes, more than the limit of 262144; shorten it"},
+		"too many values": {
+			"https://host/i.yaml?" + strings.Repeat("{t}", 10_000), long(maxValue),
+			"the repository URL has more than the limit of 262144 bytes after its placeholders are replaced; shorten it, or the values in the Secret",
+		},
+	} {
+		_, err := Render(test.url, secretOf("t", test.value))
+		if got := fmt.Sprint(err); test.want != "" && got != test.want || test.want == "" && err != nil {
+			t.Errorf("%s: the error is %s, want %s", name, got, test.want)
+		}
 	}
 }
 
@@ -190,6 +211,52 @@ func TestRedactedTextsContainNoFormOfASecret(t *testing.T) {
 	}
 	if text := r.clean("reference main not found on host"); text != "reference main not found on host" {
 		t.Errorf("a text without secrets became %s", text)
+	}
+}
+
+// TestOverlappingSecretsAreRedactedAsAWhole uses secrets of which one is a part of another, or begins in another.
+func TestOverlappingSecretsAreRedactedAsAWhole(t *testing.T) {
+	address, err := Render("https://host/{a}/{b}/{c}", secretOf("a", "abcdef", "b", "defghi", "c", "ef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRedactor(address.hidden())
+	for text, want := range map[string]string{
+		"x ABCdefGHI y": "x (redacted) y",
+		"x abcdef y":    "x (redacted) y",
+		"x efef y":      "x (redacted)(redacted) y",
+		"İ ÄEF \xff ef": "İ Ä(redacted) \uFFFD (redacted)", // the lower case of İ has another size
+		"abcde":         "abcde",
+	} {
+		if got := r.clean(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestMessagesOfALongSecretNeedLittleMemory redacts texts with the longest values that a URL can have.
+func TestMessagesOfALongSecretNeedLittleMemory(t *testing.T) {
+	random := make([]byte, maxValue)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+	for name, value := range map[string][]byte{
+		"base64": []byte(base64.StdEncoding.EncodeToString(random[:maxValue/4*3])), "letters": bytes.Repeat([]byte("a"), maxValue), "binary": random,
+	} {
+		address, err := Render("https://host/index.yaml?token={t}", map[string][]byte{"t": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, text := range map[string]string{"short": "connection refused", "long": "GET " + address.hidden().url} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got := newRedactor(address.hidden()).clean(text)
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; n > 50<<20 {
+				t.Errorf("%s: a %s text needs %d MiB", name, what, n>>20)
+			}
+			if want := map[string]string{"short": text, "long": "GET https://host/index.yaml"}[what]; got != want {
+				t.Errorf("%s: the %s text became %.200q, want %q", name, what, got, want)
+			}
+		}
 	}
 }
 

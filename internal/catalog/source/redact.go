@@ -11,13 +11,14 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"addon-operator/internal/redact"
 )
 
 // A redactor removes the secret parts of a repository's address from texts.
 type redactor struct {
-	secrets func() *regexp.Regexp // returns an expression that matches each secret in all its forms; compiled in the first call
+	secrets func() []string // returns the secret parts without duplicates, which it finds in the first call
 }
 
 // userinfo matches a URL up to the end of its user and password, and queries matches a URL with its query. The first
@@ -32,10 +33,11 @@ var (
 var publicParameters = map[string]bool{"ref": true, "rev": true, "depth": true, "region": true}
 
 func newRedactor(h hidden) *redactor {
-	return &redactor{secrets: sync.OnceValue(func() *regexp.Regexp { return matchSecrets(h) })}
+	return &redactor{secrets: sync.OnceValue(func() []string { return secretsIn(h) })}
 }
 
-func matchSecrets(h hidden) *regexp.Regexp {
+// secretsIn returns the secret parts of an address without duplicates.
+func secretsIn(h hidden) []string {
 	secrets := slices.Clone(h.values)
 	text := strings.TrimPrefix(h.url, forcedScheme.FindString(h.url))
 	if expanded, _, err := expand(text); err == nil {
@@ -46,26 +48,8 @@ func matchSecrets(h hidden) *regexp.Regexp {
 	} else if _, query, ok := strings.Cut(text, "?"); ok {
 		secrets = append(secrets, query)
 	}
-	var forms []string
-	for _, secret := range secrets {
-		if secret != "" {
-			forms = append(forms, formsOf(secret)...)
-		}
-	}
-	if len(forms) == 0 {
-		return regexp.MustCompile(`\z.`) // matches nothing
-	}
-	// If a form is the beginning of another one, the longer form must be matched first.
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	forms = slices.Compact(forms)
-	for i, form := range forms {
-		forms[i] = regexp.QuoteMeta(strings.ToValidUTF8(form, "\uFFFD"))
-	}
-	secret, err := regexp.Compile("(?i)" + strings.Join(forms, "|"))
-	if err != nil {
-		return regexp.MustCompile(`(?s).+`) // the secrets cannot be found, so remove the whole text
-	}
-	return secret
+	slices.Sort(secrets)
+	return slices.DeleteFunc(slices.Compact(secrets), func(secret string) bool { return secret == "" })
 }
 
 func secretsOf(u *url.URL) []string {
@@ -93,14 +77,19 @@ func secretsOf(u *url.URL) []string {
 	return secrets
 }
 
-// formsOf returns the forms in which a secret can occur in a text, such as quoted, escaped or encoded.
-func formsOf(secret string) []string {
+// formsOf returns the forms in which a secret can occur in a text of at most the given length in bytes, such as quoted,
+// escaped or encoded.
+func formsOf(secret string, length int) []string {
+	forms := []string{strings.ToValidUTF8(secret, "\uFFFD")}
+	if len(secret)/4*3-2 > length { // the size of the shortest other form, the decoded base64
+		return forms
+	}
 	quoted := strconv.Quote(secret)
-	forms := []string{
-		secret, quoted[1 : len(quoted)-1],
+	forms = append(forms,
+		quoted[1:len(quoted)-1],
 		url.QueryEscape(secret), url.PathEscape(secret), (&url.URL{Path: secret}).EscapedPath(), url.User(secret).String(),
 		hex.EncodeToString([]byte(secret)),
-	}
+	)
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
 		encoded := encoding.EncodeToString([]byte(secret))
 		forms = append(forms, encoded, url.QueryEscape(encoded))
@@ -121,12 +110,63 @@ func (r *redactor) clean(text string) string {
 	const enough = 1000
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	text = userinfo.ReplaceAllString(text, "$1")
-	text = r.secrets().ReplaceAllString(text, redact.Mark)
+	text = r.replaceSecrets(text)
 	text = printable(queries.ReplaceAllString(text, "$1"))
 	if runes := []rune(text); len(runes) > enough {
 		text = string(runes[:enough]) + "…"
 	}
 	return text
+}
+
+// A span is a part of a text, from one offset in bytes up to another.
+type span struct{ from, to int }
+
+// replaceSecrets replaces each form of a secret in a valid UTF-8 text by [redact.Mark], without regard to case, because
+// hexadecimal digits and escapes such as %2f have either case. It searches for one form at a time: a regular expression
+// for all forms would need several KiB of memory for each byte of a secret.
+func (r *redactor) replaceSecrets(text string) string {
+	var found []span
+	folded := fold(text)
+	for _, secret := range r.secrets() {
+		for _, form := range formsOf(secret, len(text)) {
+			found = appendSpans(found, folded, fold(form))
+		}
+	}
+	slices.SortFunc(found, func(a, b span) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	var out strings.Builder
+	end := 0
+	for _, s := range found {
+		if s.from >= end {
+			out.WriteString(text[end:s.from])
+			out.WriteString(redact.Mark)
+		}
+		end = max(end, s.to) // forms can overlap, such as a password and a query that contains it
+	}
+	out.WriteString(text[end:])
+	return out.String()
+}
+
+// appendSpans appends the spans of text that contain form.
+func appendSpans(found []span, text, form string) []span {
+	for from := 0; ; {
+		at := strings.Index(text[from:], form)
+		if at < 0 {
+			return found
+		}
+		found = append(found, span{from + at, from + at + len(form)})
+		from += at + len(form)
+	}
+}
+
+// fold returns a valid UTF-8 text in lower case. A letter whose lower case has another size stays unchanged, so that
+// offsets in the result are offsets in the text.
+func fold(text string) string {
+	return strings.Map(func(r rune) rune {
+		if lower := unicode.ToLower(r); utf8.RuneLen(lower) == utf8.RuneLen(r) {
+			return lower
+		}
+		return r
+	}, text)
 }
 
 // WithoutCredentials removes from each URL in text the user, the password and the query, which can contain secrets.
