@@ -61,10 +61,15 @@ func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.C
 	if err := r.readEarlier(known); err != nil {
 		return out, err
 	}
-	if err := s.inParallel(len(repositories), mostRepositories, func(i int) error {
+	if err := s.inParallel(min(len(repositories), registry.MaxRepositories), mostRepositories, func(i int) error {
 		return r.fetch(ctx, i, repositories[i])
 	}); err != nil {
 		return out, err
+	}
+	if n := len(repositories); n > registry.MaxRepositories {
+		if err := r.save(ctx, registry.MaxRepositories, registry.TooManyRepositories(repositories[registry.MaxRepositories].URL, n)); err != nil {
+			return out, err
+		}
 	}
 	out.Facts = []graph.Fact{addons.AllFetched}
 	out.Detail = fmt.Sprintf("repositories: %d, addons: %d", len(repositories), r.addons)
@@ -121,7 +126,8 @@ type round struct {
 	tooLong  error // the error of requests that are canceled at the deadline
 
 	mu     sync.Mutex
-	addons int // number of addons in the repositories fetched so far; guarded by mu
+	addons int             // number of addons in the repositories fetched so far; guarded by mu
+	budget registry.Budget // guarded by mu
 }
 
 func newRound(r *Runtime, id api.Identity, known store.Configuration) *round {
@@ -163,15 +169,36 @@ func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 	if err != nil {
 		return err
 	}
-	ends(api.Reason(result.Reason))
 	if result.Reason != "" {
 		if err := r.saveKnown(ctx, &result); err != nil {
 			return err
 		}
 	}
+	if result, err = r.fit(result); err != nil {
+		return err
+	}
+	ends(api.Reason(result.Reason))
+	return r.save(ctx, i, result)
+}
+
+// reserve takes the entries of an index from the budget of the round. It returns false if there are too many.
+func (r *round) reserve(entries int) bool {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.budget.Reserve(entries)
+}
+
+// fit returns result or, if it is too large, another result that says so.
+func (r *round) fit(result store.RepositoryResult) (_ store.RepositoryResult, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result, err = r.budget.Fit(result)
 	r.addons += len(result.Addons)
-	r.mu.Unlock()
+	return result, err
+}
+
+// save stores the result of the i-th repository.
+func (r *round) save(ctx context.Context, i int, result store.RepositoryResult) error {
 	return r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		return registry.SaveResult(tx, scopeOf(r.id), r.id.Name, r.round, i, result)
 	})
@@ -212,6 +239,9 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 		if entries, err = r.indexes.parse(ctx, document); err != nil {
 			return fail(api.FetchingIndexError, fmt.Errorf("while reading repository index: %w", err))
 		}
+	}
+	if !r.reserve(len(entries)) {
+		return registry.TooManyEntries(of.URL), nil
 	}
 	if result.Index, err = json.Marshal(document.Validators); err != nil {
 		return result, err

@@ -3,6 +3,7 @@ package addons
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -100,17 +101,7 @@ func newRuntime(t *testing.T) *Runtime {
 // status, and returns the results.
 func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Configuration, []store.RepositoryResult) {
 	t.Helper()
-	id := api.Identity{Name: name}
-	if err := r.DB.Update(func(tx *store.Tx) error {
-		_, _, err := registry.Begin(tx, registry.Owner{Name: name, UID: name, Generation: 1})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	known, err := r.record(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id, known := api.Identity{Name: name}, begin(t, r, name)
 	fetching := newRound(r, id, known)
 	if err := fetching.readEarlier(known); err != nil {
 		t.Fatal(err)
@@ -284,5 +275,105 @@ func TestTheSameOneOfTwoAddonsWithOneIDIsMarkedInEachRound(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || known.Phase != store.PhaseFailed || !known.Registered.IsZero() {
 			t.Fatalf("round %d: %s, registered %s, reasons (-want +got):\n%s", i, known.Phase, known.Registered, diff)
 		}
+	}
+}
+
+// begin begins a round of a cluster-wide configuration.
+func begin(t *testing.T, r *Runtime, name string) store.Configuration {
+	t.Helper()
+	if err := r.DB.Update(func(tx *store.Tx) error {
+		_, _, err := registry.Begin(tx, registry.Owner{Name: name, UID: name, Generation: 1})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	known, err := r.record(api.Identity{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+func TestAnIndexWhoseResultCannotBeStoredIsAProblemOfItsRepository(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	var index strings.Builder
+	index.WriteString("entries:\n")
+	for i := range catalog.MaxIndexEntries {
+		fmt.Fprintf(&index, "  \"%s%d\": [{version: x}]\n", strings.Repeat("&", 170), i) // JSON needs six bytes for &
+	}
+	if index.Len() > catalog.MaxIndexSize {
+		t.Fatalf("the index has %d bytes", index.Len())
+	}
+	repository := serve(t, map[string][]byte{"index.yaml": []byte(index.String())})
+	known, results := process(t, r, "c", repository.URL+"/index.yaml")
+	if known.Phase != store.PhaseFailed || len(results) != 1 || !strings.Contains(results[0].Message, "more than the limit of 4 MiB") {
+		t.Errorf("it is %s with %d results: %.300s", known.Phase, len(results), results[0].Message)
+	}
+}
+
+// TestRepositoriesAndEntriesBeyondTheLimitsAreNotFetched gives a configuration more repositories than the limit. Those
+// whose entries exceed the limit of the configuration must fail, and the others must have a result.
+func TestRepositoriesAndEntriesBeyondTheLimitsAreNotFetched(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	var index strings.Builder
+	index.WriteString("entries:\n")
+	for i := range catalog.MaxIndexEntries {
+		fmt.Fprintf(&index, "  a%d: [{version: %s}]\n", i, strings.Repeat("x", 60))
+	}
+	repository := serve(t, map[string][]byte{"large.yaml": []byte(index.String()), "small.yaml": []byte("entries: {}")})
+	repositories := slices.Repeat([]api.Repository{{URL: repository.URL + "/small.yaml"}}, registry.MaxRepositories+500)
+	const large = 5
+	for i := range large {
+		repositories[i].URL = repository.URL + "/large.yaml"
+	}
+	known := begin(t, r, "c")
+	if _, err := (&fetchStep{r}).fetchAll(t.Context(), api.Identity{Name: "c"}, known, repositories); err != nil {
+		t.Fatal(err)
+	}
+	_, results, err := r.results(api.Identity{Name: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, tooMany, size := 0, 0, 0
+	for _, result := range results {
+		entries += len(result.Addons)
+		if strings.Contains(result.Message, "too many addons") {
+			tooMany++
+		}
+		text, err := json.Marshal(result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(text)
+	}
+	if entries != registry.MaxEntries || tooMany != large-registry.MaxEntries/catalog.MaxIndexEntries || size > 9<<20 {
+		t.Errorf("%d entries and %d MiB are stored, and %d repositories have too many addons", entries, size>>20, tooMany)
+	}
+	last := results[len(results)-1].Message
+	if len(results) != registry.MaxRepositories+1 || !strings.Contains(last, "the configuration has 2500 repositories, more than the limit of 2000") {
+		t.Errorf("there are %d results, the last one with the message %q", len(results), last)
+	}
+}
+
+// TestAnIDOfAnyLengthIsAProblemOfItsAddon loads addons whose IDs together are larger than a result may be.
+func TestAnIDOfAnyLengthIsAProblemOfItsAddon(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	long := func(id string) string { return id + strings.Repeat("ä", 400<<10) }
+	repository := serve(t, map[string][]byte{
+		"index.yaml":  []byte("entries: {a: [{version: 1.0.0}], b: [{version: 1.0.0}], c: [{version: 1.0.0}], d: [{version: 1.0.0}], e: [{version: 1.0.0}], f: [{version: 1.0.0}]}"),
+		"a-1.0.0.tgz": archive(t, long("A"), "a"), "b-1.0.0.tgz": archive(t, long("B"), "b"), "c-1.0.0.tgz": archive(t, long("C"), "c"),
+		"d-1.0.0.tgz": archive(t, long("D"), "d"), "e-1.0.0.tgz": archive(t, long("E"), "e"), "f-1.0.0.tgz": archive(t, long("F"), "f"),
+	})
+	known, results := process(t, r, "c", repository.URL+"/index.yaml")
+	for _, addon := range results[0].Addons {
+		if api.Reason(addon.Reason) != api.RegisteringError || !strings.Contains(addon.Message, "the ID of the addon has more than the limit of 1024 bytes") {
+			t.Errorf("%s: %s: %.200s", addon.Entry, addon.Reason, addon.Message)
+		}
+	}
+	if known.Phase != store.PhaseFailed || len(results[0].Addons) != 6 {
+		t.Errorf("it is %s with %d addons: %.300s", known.Phase, len(results[0].Addons), results[0].Message)
 	}
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // find calls the function change with the results of the latest round of the configuration of task t, and stores the
-// results that change has modified. The detail of the outcome has the number of addons that failed for a reason in
-// the argument reasons.
+// results that change has modified. It replaces results that have become too large; see [registry.Budget.Fit]. The
+// detail of the outcome has the number of addons that failed for a reason in the argument reasons.
 func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store.RepositoryResult) error, reasons ...api.Reason) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := r.results(id)
@@ -28,6 +28,12 @@ func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store
 	before := copyOf(results)
 	if err := change(results); err != nil {
 		return out, err
+	}
+	budget := registry.Budget{}
+	for i := range results {
+		if results[i], err = budget.Fit(results[i]); err != nil {
+			return out, err
+		}
 	}
 	for next := 0; next < len(results); {
 		if err := r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
@@ -91,7 +97,8 @@ func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 				addon.ID, addon.Name, addon.Version = "", "", ""
 				failure.Set(addon, api.LoadingError, api.LoadingError.Message(errors.New(loading(addon.Entry, addon.EntryVersion)+content.Error)))
 			default:
-				addon.ID, addon.Name, addon.Version = content.Addon.ID, content.Addon.Name, content.Addon.Version
+				a := content.Addon
+				addon.ID, addon.Name, addon.Version = registry.CutText(a.ID), registry.CutText(a.Name), registry.CutText(a.Version)
 				addon.Reason, addon.Message = "", ""
 			}
 		}

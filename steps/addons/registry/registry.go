@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
@@ -118,11 +119,15 @@ func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, e
 	return at(id)
 }
 
+// CutText returns the ID, the name or the version of an addon. If the text is too long to be registered, CutText returns
+// only its beginning, which is also too long.
+func CutText(text string) string { return Cut(text, maxText+utf8.UTFMax) }
+
 // limit returns an error if the ID, the name or the version of the addon is too long.
 func (o offered) limit() error {
 	for _, field := range []struct{ name, text string }{{"ID", o.id}, {"name", o.Name}, {"version", o.Version}} {
 		if len(field.text) > maxText {
-			return fmt.Errorf("the %s of the addon has %d bytes, the limit is %d; shorten it in meta.yaml", field.name, len(field.text), maxText)
+			return fmt.Errorf("the %s of the addon has more than the limit of %d bytes; shorten it in meta.yaml", field.name, maxText)
 		}
 	}
 	return nil
@@ -179,8 +184,18 @@ func (r *Round) Conflicts() (found []Conflict, err error) {
 // addons together exceed a limit, Limits returns for this limit only the first addon with which the sum exceeds it.
 func (r *Round) Limits() []*LimitError { return limits(r.scope, r.offered) }
 
-// Save stores the results that the caller has changed since Open.
-func (r *Round) Save() error {
+// Save stores the results that the caller has changed since Open. It replaces results that have become too large; see
+// [Budget.Fit].
+func (r *Round) Save() (err error) {
+	if reflect.DeepEqual(r.stored, r.Results) {
+		return nil
+	}
+	budget := Budget{}
+	for i := range r.Results {
+		if r.Results[i], err = budget.Fit(r.Results[i]); err != nil {
+			return err
+		}
+	}
 	for i := range r.Results {
 		if reflect.DeepEqual(r.stored[i], r.Results[i]) {
 			continue

@@ -40,31 +40,19 @@ func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Conf
 	return c, err
 }
 
-// The limits of a stored result, in bytes.
-const (
-	longestMessage = 2 << 10
-	largestResult  = 4 << 20
-)
-
 // SaveResult stores the result of the i-th repository. It replaces an earlier result of the same round. The round
-// must be a holder of all contents that the result names. Long messages are cut.
+// must be a holder of all contents that the result names. Long messages are cut. A result that may be too large must be
+// the result of [Budget.Fit].
 func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r store.RepositoryResult) error {
 	if _, err := current(tx, scope, name, round); err != nil {
 		return err
 	}
-	r.Message = Cut(r.Message, longestMessage)
-	addons := make([]store.AddonResult, 0, len(r.Addons))
-	for _, a := range r.Addons {
-		if a.Content != "" && tx.Get(store.HoldKey(store.RoundHolder(round), a.Content)) == nil {
-			return fmt.Errorf("store the result of repository %q: the round does not hold content %s", tree.Excerpt(r.URL), a.Content)
-		}
-		a.Message = Cut(a.Message, longestMessage)
-		addons = append(addons, a)
-	}
-	r.Addons = addons
-	for _, a := range r.Known {
-		if a.Content != "" && tx.Get(store.HoldKey(store.RoundHolder(round), a.Content)) == nil {
-			return fmt.Errorf("store the result of repository %q: the round does not hold content %s", tree.Excerpt(r.URL), a.Content)
+	r = cutMessages(r)
+	for _, addons := range [][]store.AddonResult{r.Addons, r.Known} {
+		for _, a := range addons {
+			if a.Content != "" && tx.Get(store.HoldKey(store.RoundHolder(round), a.Content)) == nil {
+				return fmt.Errorf("store the result of repository %q: the round does not hold content %s", tree.Excerpt(r.URL), a.Content)
+			}
 		}
 	}
 	key := store.ResultKey(round, i)
