@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/internal/api"
@@ -88,7 +89,37 @@ func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.
 	if err := json.Unmarshal(e.Data, &of); err != nil {
 		return workflow.Refused(err)
 	}
-	return s.Configurations.Reprocess(ctx, identityOf(t), of.UID, of.Before)
+	return s.acceptRejection(ctx, t, s.Configurations.Reprocess(ctx, identityOf(t), of.UID, of.Before))
+}
+
+// acceptRejection returns err, the result of a write. If the API server has rejected the write, such as because of an
+// admission policy, acceptRejection stores the reason as the note of the task and returns nil. Otherwise the rejection
+// of one configuration would prevent the deletion of another.
+func (s *reprocessStep) acceptRejection(ctx context.Context, t workflow.Task, err error) error {
+	if !isRejected(err) {
+		return err
+	}
+	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		return store.SaveNote(tx, t.ID, registry.Cut(err.Error(), longestRejection))
+	})
+}
+
+// longestRejection is the maximum length in bytes of a stored error of the API server.
+const longestRejection = 1 << 10
+
+// isRejected reports whether err means that the API server has rejected the content or the object of a request, and would
+// reject it again.
+func isRejected(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
+}
+
+// Apply adds the reason of a rejection to the history.
+func (s *reprocessStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+	rejection, rejected, err := store.LoadNote[string](tx, t.ID)
+	if rejected {
+		t.Remark("warning: not incremented, because the API server rejects it; the configuration is processed again after --addons-resync, or when its spec changes: " + rejection)
+	}
+	return nil, err
 }
 
 // finalizerStep removes the operator's finalizer from a configuration, so that the API server can delete the
