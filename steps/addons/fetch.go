@@ -304,14 +304,14 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 		result.Reason, result.Message, result.EntryError = string(api.LoadingError), api.LoadingError.Message(entry.Err), entry.Err.Error()
 		return result, nil
 	}
-	known := validators(before.Source)
-	if before.Content != "" {
+	known := source.Validators{}
+	if isCurrent(before) {
 		held, err := r.hold(ctx, before.Content)
 		if err != nil {
 			return result, err
 		}
-		if !held {
-			known = source.Validators{}
+		if held {
+			known = validators(before.Source)
 		}
 	}
 	limited, cancel := r.limit(ctx)
@@ -381,6 +381,13 @@ func validators(stored json.RawMessage) (v source.Validators) {
 	return v
 }
 
+// isCurrent reports whether an addon has a content in the current format; see [registry.ContentName]. Otherwise the addon
+// must be fetched and parsed again, even if it is unchanged in its repository.
+func isCurrent(addon store.AddonResult) bool {
+	digest := validators(addon.Source).Digest
+	return digest != "" && addon.Content == registry.ContentName(digest)
+}
+
 // latest returns the addons in the index of a repository, as the index was when it was last read successfully. If the
 // index could not be read in the round of result, these are the addons of an earlier round.
 func latest(result store.RepositoryResult) []store.AddonResult {
@@ -405,14 +412,14 @@ func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) e
 		if err := r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			for next = first; next < len(result.Known) && !tx.Spent(); next++ {
 				addon := &result.Known[next]
-				if addon.Content == "" {
-					continue
+				held := false
+				if isCurrent(*addon) {
+					var err error
+					if held, err = registry.Hold(tx, store.RoundHolder(r.round), addon.Content); err != nil {
+						return err
+					}
 				}
-				held, err := registry.Hold(tx, store.RoundHolder(r.round), addon.Content)
-				if err != nil {
-					return err
-				}
-				if !held { // the content was deleted, so the addon is fetched again
+				if !held { // the addon is fetched again
 					addon.Source, addon.Content = nil, ""
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -375,5 +376,51 @@ func TestAnIDOfAnyLengthIsAProblemOfItsAddon(t *testing.T) {
 	}
 	if known.Phase != store.PhaseFailed || len(results[0].Addons) != 6 {
 		t.Errorf("it is %s with %d addons: %.300s", known.Phase, len(results[0].Addons), results[0].Message)
+	}
+}
+
+// TestUnchangedAddonsOfAnotherFormatAreParsedAgain stores what an earlier version of the operator has left: a failed
+// round whose content has the name of an earlier format, and contains an error of that version.
+func TestUnchangedAddonsOfAnotherFormatAreParsedAgain(t *testing.T) {
+	t.Parallel()
+	for name, absent := range map[string]bool{"at once": false, "after a round without an index": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRuntime(t)
+			index := []byte("entries: {a: [{version: 1.0.0}]}")
+			repository := serve(t, map[string][]byte{"index.yaml": index, "a-1.0.0.tgz": archive(t, "A", "a")})
+			url := repository.URL + "/index.yaml"
+			_, results := process(t, r, "c", url)
+			if err := r.DB.Update(func(tx *store.Tx) error {
+				_, err := registry.Withdraw(tx, registry.Cluster, "c")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			known, addon := begin(t, r, "c"), &results[0].Addons[0]
+			addon.Content = "1-" + validators(addon.Source).Digest
+			parsed := registry.Parsed{Name: addon.Content, Err: errors.New("a mistake of an earlier version")}
+			if err := registry.Put(t.Context(), r.DB, store.RoundHolder(known.Round), parsed); err != nil {
+				t.Fatal(err)
+			}
+			refuse(t, r.DB, "c", results...)
+			check(t, r, "c")
+			if _, phase, reason := register(t, r, "c"); phase != store.PhaseFailed {
+				t.Fatalf("with the error of the earlier version, it is %s: %s", phase, reason)
+			}
+			if absent {
+				delete(repository.files, "index.yaml")
+				process(t, r, "c", url)
+				repository.files["index.yaml"] = index
+			}
+			repository.responded()
+			known, results = process(t, r, "c", url)
+			if known.Phase != store.PhaseReady {
+				t.Errorf("it is %s: %s", known.Phase, results[0].Addons[0].Message)
+			}
+			if diff := cmp.Diff([]string{"a-1.0.0.tgz 200", "index.yaml 304"}, repository.responded()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
