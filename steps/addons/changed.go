@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// changedStep decides whether a configuration must be processed, must be unregistered because it is deleted, or needs
-// neither.
+// changedStep decides whether a configuration must be processed, or must be unregistered because it is deleted. If it
+// needs neither, changedStep restores its status and its finalizer.
 type changedStep struct{ *Runtime }
 
 // readConfiguration has some fields of the configuration, as Do has read them. The outcome and its effects contain
@@ -38,10 +38,9 @@ const (
 	clearStatus  = "clear status"
 )
 
-// Do reads the configuration and decides whether it must be processed. A configuration with the finalizer needs no
-// processing if the store and the status of the configuration agree that this generation is Ready, or that it has
-// failed and the next attempt is not due. In both cases, the configuration is nevertheless processed if the set of its
-// addons that conflict with modules of the image has changed.
+// Do reads the configuration and decides whether it must be processed. It needs no processing if this generation is Ready,
+// or has failed and the next attempt is not due. In both cases, the configuration is nevertheless processed if the set of
+// its addons that conflict with modules of the image has changed.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)
@@ -71,7 +70,10 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	if out.Data, err = json.Marshal(read); err != nil {
 		return out, err
 	}
-	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" && !image.Changes(results) {
+	if out.Detail = needsNoRound(known, live, s.DB.Now()); out.Detail != "" && !image.Changes(results) {
+		if out.Effects = restorations(known, live, out.Data); len(out.Effects) > 0 {
+			out.Detail += "; its status or its finalizer is restored"
+		}
 		return out, nil
 	}
 	out.Facts, out.Detail = []graph.Fact{addons.Wanted}, fmt.Sprintf("generation %d", live.Generation)
@@ -85,12 +87,10 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	return out, nil
 }
 
-// needsNothing returns the reason why the configuration need not be processed, or "" if it must be.
-func needsNothing(known store.Configuration, live *api.Configuration, now time.Time) string {
-	sameRound := known.UID == string(live.UID) && known.Generation == live.Generation
-	sameStatus := string(live.Status.Phase) == string(known.Phase) && live.Status.ObservedGeneration == live.Generation
+// needsNoRound returns the reason why the configuration need not be processed, or "" if it must be.
+func needsNoRound(known store.Configuration, live *api.Configuration, now time.Time) string {
 	switch {
-	case !sameRound || !sameStatus || !slices.Contains(live.Finalizers, api.Finalizer):
+	case known.UID != string(live.UID) || known.Generation != live.Generation:
 		return ""
 	case known.Phase == store.PhaseReady:
 		return "it is Ready"
@@ -102,20 +102,35 @@ func needsNothing(known store.Configuration, live *api.Configuration, now time.T
 	return ""
 }
 
+// restorations returns the effects that restore the finalizer and the status of a configuration whose latest round has
+// ended. The argument data is the data of the effects.
+func restorations(known store.Configuration, live *api.Configuration, data json.RawMessage) (effects []workflow.Effect) {
+	if !slices.Contains(live.Finalizers, api.Finalizer) {
+		effects = append(effects, workflow.Effect{Kind: addFinalizer, Data: data})
+	}
+	if string(live.Status.Phase) != string(known.Phase) || live.Status.ObservedGeneration != known.Generation {
+		effects = append(effects, workflow.Effect{Kind: writeStatus, Data: data})
+	}
+	return effects
+}
+
 // isReady reports whether the status says that the current generation is Ready.
 func isReady(c *api.Configuration) bool {
 	return c.Status.Phase == api.Ready && c.Status.ObservedGeneration == c.Generation
 }
 
-// Effect adds the finalizer, or sets the status to Pending.
+// Effect adds the finalizer, sets the status to Pending, or restores the status.
 func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	var read readConfiguration
 	if err := json.Unmarshal(e.Data, &read); err != nil {
 		return workflow.Refused(err)
 	}
 	id := identityOf(t)
-	if e.Kind == addFinalizer {
+	switch e.Kind {
+	case addFinalizer:
 		return s.Configurations.AddFinalizer(ctx, id, read.UID)
+	case writeStatus:
+		return s.writeStatus(ctx, id)
 	}
 	now := metav1.NewTime(s.DB.Now())
 	// It is no error if the configuration was deleted in the meantime, because the next step of the graph detects

@@ -45,7 +45,7 @@ func TestFirstAddonWithAnIDStays(t *testing.T) {
 	}
 }
 
-func TestConfigurationsAreProcessedWhenTheyNeedIt(t *testing.T) {
+func TestConfigurationsAreProcessedOrRestoredWhenTheyNeedIt(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	ready := store.Configuration{UID: "u", Generation: 2, Phase: store.PhaseReady}
@@ -63,25 +63,33 @@ func TestConfigurationsAreProcessedWhenTheyNeedIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		known store.Configuration
 		live  *api.Configuration
-		wants bool
+		wants string
 	}{
-		"new":                          {store.Configuration{}, live("u", 1, 0, ""), true},
-		"Ready":                        {ready, live("u", 2, 2, api.Ready, api.Finalizer), false},
-		"Ready and changed":            {ready, live("u", 3, 2, api.Ready, api.Finalizer), true},
-		"Ready and created again":      {ready, live("other", 2, 2, api.Ready, api.Finalizer), true},
-		"Ready without finalizer":      {ready, live("u", 2, 2, api.Ready, "other"), true},
-		"Ready and forged":             {ready, live("u", 2, 2, api.Failed, api.Finalizer), true},
-		"Ready and cleared":            {ready, live("u", 2, 0, "", api.Finalizer), true},
-		"forged Ready":                 {failed, live("u", 2, 2, api.Ready, api.Finalizer), true},
-		"forged Ready, never seen":     {store.Configuration{}, live("u", 2, 2, api.Ready, api.Finalizer), true},
-		"Failed for good":              {failed, live("u", 2, 2, api.Failed, api.Finalizer), false},
-		"Failed, to be tried again":    {planned, live("u", 2, 2, api.Failed, api.Finalizer), false},
-		"Failed, to be tried now":      {due, live("u", 2, 2, api.Failed, api.Finalizer), true},
-		"Pending when it was stopped":  {store.Configuration{UID: "u", Generation: 2, Phase: store.PhasePending}, live("u", 2, 2, api.Pending, api.Finalizer), true},
-		"Failed, its status is behind": {failed, live("u", 2, 1, api.Failed, api.Finalizer), true},
+		"new":                          {store.Configuration{}, live("u", 1, 0, ""), "round"},
+		"Ready":                        {ready, live("u", 2, 2, api.Ready, api.Finalizer), ""},
+		"Ready and changed":            {ready, live("u", 3, 2, api.Ready, api.Finalizer), "round"},
+		"Ready and created again":      {ready, live("other", 2, 2, api.Ready, api.Finalizer), "round"},
+		"Ready without finalizer":      {ready, live("u", 2, 2, api.Ready, "other"), addFinalizer},
+		"Ready and forged":             {ready, live("u", 2, 2, api.Failed, api.Finalizer), writeStatus},
+		"Ready and cleared":            {ready, live("u", 2, 0, ""), addFinalizer + ", " + writeStatus},
+		"forged Ready":                 {failed, live("u", 2, 2, api.Ready, api.Finalizer), writeStatus},
+		"forged Ready, to be tried":    {due, live("u", 2, 2, api.Ready, api.Finalizer), "round"},
+		"forged Ready, never seen":     {store.Configuration{}, live("u", 2, 2, api.Ready, api.Finalizer), "round"},
+		"Failed for good":              {failed, live("u", 2, 2, api.Failed, api.Finalizer), ""},
+		"Failed, to be tried again":    {planned, live("u", 2, 2, api.Failed, api.Finalizer), ""},
+		"Failed, to be tried now":      {due, live("u", 2, 2, api.Failed, api.Finalizer), "round"},
+		"Pending when it was stopped":  {store.Configuration{UID: "u", Generation: 2, Phase: store.PhasePending}, live("u", 2, 2, api.Pending, api.Finalizer), "round"},
+		"Failed, its status is behind": {failed, live("u", 2, 1, api.Failed, api.Finalizer), writeStatus},
 	} {
-		if got := needsNothing(c.known, c.live, now) == ""; got != c.wants {
-			t.Errorf("%s: processed: %v", name, got)
+		var got []string
+		for _, effect := range restorations(c.known, c.live, nil) {
+			got = append(got, effect.Kind)
+		}
+		if needsNoRound(c.known, c.live, now) == "" {
+			got = []string{"round"}
+		}
+		if all := strings.Join(got, ", "); all != c.wants {
+			t.Errorf("%s: needs %q, want %q", name, all, c.wants)
 		}
 	}
 }

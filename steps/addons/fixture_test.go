@@ -239,10 +239,16 @@ func (s *fixtureChanged) Do(_ context.Context, t workflow.Task) (out workflow.Ou
 	if out.Data, err = json.Marshal(readConfiguration{UID: live.UID, Generation: live.Generation}); err != nil {
 		return out, err
 	}
-	if out.Detail = needsNothing(known, live, s.r.DB.Now()); out.Detail == "" {
+	if out.Detail = needsNoRound(known, live, s.r.DB.Now()); out.Detail == "" {
 		out.Facts = []graph.Fact{addons.Wanted}
+	} else {
+		out.Effects = restorations(known, live, out.Data)
 	}
 	return out, nil
+}
+
+func (s *fixtureChanged) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+	return fixtureStatus{s.fixture}.Effect(ctx, t, e)
 }
 
 // fixtureFetch replaces fetchStep. It stores one addon for each ID that the configuration offers.

@@ -46,11 +46,15 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 	return out, nil
 }
 
-// Effect computes the status from the results in the store and writes it. If the API server rejects the status as too
-// large, Effect writes a shorter one.
+// Effect writes the status.
 func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Effect) error {
-	id := identityOf(t)
-	known, results, err := s.results(id)
+	return s.writeStatus(ctx, identityOf(t))
+}
+
+// writeStatus computes the status of a configuration from the results in the store and writes it. If the API server
+// rejects the status as too large, writeStatus writes a shorter one.
+func (r *Runtime) writeStatus(ctx context.Context, id api.Identity) error {
+	known, results, err := r.results(id)
 	if err != nil {
 		return err
 	}
@@ -58,7 +62,7 @@ func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Eff
 	now := metav1.NewTime(known.Processed)
 	status.LastProcessedTime = &now
 	for room := largestStatus; ; room /= 2 {
-		_, err = s.Configurations.WriteStatus(ctx, id, types.UID(known.UID), fit(status, room))
+		_, err = r.Configurations.WriteStatus(ctx, id, types.UID(known.UID), fit(status, room))
 		if !isTooLarge(err) || room <= smallestStatus {
 			return err
 		}

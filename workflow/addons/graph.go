@@ -75,7 +75,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "U1", ID: ConfigurationChanged, Group: update, Scope: graph.ScopeConfiguration, Unique: true,
 			Inputs: []graph.Input{LiveConfiguration, Registry}, Outputs: []graph.Output{Finalizer, Status},
-			Doc: "read the configuration, decide whether to process it, add the finalizer and clear the status",
+			Doc: "read the configuration, decide whether to process it, add the finalizer, and clear or restore the status",
 		},
 		{
 			Number: "A1", ID: FetchRepositories, Group: add, Scope: graph.ScopeConfiguration,
