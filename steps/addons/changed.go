@@ -3,6 +3,7 @@ package addons
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -156,7 +157,7 @@ func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 	}
 	id := identityOf(t)
 	if !slices.Contains(out.Facts, addons.Wanted) {
-		return nil, registry.ProvideModules(tx, scopeOf(id), id.Name, read.Modules, read.Image)
+		return nil, errors.Join(s.planAgain(tx, id), registry.ProvideModules(tx, scopeOf(id), id.Name, read.Modules, read.Image))
 	}
 	_, freed, err := registry.Begin(tx, registry.Owner{
 		Scope: scopeOf(id), Name: id.Name, UID: string(read.UID), Generation: read.Generation, Created: read.Created,
@@ -166,4 +167,14 @@ func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 		return nil, err
 	}
 	return []graph.Fact{addons.IDsFreed}, nil
+}
+
+// planAgain plans the next attempt at a failed configuration again. Its event may have been raised already, and the clock
+// set back since then, so that the attempt is not due any more.
+func (s *changedStep) planAgain(tx *store.Tx, id api.Identity) error {
+	known, _, err := registry.Lookup(tx, scopeOf(id), id.Name)
+	if err == nil && known.Phase == store.PhaseFailed && !known.Retry.IsZero() {
+		s.settled(tx, id, known.Retry)
+	}
+	return err
 }

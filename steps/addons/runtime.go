@@ -28,8 +28,8 @@ type Runtime struct {
 	// the store returned an error. Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
 	// Settled is called when a round of a configuration has ended, or is given up because a person has skipped one of
-	// its steps. The argument due is the time of the next attempt, or zero if the next round begins only after a
-	// change. Settled must not block. It can be nil.
+	// its steps, and when no round begins because the next attempt is not due yet. The argument due is the time of the
+	// next attempt, or zero if the next round begins only after a change. Settled must not block. It can be nil.
 	Settled func(id api.Identity, due time.Time)
 	// Failed is called when a round of a configuration has failed. It is not called if the previous round failed for
 	// the same reasons. It must not block. It can be nil.
