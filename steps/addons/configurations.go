@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,25 @@ type Configurations struct{ client dynamic.Interface }
 // NewConfigurations returns Configurations that use client.
 func NewConfigurations(client dynamic.Interface) *Configurations { return &Configurations{client} }
 
+// requestTimeout is the maximum time for one request to the API server. Without it, a step would wait for ever for an API
+// server, or an admission webhook, that does not respond.
+const requestTimeout = 30 * time.Second
+
+// errNoResponse is the error of a request that takes longer than requestTimeout.
+var errNoResponse = fmt.Errorf("the API server did not respond within %s", requestTimeout)
+
+// request calls send, which sends one request, with a context that ends after requestTimeout. If the context ends before
+// the response, request returns the cause.
+func request(ctx context.Context, send func(context.Context) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoResponse)
+	defer cancel()
+	object, err := send(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return object, err
+}
+
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
 func (c *Configurations) of(id api.Identity) dynamic.ResourceInterface {
@@ -37,7 +57,9 @@ func (c *Configurations) of(id api.Identity) dynamic.ResourceInterface {
 // Get returns a configuration, and whether it exists. It returns an error if the API server does not serve the kind
 // of the configuration.
 func (c *Configurations) Get(ctx context.Context, id api.Identity) (*api.Configuration, bool, error) {
-	object, err := c.of(id).Get(ctx, id.Name, metav1.GetOptions{})
+	object, err := request(ctx, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return c.of(id).Get(ctx, id.Name, metav1.GetOptions{})
+	})
 	if apierrors.IsNotFound(err) && !isNotServed(err) {
 		return nil, false, nil
 	}
@@ -64,7 +86,9 @@ func decode(id api.Identity, object *unstructured.Unstructured) (*api.Configurat
 
 // Secret returns the data of a Secret.
 func (c *Configurations) Secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	object, err := c.client.Resource(secrets).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	object, err := request(ctx, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return c.client.Resource(secrets).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("while getting secret %s/%s: %w", namespace, name, err)
 	}
@@ -105,7 +129,9 @@ func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, su
 	if err != nil {
 		return err
 	}
-	_, err = c.of(id).Patch(ctx, id.Name, types.MergePatchType, text, metav1.PatchOptions{}, subresources...)
+	_, err = request(ctx, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return c.of(id).Patch(ctx, id.Name, types.MergePatchType, text, metav1.PatchOptions{}, subresources...)
+	})
 	return err
 }
 

@@ -218,7 +218,9 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 		result.Reason, result.Message = string(api.EmptyURLError), api.EmptyURLMessage
 		return result, nil
 	}
-	address, err := r.address(ctx, of)
+	limited, cancel := r.limit(ctx)
+	defer cancel()
+	address, err := r.address(limited, of)
 	if err != nil {
 		return fail(api.TemplatingURLError, err)
 	}
@@ -228,8 +230,6 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	}
 	defer repository.Close()
 	earlier := r.earlier[of.URL]
-	limited, cancel := r.limit(ctx)
-	defer cancel()
 	document, err := repository.Index(limited, validators(earlier.Index))
 	if err != nil {
 		return fail(reasonOf(err, api.FetchingIndexError), err)

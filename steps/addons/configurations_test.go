@@ -1,0 +1,100 @@
+package addons
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/api"
+)
+
+// A silentServer responds to requests for a configuration. It never responds to other requests, and to no request of
+// the method in the field silent. It has no connection, so that the time of its tests is simulated.
+type silentServer struct{ silent string }
+
+// RoundTrip implements [http.RoundTripper].
+func (s silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == s.silent || strings.Contains(req.URL.Path, "/secrets/") {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	const configuration = `{"apiVersion": "addons.kyma-project.io/v1alpha1", "kind": "ClusterAddonsConfiguration", "metadata": {"name": "c", "uid": "c", "generation": 1},
+		"spec": {"repositories": [{"url": "https://h/{t}/index.yaml", "secretRef": {"name": "s", "namespace": "n"}}]}}`
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(configuration)), Request: req,
+	}, nil
+}
+
+// configurations returns a client of the server.
+func (s silentServer) configurations(t *testing.T) *Configurations {
+	t.Helper()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://h", Transport: s, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewConfigurations(client)
+}
+
+func TestRequestsToASilentAPIServerEnd(t *testing.T) {
+	t.Parallel()
+	id := api.Identity{Name: "c"}
+	for name, test := range map[string]struct {
+		silent string
+		send   func(context.Context, *Configurations) error
+	}{
+		"get": {http.MethodGet, func(ctx context.Context, c *Configurations) error {
+			_, _, err := c.Get(ctx, id)
+			return err
+		}},
+		"get a Secret": {"", func(ctx context.Context, c *Configurations) error {
+			_, err := c.Secret(ctx, "n", "s")
+			return err
+		}},
+		"add the finalizer":          {http.MethodPatch, func(ctx context.Context, c *Configurations) error { return c.AddFinalizer(ctx, id, "c") }},
+		"request another processing": {http.MethodPatch, func(ctx context.Context, c *Configurations) error { return c.Reprocess(ctx, id, "c", 0) }},
+		"write the status": {http.MethodPatch, func(ctx context.Context, c *Configurations) error {
+			_, err := c.WriteStatus(ctx, id, "c", api.Status{})
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				err := test.send(t.Context(), silentServer{test.silent}.configurations(t))
+				if took := time.Since(began); took != requestTimeout || !errors.Is(err, errNoResponse) {
+					t.Errorf("after %s, the error is %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// TestTheLimitOfAFetchCoversTheSecret uses a limit that is shorter than the timeout of the request for the Secret.
+func TestTheLimitOfAFetchCoversTheSecret(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRuntime(t)
+		r.Configurations, r.FetchWithin = silentServer{}.configurations(t), requestTimeout/2
+		begin(t, r, "c")
+		began := time.Now()
+		if _, err := (&fetchStep{r}).Do(t.Context(), taskOf("c")); err != nil {
+			t.Fatal(err)
+		}
+		_, results, err := r.results(api.Identity{Name: "c"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != r.FetchWithin || !strings.Contains(results[0].Message, "takes longer than the limit of 15s") {
+			t.Errorf("after %s, the message is %q", took, results[0].Message)
+		}
+	})
+}
