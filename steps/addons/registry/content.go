@@ -62,10 +62,22 @@ func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error 
 }
 
 // HoldAs makes a module the holder of a content, and releases all other contents that the module holds. If content is
-// empty, it releases all contents. If the result more is true, the budget of tx was too small, and the caller must
-// call HoldAs again in another transaction.
+// empty, it releases all contents. If the result more is true, the budget of tx was too small to release all of them, and
+// another call releases the others.
 func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	h := store.ModuleHolder(module)
+	if content != "" {
+		if err := store.Save(tx, store.HolderKey(h, false), true); err != nil {
+			return false, err
+		}
+		known, err := Hold(tx, h, content)
+		if err == nil && !known {
+			err = fmt.Errorf("hold content %s for module %s: it is not stored", content, module)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 	for k := range tx.Range(store.HoldsOf(h)) {
 		held, err := heldContent(k)
 		if err != nil {
@@ -80,16 +92,8 @@ func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	}
 	if content == "" {
 		tx.Delete(store.HolderKey(h, false))
-		return false, nil
 	}
-	if err := store.Save(tx, store.HolderKey(h, false), true); err != nil {
-		return false, err
-	}
-	known, err := Hold(tx, h, content)
-	if err == nil && !known {
-		err = fmt.Errorf("hold content %s for module %s: it is not stored", content, module)
-	}
-	return false, err
+	return false, nil
 }
 
 // Put stores contents and makes h their holder. If the contents are too large for one transaction, it uses several.

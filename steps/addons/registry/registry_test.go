@@ -460,6 +460,52 @@ func TestAContentIsStoredOnceAndKeptWhileAModuleHoldsIt(t *testing.T) {
 	}
 }
 
+// TestAModuleHoldsItsNewContentBeforeItReleasesTheOldOne replaces the content of a module in a transaction without a
+// budget, which can release nothing.
+func TestAModuleHoldsItsNewContentBeforeItReleasesTheOldOne(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	process(t, db, "c1", redis)
+	process(t, db, "c2", acc)
+	used := store.At(store.Metrics).Str("used")
+	hold := func(content string, spent bool) (more bool) {
+		t.Helper()
+		if err := db.Update(func(tx *store.Tx) (err error) {
+			if spent {
+				tx.Put(used, make([]byte, tx.Budget().Bytes))
+			}
+			more, err = registry.HoldAs(tx, "m", content)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return more
+	}
+	hold(redis.parsed().Name, false)
+	withdraw(t, db, registry.Cluster, "c1")
+	if more := hold(acc.parsed().Name, true); !more {
+		t.Fatal("the old content was released without a budget")
+	}
+	withdraw(t, db, registry.Cluster, "c2")
+	if err := db.Update(func(tx *store.Tx) error {
+		if _, stored, err := registry.LoadContent(tx, acc.parsed().Name); err != nil || !stored {
+			t.Errorf("the new content of the module is stored: %t, %v", stored, err)
+		}
+		tx.Delete(used)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if more := hold(acc.parsed().Name, false); more {
+		t.Error("the second call cannot release the old content either")
+	}
+	count, err := contents(db)
+	if err != nil || count["contents"] != 1 {
+		t.Errorf("the store has %v, want one content: %v", count, err)
+	}
+	hold("", false)
+}
+
 func TestAContentThatCannotBeLoadedIsKnown(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
