@@ -238,9 +238,9 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	hidden := func(url string) repository {
 		return repository{"url": url, "secretRef": map[string]any{"name": "s"}}
 	}
-	thousand := make([]any, 1000)
-	for i := range thousand {
-		thousand[i] = at(fmt.Sprintf("none-%d/index.txt?%s", i, strings.Repeat("q", 900)))
+	manyURLs := make([]any, 1900) // the URLs and the largest status together exceed the limit of etcd's client, 2 MiB
+	for i := range manyURLs {
+		manyURLs[i] = at(fmt.Sprintf("none-%d/index.txt?%s", i, strings.Repeat("q", 700)))
 	}
 	cases := map[string]struct {
 		hostile []any
@@ -256,7 +256,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		"scheme":                 {[]any{repository{"url": "gopher://" + host + "/index.yaml"}}, api.FetchingIndexError},
 		"gitoption":              {[]any{repository{"url": "git::--upload-pack=touch /tmp/escaped//index.yaml"}}, api.FetchingIndexError},
 		"hgoption":               {[]any{repository{"url": "hg::--config=alias.clone=!touch /tmp/escaped//index.yaml"}}, api.FetchingIndexError},
-		"thousand":               {thousand, api.FetchingIndexError},
+		"manyurls":               {manyURLs, api.FetchingIndexError},
 		"longurl":                {[]any{at("none/" + strings.Repeat("u", 800<<10) + ".txt")}, api.TemplatingURLError},
 		"endless":                {[]any{at("endless/index.yaml")}, api.LoadingError},
 		"tengig":                 {[]any{at("tengig/index.yaml")}, api.LoadingError},

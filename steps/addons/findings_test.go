@@ -1,12 +1,14 @@
 package addons
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/internal/api"
@@ -109,6 +111,24 @@ func TestStatusThatIsTooLargeKeepsItsFailures(t *testing.T) {
 	}
 	if got.Repositories[0].Addons[0].Name != "failed" || !strings.Contains(got.Repositories[0].Message, "addons are not listed") {
 		t.Errorf("got %+v", got.Repositories[0].Addons[0])
+	}
+}
+
+func TestErrorsForATooLargeStatusAreRecognized(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":               {nil, false},
+		"another error":          {apierrors.NewInternalError(errors.New("etcdserver: no leader")), false},
+		"limit of the request":   {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		"limit of etcd":          {apierrors.NewInternalError(errors.New("etcdserver: request is too large")), true},
+		"limit of etcd's client": {apierrors.NewInternalError(errors.New("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2146028 vs. 2097152)")), true},
+	} {
+		if got := isTooLarge(c.err); got != c.want {
+			t.Errorf("%s: too large %t, want %t", name, got, c.want)
+		}
 	}
 }
 

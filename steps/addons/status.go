@@ -69,9 +69,11 @@ func (r *Runtime) writeStatus(ctx context.Context, id api.Identity) error {
 	}
 }
 
-// isTooLarge reports whether err means that the object is too large for the API server.
+// isTooLarge reports whether err means that the object is too large for the API server or for etcd.
 func isTooLarge(err error) bool {
-	return err != nil && (apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large"))
+	return err != nil && (apierrors.IsRequestEntityTooLargeError(err) ||
+		strings.Contains(err.Error(), "request is too large") || // an answer of etcd
+		strings.Contains(err.Error(), "message larger than max")) // the API server did not send the object to etcd
 }
 
 // The sizes in bytes to which a status is shortened: the first one that is tried, and the smallest one. By default,
