@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // BlockedBy returns the reason why t cannot start; nil if there is none. BlockedBy ignores the
@@ -136,12 +137,26 @@ func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {
 		return nil, nil
 	}
-	q, err := store.QuarantineOf(tx, t.Graph, t.Node, t.Subject)
+	s := t.Subject
+	if t.OwnQueue {
+		s = ofRun(s)
+	}
+	q, err := store.QuarantineOf(tx, t.Graph, t.Node, s)
 	if q == nil || err != nil {
 		return nil, err
 	}
 	reason := q.Reason()
 	return &reason, nil
+}
+
+// ofRun returns the subject of the run to which an item with the subject s belongs. It is the module
+// of s, if there is one. A pause of a module's hook holds only events and schedule ticks, so it must
+// be compared with the run and not with the item.
+func ofRun(s graph.Subject) graph.Subject {
+	if s.Module != "" {
+		return graph.Subject{Module: s.Module}
+	}
+	return s
 }
 
 // modulesReason returns the reason why t, the last task of its run, does not start: it waits for

@@ -104,12 +104,12 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 // own returns the given item, which t processes itself. If a quarantine or a pause holds the item,
 // own skips it and returns nil.
 func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) (*graph.Item, error) {
-	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
+	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, ofRun(item.Subject))
 	if err != nil {
 		return nil, err
 	}
-	if q == nil || t.Journal || q.Paused != nil && q.Subject.Module != "" && q.Subject.Hook != "" {
-		return &item, nil // a paused hook of a module does not pause the run of the module
+	if q == nil || t.Journal {
+		return &item, nil
 	}
 	return nil, fs.passOver(b, n, t, item, q)
 }

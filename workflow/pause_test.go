@@ -130,6 +130,44 @@ func TestPausedHookOfAModuleMissesNoEventAndItsModuleRuns(t *testing.T) {
 	})
 }
 
+func TestARunOfAModuleSynchronizesItsPausedHookInAnyQueue(t *testing.T) {
+	for _, queue := range []string{"", "q"} {
+		t.Run("queue "+queue, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				hook := workflow.PauseTarget{Subject: graph.Subject{Module: "m", Hook: "h"}}
+				w.start()
+				w.pause(hook)
+				w.reports("module-run m", lifecycle.JustEnabled)
+				w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "a"}, Queue: queue, Wait: true})
+				w.raise(on(lifecycle.OnResourcesAbsent, "m"), in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "a")))
+				w.expect("module-run m", "module-kubernetes-synchronization m/h a", "release-check m")
+				w.resume(hook)
+				w.expect("module-kubernetes-event m/h a")
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+func TestAPausedModuleIsHeldThoughItsHookWasPausedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		block := w.gate("module-schedule-event x/h")
+		w.reports("module-run m", lifecycle.JustEnabled)
+		w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "a"}, Queue: "q", Wait: true})
+		w.start(in("q", on(lifecycle.OnModuleSchedule, "x", "h")), on(lifecycle.OnResourcesAbsent, "m"))
+		w.expectAny("module-schedule-event x/h", "module-run m")
+		w.pause(workflow.PauseTarget{Subject: graph.Subject{Module: "m", Hook: "h"}})
+		w.pause(module("m"))
+		block(workflow.Outcome{}, nil)
+		w.expect()
+		w.resume(module("m"))
+		w.expect("module-run m", "module-kubernetes-synchronization m/h a", "release-check m")
+		w.expectAllEnded()
+	})
+}
+
 func TestPauseThatIsNoneIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
