@@ -399,6 +399,15 @@ func hooks(names ...string) (out []graph.Item) {
 	return out
 }
 
+// bindings returns an item for each binding of a global hook. The fan-out waits for the items, which
+// run in queue.
+func bindings(hook, queue string, names ...string) (out []graph.Item) {
+	for _, n := range names {
+		out = append(out, graph.Item{Subject: graph.Subject{Hook: hook, Binding: n}, Queue: queue, Wait: true})
+	}
+	return out
+}
+
 // modules returns an item for each module.
 func modules(names ...string) (out []graph.Item) {
 	for _, n := range names {

@@ -103,7 +103,7 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 		if run && (!t.OwnQueue || t.Subject.Module != "") {
 			return g.holdRun(b, n, t, *reason)
 		}
-		old, err := firstHeld(g.tx, k)
+		old, err := heldEqual(g.tx, k, t)
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		return err
 	}
 	k := laneOf(first, next)
-	old, err := firstHeld(g.tx, k)
+	old, err := heldEqual(g.tx, k, next)
 	if err != nil {
 		return err
 	}

@@ -92,6 +92,17 @@ func firstHeld(tx *store.Tx, k store.LaneKey) (*store.Task, error) {
 	return nil, nil
 }
 
+// heldEqual returns the oldest task of lane k with the subject of t; nil if there is none. The lane
+// of a global hook can have the Synchronizations of several bindings.
+func heldEqual(tx *store.Tx, k store.LaneKey, t *store.Task) (*store.Task, error) {
+	for held, err := range store.HeldTasks(tx, k) {
+		if err != nil || held.Subject == t.Subject {
+			return held, err
+		}
+	}
+	return nil, nil
+}
+
 // joinHeld records that t joins old, an older equal task that is held. The caller drops t.
 func (l *lanes) joinHeld(old, t *store.Task) error {
 	r := recordOf(t, store.Joined)

@@ -130,6 +130,22 @@ func TestPausedHookOfAModuleMissesNoEventAndItsModuleRuns(t *testing.T) {
 	})
 }
 
+func TestAllSynchronizationsOfAPausedGlobalHookRunAfterItsResumption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		hook := workflow.PauseTarget{Subject: graph.Subject{Hook: "h"}}
+		w.lists(lifecycle.GlobalSynchronization, bindings("h", "q", "a", "b", "c")...)
+		w.start()
+		w.pause(hook)
+		w.raise(on(lifecycle.OnStart))
+		w.expect("discover-modules")
+		w.expectHeld("global-kubernetes-synchronization h a", "global-kubernetes-synchronization h b", "global-kubernetes-synchronization h c")
+		w.resume(hook)
+		w.expect("global-kubernetes-synchronization h a", "global-kubernetes-synchronization h b", "global-kubernetes-synchronization h c")
+		w.expectAllEnded()
+	})
+}
+
 func TestARunOfAModuleSynchronizesItsPausedHookInAnyQueue(t *testing.T) {
 	for _, queue := range []string{"", "q"} {
 		t.Run("queue "+queue, func(t *testing.T) {
