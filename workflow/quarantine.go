@@ -181,8 +181,8 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 }
 
 // startOver adds a task at the first node of q's run to the tail of the main queue, or of the
-// configuration's queue. If the item is a global hook of a start, the task runs only this hook.
-// Held events and schedule ticks need no new task.
+// configuration's queue. If the item is a global hook of a start, the task runs only this hook, in
+// the queue of the item. Held events and schedule ticks need no new task.
 func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	b := z.graphs.named[q.Graph]
 	switch {
@@ -195,15 +195,16 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	}
 	n := b.nodes[graph.NodeID(q.Node)]
 	t := z.follow(b, graph.Edge{To: b.first(n)}, q.Run, q.Subject)
+	queue := queueOf(t.Subject)
 	if b.byItself(n, q.Subject) {
-		t.Subject, t.OwnQueue = q.Subject, true
+		t.Subject, t.OwnQueue, queue = q.Subject, true, q.Queue
 	}
 	// Save the claim of the process that was the last to run the item. The next process put the item into quarantine.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
 	if err := store.Save(z.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
 		return err
 	}
-	return z.arrivals.tailOfOwn(t)
+	return z.arrivals.tail(t, queue)
 }
 
 // putBack adds the tasks that an older version stored with q to the tail of their queue.

@@ -417,6 +417,32 @@ func TestReleaseBringsBackWhatIsDoneByItself(t *testing.T) {
 	}
 }
 
+func TestReleasedSynchronizationRunsInItsQueueWithTheOthersOfItsHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.lists(lifecycle.GlobalSynchronization, bindings("h", "q", "a", "b", "c")...)
+		w.gate("global-kubernetes-synchronization h a")
+		w.start(on(lifecycle.OnStart))
+		w.crashThreeTimes()
+		ids := w.expectQuarantined("global-kubernetes-synchronization h a")
+		w.set("global-kubernetes-synchronization h a", returns(workflow.Outcome{}))
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		var ran []string
+		for _, n := range w.took() {
+			ran = append(ran, n.task.Queue+": "+n.what)
+		}
+		slices.Sort(ran)
+		want := []string{"q: global-kubernetes-synchronization h a", "q: global-kubernetes-synchronization h b", "q: global-kubernetes-synchronization h c"}
+		if diff := cmp.Diff(want, ran); diff != "" {
+			t.Errorf("what ran (-want +got):\n%s", diff)
+		}
+		w.expectAllEnded()
+	})
+}
+
 func TestReleasedPartOfAReloadIsDoneByAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
