@@ -90,6 +90,21 @@ func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }
 
+// notifySkipped notifies the step of n, if it is a [Skipper], that t or its current item is skipped.
+func (b *bound) notifySkipped(tx *store.Tx, n *graph.Node, t *store.Task) error {
+	skipper, ok := b.Steps[n.ID].(Skipper)
+	if !ok || t.FanOut != nil && t.FanOut.Edge {
+		return nil
+	}
+	s, err := itemOf(tx, t)
+	if err != nil {
+		return err
+	}
+	task := Task{Task: *t}
+	task.Subject = s
+	return guard(n, "Skipped", func() error { return skipper.Skipped(tx, task) })
+}
+
 // alike reports whether one attempt may process both t and other.
 func (b *bound) alike(t, other *store.Task) bool {
 	n := b.nodes[graph.NodeID(other.Node)]

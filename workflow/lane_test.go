@@ -243,21 +243,15 @@ func TestAHeldTaskSaysWhatItWaitsForWhenItIsRetriedAndCanBeSkipped(t *testing.T)
 		w.shut("h")
 		w.start()
 		w.raise(hookEvent("h", "1"), hookEvent("h", "2"))
-		var ids []store.ID
-		w.view(func(tx *store.Tx) error {
-			for task := range store.AllHeldTasks(tx) {
-				ids = append(ids, task.ID)
-			}
-			return nil
-		})
-		if len(ids) != 2 {
-			t.Fatalf("%d tasks are held", len(ids))
+		held := w.held()
+		if len(held) != 2 {
+			t.Fatalf("%d tasks are held", len(held))
 		}
-		if err := w.e.Retry(ids[0], "me", ""); !errors.Is(err, workflow.ErrHeld) || err.Error() !=
-			fmt.Sprintf("task %s: the task is held: h has yet to be made ready; the task starts by itself afterwards", ids[0]) {
+		if err := w.e.Retry(held[0].ID, "me", ""); !errors.Is(err, workflow.ErrHeld) || err.Error() !=
+			fmt.Sprintf("task %s: the task is held: h has yet to be made ready; the task starts by itself afterwards", held[0].ID) {
 			t.Errorf("Retry returned %v", err)
 		}
-		if err := w.e.Skip(ids[0], "me", "no need"); err != nil {
+		if err := w.e.Skip(held[0].ID, "me", "no need"); err != nil {
 			t.Fatal(err)
 		}
 		w.raise(on("ready", "m"))

@@ -219,9 +219,15 @@ func (z *quarantines) putBack(q *store.QuarantinedItem) error {
 	return nil
 }
 
-// skipItem removes the held events and schedule ticks that are q's item. If the item is of another
-// kind, skipItem does nothing.
+// skipItem notifies the step of q's item that it is skipped. If the item consists of held events and
+// schedule ticks, skipItem removes them.
 func (z *quarantines) skipItem(q *store.QuarantinedItem) error {
+	t := &store.Task{ID: q.ID, Graph: q.Graph, Node: q.Node, Subject: q.Subject, Run: q.Run, Pos: store.Pos{Queue: q.Queue}}
+	if b, n, err := z.graphs.boundTo(t); err == nil { // the step of an unknown node cannot be notified
+		if err := b.notifySkipped(z.tx, n, t); err != nil {
+			return err
+		}
+	}
 	if q.First.IsZero() {
 		return nil
 	}

@@ -147,9 +147,9 @@ type Preparer interface {
 	Prepare(ctx context.Context, t Task) (Outcome, error)
 }
 
-// A Skipper is notified when a person skips a waiting or running task of its node, or an item of
-// its node's fan-out. Skipped is called in the transaction that skips the task, and must write the
-// state that other work waits for.
+// A Skipper is notified when a person skips a task of its node, or an item of its node's fan-out,
+// even if the task is held or the item is in quarantine. Skipped is called in the transaction that
+// skips the task, and must write the state that other work waits for.
 type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }

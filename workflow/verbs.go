@@ -66,10 +66,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		if err := m.history.record(skipped(t)); err != nil {
 			return err
 		}
-		if err := forgetInterruptions(m.tx, nil, t); err != nil {
-			return err
-		}
-		return m.remover.removeLast(t, nil)
+		return m.skipOut(t)
 	})
 	if errors.Is(err, ErrNoTask) || errors.Is(err, ErrQuarantined) {
 		return e.update(func(m *transition) error { return m.quarantines.skip(id, by, reason) })
@@ -99,10 +96,24 @@ func (m *transition) skip(t *store.Task) error {
 	return m.endSkipped(b, n, t)
 }
 
+// skipOut ends t, which is held or deferred, without facts.
+func (m *transition) skipOut(t *store.Task) error {
+	if err := forgetInterruptions(m.tx, nil, t); err != nil {
+		return err
+	}
+	if b, n, err := m.graphs.boundTo(t); err == nil { // the step of an unknown node cannot be notified
+		if err := b.notifySkipped(m.tx, n, t); err != nil {
+			return err
+		}
+	}
+	m.openings.mayUnblock(t.Subject)
+	return m.remover.removeLast(t, nil)
+}
+
 // endSkipped ends t, or the current item of a fan-out task, as if its step had succeeded without
 // facts, and notifies the step.
 func (m *transition) endSkipped(b *bound, n *graph.Node, t *store.Task) error {
-	if err := m.skipped(b, n, t); err != nil {
+	if err := b.notifySkipped(m.tx, n, t); err != nil {
 		return err
 	}
 	if t.FanOut != nil {
@@ -110,21 +121,6 @@ func (m *transition) endSkipped(b *bound, n *graph.Node, t *store.Task) error {
 		return nil
 	}
 	return m.routes.complete(b, n, t, nil, nil)
-}
-
-// skipped notifies t's step that t or its current item is skipped.
-func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
-	skipper, ok := b.Steps[n.ID].(Skipper)
-	if !ok || t.FanOut != nil && t.FanOut.Edge {
-		return nil
-	}
-	s, err := itemOf(m.tx, t)
-	if err != nil {
-		return err
-	}
-	task := Task{Task: *t}
-	task.Subject = s
-	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
 // change records the action a for the pending task with the given ID. After that, it calls fn if

@@ -12,6 +12,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
@@ -170,4 +171,85 @@ func TestSkipOfAListThatOnlyWaitsIsRefused(t *testing.T) {
 			t.Errorf("the refused skip left %d lines of history", n)
 		}
 	})
+}
+
+// A skippable step records the names of its skipped tasks and items.
+type skippable struct {
+	step
+	skipped *[]string
+}
+
+func (s skippable) Skipped(_ *store.Tx, t workflow.Task) error {
+	*s.skipped = append(*s.skipped, name(t.Node, t.Subject))
+	return nil
+}
+
+func TestAStepIsNotifiedOfEachSkippedSynchronization(t *testing.T) {
+	const synchronization = "global-kubernetes-synchronization h a"
+	for _, c := range []struct {
+		state string
+		enter func(w *fixture) store.ID
+	}{
+		{"failing", func(w *fixture) store.ID {
+			w.fails(synchronization, 1)
+			w.start(on(lifecycle.OnStart))
+			return w.pending("q")[0].ID
+		}},
+		{"held", func(w *fixture) store.ID {
+			w.start()
+			w.pause(workflow.PauseTarget{Subject: graph.Subject{Hook: "h"}})
+			w.raise(on(lifecycle.OnStart))
+			return w.held()[0].ID
+		}},
+		{"in quarantine", func(w *fixture) store.ID {
+			w.gate(synchronization)
+			w.start(on(lifecycle.OnStart))
+			w.crashThreeTimes()
+			return w.expectQuarantined(synchronization)[0]
+		}},
+	} {
+		t.Run(c.state, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				var skipped []string
+				w.bind(lifecycle.Graph, lifecycle.GlobalSynchronization, skippable{step{w, lifecycle.GlobalSynchronization}, &skipped})
+				w.e = w.engine()
+				w.lists(lifecycle.GlobalSynchronization, bindings("h", "q", "a")...)
+				id := c.enter(w)
+				if err := w.e.Skip(id, "ann", "known"); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if diff := cmp.Diff([]string{synchronization}, skipped); diff != "" {
+					t.Errorf("skips of which the step was notified (-want +got):\n%s", diff)
+				}
+				w.expectHeld()
+			})
+		})
+	}
+}
+
+func TestSkipOfAHeldTaskReleasesTheTasksThatWaitForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGated(t)
+		w.bind(w.steps[0].Graph, "event", readied{gated{step{w, "event"}}})
+		w.e = w.engine()
+		w.shut("h")
+		w.start()
+		w.raise(hookEvent("h", "1"), hookEvent("h", "2"))
+		w.expectTold()
+		if err := w.e.Skip(w.held()[0].ID, "ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		w.expectTold("0 h 2")
+		w.expectAllEnded()
+	})
+}
+
+// A readied step opens the gate of a hook when a task of the hook is skipped.
+type readied struct{ gated }
+
+func (readied) Skipped(tx *store.Tx, t workflow.Task) error {
+	tx.Delete(gateKey(t.Subject.Hook))
+	return nil
 }
