@@ -167,15 +167,26 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 }
 
 // startElsewhere adds child, a task for an item of t, to the queue of child. If that queue has an equal task already,
-// child is not added. If wait is set, t waits for child or for the equal task, unless the equal task is held. The
-// caller saves t.
+// child is not added. If wait is set, t waits for child or for the equal task, unless the equal task is held. A held
+// item of a module is replaced by child. The caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
 	there, ok, err := equalTo(fs.tx, n, child)
 	if err != nil {
 		return err
 	}
 	if ok && there.IsHeld() {
-		return fs.lanes.joinHeld(there, child)
+		if !child.OwnQueue || child.Subject.Module == "" {
+			return fs.lanes.joinHeld(there, child)
+		}
+		// Nothing holds the items of t's module, because nothing holds t. So the lane of the equal task is open. t may
+		// have to wait for the item, but no fan-out task waits for a held task.
+		if err := noteInterruption(fs.tx, there); err != nil {
+			return err
+		}
+		if err := fs.remover.drop(there, store.Joined, child); err != nil {
+			return err
+		}
+		ok = false
 	}
 	if ok && child.HomeQueue != "" && there.Queue == child.HomeQueue {
 		ok = false // the equal task is behind the fan-out task and will join child

@@ -92,15 +92,20 @@ func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 
 // hold moves t from the head of its queue to its lane. If reason is nil, the lane keeps the reason
 // of its older tasks. If t is part of a run in progress, a task at the first node of the run is
-// held instead.
+// held instead. An item of a module for which no run waits is held itself, because a later run of
+// the module does not repeat it.
 func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) error {
 	if err := g.queues.saveTop(); err != nil {
 		return err
 	}
 	k := laneOf(n, t)
 	if !n.Batch {
+		alone, err := isAlone(g.tx, t)
+		if err != nil {
+			return err
+		}
 		run := b.first(n) != n.ID || t.FanOut != nil
-		if run && (!t.OwnQueue || t.Subject.Module != "") {
+		if run && !alone {
 			return g.holdRun(b, n, t, *reason)
 		}
 		old, err := heldEqual(g.tx, k, t)

@@ -166,6 +166,56 @@ func TestARunOfAModuleSynchronizesItsPausedHookInAnyQueue(t *testing.T) {
 	}
 }
 
+// newUnawaited returns a fixture in which the Synchronization of module m waits in queue q behind
+// a step that runs until open is called. The run of m has not waited for the Synchronization, and
+// has ended.
+func newUnawaited(t *testing.T) (w *fixture, open func()) {
+	t.Helper()
+	w = newLifecycle(t)
+	end := w.gate("module-schedule-event x/h")
+	w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "a"}, Queue: "q"})
+	w.reports("module-run m", lifecycle.JustEnabled)
+	w.start(in("q", on(lifecycle.OnModuleSchedule, "x", "h")))
+	w.raise(on(lifecycle.OnResourcesAbsent, "m"))
+	w.expect("module-schedule-event x/h", "module-run m", "release-check m")
+	w.reports("module-run m", lifecycle.AlreadyStarted)
+	return w, func() { end(workflow.Outcome{}, nil) }
+}
+
+func TestASynchronizationThatNoRunAwaitsRunsAfterThePauseOfItsModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, open := newUnawaited(t)
+		w.pause(module("m"))
+		open()
+		w.expectHeld("module-kubernetes-synchronization m/h a")
+		w.raise(on(lifecycle.OnResourcesAbsent, "m"))
+		w.crash()
+		w.start()
+		w.expectHeld("module-kubernetes-synchronization m/h a", "module-run m")
+		w.resume(module("m"))
+		w.expectAny("module-run m", "release-check m", "module-kubernetes-synchronization m/h a")
+		w.expectAllEnded()
+	})
+}
+
+func TestARunAwaitsTheSynchronizationThatReturnsToItsQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, open := newUnawaited(t)
+		w.pause(module("m"))
+		open()
+		w.raise(in("q", on(lifecycle.OnModuleSchedule, "x", "h")))
+		w.expect("module-schedule-event x/h")
+		w.resume(module("m"))
+		w.reports("module-run m", lifecycle.JustEnabled)
+		w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "a"}, Queue: "q", Wait: true})
+		w.raise(on(lifecycle.OnResourcesAbsent, "m"))
+		w.expect("module-run m")
+		open()
+		w.expect("module-kubernetes-synchronization m/h a", "release-check m")
+		w.expectAllEnded()
+	})
+}
+
 func TestAPausedModuleIsHeldThoughItsHookWasPausedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)

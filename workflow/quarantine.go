@@ -34,6 +34,10 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	if t.FanOut != nil {
 		q.Subject = item.Subject
 	}
+	var err error
+	if q.Alone, err = isAlone(z.tx, t); err != nil {
+		return err
+	}
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = q.Subject, q.ID.String()
 	r.Detail = fmt.Sprintf("the process died %d times while it ran, the last time while nothing else ran", crashes)
@@ -181,8 +185,8 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 }
 
 // startOver adds a task at the first node of q's run to the tail of the main queue, or of the
-// configuration's queue. If the item is a global hook of a start, the task runs only this hook, in
-// the queue of the item. Held events and schedule ticks need no new task.
+// configuration's queue. If the item can run without its fan-out, the task processes only the item,
+// in its queue. Held events and schedule ticks need no new task.
 func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	b := z.graphs.named[q.Graph]
 	switch {
@@ -196,8 +200,8 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(q.Node)]
 	t := z.follow(b, graph.Edge{To: b.first(n)}, q.Run, q.Subject)
 	queue := queueOf(t.Subject)
-	if b.byItself(n, q.Subject) {
-		t.Subject, t.OwnQueue, queue = q.Subject, true, q.Queue
+	if q.Alone || b.byItself(n, q.Subject) {
+		t.Node, t.Subject, t.OwnQueue, queue = q.Node, q.Subject, true, q.Queue
 	}
 	// Save the claim of the process that was the last to run the item. The next process put the item into quarantine.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}

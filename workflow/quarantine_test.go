@@ -443,6 +443,22 @@ func TestReleasedSynchronizationRunsInItsQueueWithTheOthersOfItsHook(t *testing.
 	})
 }
 
+func TestReleasedSynchronizationThatNoRunAwaitsRunsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, open := newUnawaited(t)
+		w.gate("module-kubernetes-synchronization m/h a")
+		open()
+		w.crashThreeTimes()
+		ids := w.expectQuarantined("module-kubernetes-synchronization m/h a")
+		w.set("module-kubernetes-synchronization m/h a", returns(workflow.Outcome{}))
+		if err := w.e.Release(ids[0], "me", ""); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("module-kubernetes-synchronization m/h a")
+		w.expectAllEnded()
+	})
+}
+
 func TestReleasedPartOfAReloadIsDoneByAReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
