@@ -167,26 +167,17 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 }
 
 // startElsewhere adds child, a task for an item of t, to the queue of child. If that queue has an equal task already,
-// child is not added. If wait is set, t waits for child or for the equal task, unless the equal task is held. A held
-// item of a module is replaced by child. The caller saves t.
+// child is not added. If wait is set, t waits for child or for the equal task, unless the equal task stays held. The
+// caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
 	there, ok, err := equalTo(fs.tx, n, child)
 	if err != nil {
 		return err
 	}
 	if ok && there.IsHeld() {
-		if !child.OwnQueue || child.Subject.Module == "" {
-			return fs.lanes.joinHeld(there, child)
-		}
-		// Nothing holds the items of t's module, because nothing holds t. So the lane of the equal task is open. t may
-		// have to wait for the item, but no fan-out task waits for a held task.
-		if err := noteInterruption(fs.tx, there); err != nil {
+		if ok, err = fs.joinHeld(there, child); ok || err != nil {
 			return err
 		}
-		if err := fs.remover.drop(there, store.Joined, child); err != nil {
-			return err
-		}
-		ok = false
 	}
 	if ok && child.HomeQueue != "" && there.Queue == child.HomeQueue {
 		ok = false // the equal task is behind the fan-out task and will join child
@@ -205,6 +196,22 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 		return nil
 	}
 	return fs.waitFor(n, t, there)
+}
+
+// joinHeld lets child join there, an equal held task, if something still holds there. Otherwise, child replaces there,
+// because a fan-out task can wait for child, but not for a held task. joinHeld reports whether child has joined there.
+func (fs *fanOuts) joinHeld(there, child *store.Task) (joined bool, err error) {
+	reason, err := fs.openings.stillBlocked(there)
+	if err != nil {
+		return false, err
+	}
+	if reason != nil {
+		return true, fs.lanes.joinHeld(there, child)
+	}
+	if err := noteInterruption(fs.tx, there); err != nil {
+		return false, err
+	}
+	return false, fs.remover.drop(there, store.Joined, child)
 }
 
 // waitFor makes t wait for another task, the parameter there, which does the same work as an item of t. For this, t

@@ -11,8 +11,9 @@ import (
 // run. Gate is called in a transaction and must not write. The answer may change only in a
 // transition of t's module or, if t has no module, of a global hook.
 //
-// Only the gates of nodes with Batch are called. If the answer is not empty, the task is held, and
-// the answer is recorded with its lane, so that [BlockedBy] finds it without the step.
+// Gate is called only for tasks of nodes with Batch, and for items in queues of their own for which
+// no run waits. If the answer is not empty, the task is held, and the answer is recorded with its
+// lane, so that [BlockedBy] finds it without the step.
 type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
@@ -57,8 +58,11 @@ func (g *gate) heldBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, er
 // startReason returns the reason why the hook of t cannot run yet; nil if there is none.
 func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	gater, ok := b.Steps[n.ID].(Gater)
-	if !ok || !n.Batch || t.Journal || t.Abandoned {
+	if !ok || t.Journal || t.Abandoned {
 		return nil, nil
+	}
+	if alone, err := isAlone(g.tx, t); err != nil || !alone && !n.Batch {
+		return nil, err
 	}
 	awaits := ""
 	err := guard(n, "Gate", func() (err error) { awaits, err = gater.Gate(g.tx, t); return err })

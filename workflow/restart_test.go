@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -143,6 +144,66 @@ func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 			w.expect("global-onstartup g", "discover-modules",
 				"module-run m", "module-onstartup m/a", "module-onstartup m/b", "module-beforehelm m/c", "release-check m")
 			w.expectAllEnded()
+		})
+	}
+}
+
+// A started step is the Synchronization of a module. Its gate is shut until the run of this start
+// has created the fan-out, which is after the onStartup hooks.
+type started struct {
+	step
+	start *int // number of the start; the steps of a test read it while no step runs
+}
+
+func startedKey() store.Key { return store.At(store.Releases).Str("started") }
+
+func (s started) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
+	if err := store.Save(tx, startedKey(), *s.start); err != nil {
+		return nil, nil, err
+	}
+	return s.step.Items(tx, t)
+}
+
+func (s started) Gate(tx *store.Tx, _ *store.Task) (string, error) {
+	start, _, err := store.Load[int](tx, startedKey())
+	if err != nil || start == *s.start {
+		return "", err
+	}
+	return "the onStartup hooks have yet to run in this start", nil
+}
+
+func TestASynchronizationThatAnEarlierStartLeftFollowsTheOnStartupHooks(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		t.Run(fmt.Sprintf("wait %t", wait), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				start := 1
+				w.bind(lifecycle.Graph, lifecycle.ModuleSynchronization, started{step{w, lifecycle.ModuleSynchronization}, &start})
+				w.e = w.engine()
+				w.gate("module-schedule-event x/h")
+				w.discovers(modules("m"), nil, nil)
+				w.lists(lifecycle.ModuleOnStartup, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}})
+				w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "a"}, Queue: "q"})
+				w.reports("module-run m", lifecycle.JustEnabled)
+				w.start(in("q", on(lifecycle.OnModuleSchedule, "x", "h")))
+				w.raise(on(lifecycle.OnStart))
+				w.ran()
+				w.restart()
+				w.set("module-schedule-event x/h", returns(workflow.Outcome{}))
+				w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "a"}, Queue: "q", Wait: wait})
+				start = 2
+				open := w.gate("module-onstartup m/h")
+				w.start(newStart())
+				w.expectAny("discover-modules", "module-run m", "module-onstartup m/h", "module-schedule-event x/h")
+				w.expectHeld("module-kubernetes-synchronization m/h a")
+				open(workflow.Outcome{}, nil)
+				if wait {
+					w.expect("module-kubernetes-synchronization m/h a", "release-check m")
+				} else {
+					w.expectAny("module-kubernetes-synchronization m/h a", "release-check m")
+				}
+				w.expectAllEnded()
+			})
 		})
 	}
 }

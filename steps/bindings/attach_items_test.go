@@ -119,6 +119,24 @@ func TestABindingIsSynchronizedAgainWhenItWasChangedOrDetached(t *testing.T) {
 	}
 }
 
+func TestASynchronizationThatAnEarlierStartBeganIsRepeated(t *testing.T) {
+	t.Parallel()
+	const config = `{"configVersion": "v1", "kubernetes": [{"name": "pods", "kind": "Pod"}]}`
+	db := storetest.Memory(t)
+	start(t, db, 1)
+	attach(t, db, config)
+	start(t, db, 2)
+	synchronized(t, db, "pods")
+	want := []string{"pods in main, wait true, allow false"}
+	if diff := cmp.Diff(want, attach(t, db, config)); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+	synchronized(t, db, "pods")
+	if items := attach(t, db, config); len(items) > 0 {
+		t.Errorf("after the Synchronization of this start, the items are %q", items)
+	}
+}
+
 func TestBindingsThatAHookHasNoMoreAreDeletedWithTheirTicks(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

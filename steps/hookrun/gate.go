@@ -9,11 +9,14 @@ import (
 	"addon-operator/workflow"
 )
 
-// Gate returns the reason why the hook of t cannot run yet for events and schedule ticks, or "" if it can. The first
-// possible reason is that the module of the hook cannot be loaded. The second is that another step must run first in
-// this start: the onStartup hooks of the module (for a global hook, the global onStartup hooks), or the
-// Synchronization of the hook.
+// Gate returns the reason why the hook of t cannot run yet for events, schedule ticks and Synchronizations, or "" if it
+// can. The first possible reason is that the module of the hook cannot be loaded. The second is that another step must
+// run first in this start: the onStartup hooks of the module (for a global hook, the global onStartup hooks), or the
+// Synchronization of the hook. Only events and schedule ticks wait for the Synchronization.
 func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
+	if !s.node.Batch && !s.synchronizes() {
+		return "", nil
+	}
 	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
 		return awaits, err
 	}
@@ -42,7 +45,7 @@ func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 			unsynced = subject.String()
 		}
 	}
-	if unsynced == "" {
+	if unsynced == "" || s.synchronizes() {
 		return "", nil
 	}
 	return unsynced + " has yet to run Synchronization in this start", nil
