@@ -215,14 +215,14 @@ func (fs *fanOuts) joinHeld(there, child *store.Task) (joined bool, err error) {
 }
 
 // waitFor makes t wait for another task, the parameter there, which does the same work as an item of t. For this, t
-// becomes the parent of the other task. If the other task has another fan-out task as its parent already, its parent
-// stays the same, unless n has JoinsRunning. The caller saves t.
+// becomes the parent of the other task. If another task waits for the other task already, its parent stays the same,
+// unless n has JoinsRunning. The caller saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil
 	}
-	if _, alive, err := fanOutAt(fs.tx, there.Parent); err != nil || alive && !n.JoinsRunning {
-		return err // another fan-out task remains the parent
+	if awaited, err := fs.parents.exists(there.Parent); err != nil || awaited && !n.JoinsRunning {
+		return err
 	}
 	if err := fs.parents.countDown(there.Parent, nil); err != nil {
 		return err

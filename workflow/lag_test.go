@@ -117,6 +117,27 @@ func TestNewConvergeReplacesTheStepThatWaitsForFailingModules(t *testing.T) {
 	}
 }
 
+func TestAfterAllWaitsForAFailingModuleWhoseSectionChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("a", "b", "c"), nil, nil)
+		w.fails("release-check b", 1000)
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		w.expectPending("after failing modules", "global-afterall")
+		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("b")}, lifecycle.ModuleChanged)
+		w.sleep(10 * time.Minute)
+		if ran := w.ran(); slices.Contains(ran, "global-afterall z") {
+			t.Errorf("afterAll ran, although module b has not succeeded: %q", ran)
+		}
+		w.expectPending("after failing modules", "global-afterall")
+		w.reports("release-check b")
+		w.sleep(time.Minute)
+		w.ran()
+		w.expectAllEnded()
+	})
+}
+
 func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)

@@ -61,23 +61,27 @@ func (p *parents) setLagging(t *store.Task, n int) error {
 	return p.relocate(t, store.Pos{Queue: Main, Slot: slot}, "")
 }
 
+// exists reports whether the parent at ref still exists. exists returns false if ref is nil.
+func (p *parents) exists(ref *store.Ref) (ok bool, err error) {
+	if ref != nil && ref.Lags {
+		_, ok, err = taskAt(p.tx, ref)
+	} else {
+		_, ok, err = fanOutAt(p.tx, ref)
+	}
+	return ok, err
+}
+
 // oneOf returns the parent that keeps waiting for a task with two possible parents. If first still
 // exists, oneOf returns first and decrements the count of second. If first does not exist any more,
 // oneOf returns second.
 func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
-	if first != nil && second != nil && first.Lags {
-		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {
-			return second, err
-		}
-		return first, p.countDown(second, nil)
-	}
-	if first == nil || second == nil || first.ID == second.ID {
-		if first == nil {
-			return second, nil
-		}
+	switch {
+	case first == nil:
+		return second, nil
+	case second == nil || !first.Lags && first.ID == second.ID:
 		return first, nil
 	}
-	if _, ok, err := fanOutAt(p.tx, first); err != nil || !ok {
+	if ok, err := p.exists(first); err != nil || !ok {
 		return second, err
 	}
 	return first, p.countDown(second, nil)
