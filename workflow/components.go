@@ -82,7 +82,7 @@ func (c *components) connect(x *txn) {
 	c.fanOuts = fanOuts{
 		txn: x, queues: &c.queues, unique: &c.unique, parents: &c.parents, lanes: &c.lanes,
 		exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals, routes: &c.routes,
-		gate: &c.gate, openings: &c.openings, groups: &c.groups,
+		gate: &c.gate, openings: &c.openings, lagging: &c.lagging, groups: &c.groups,
 	}
 	c.quarantines = quarantines{
 		txn: x, history: &c.history, queues: &c.queues, unique: &c.unique, parents: &c.parents,

@@ -21,6 +21,7 @@ type fanOuts struct {
 	routes    *routes
 	gate      *gate
 	openings  *openings
+	lagging   *lagging
 	groups    *groups
 }
 
@@ -89,7 +90,12 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 		if parallel != "" {
 			child.HomeQueue = homeQueue(t)
 		}
-		if err := fs.startElsewhere(n, t, child, item.Wait); err != nil {
+		if fs.continueOnFailure && parallel == retryQueue(item.Subject.Module) {
+			err = fs.startLagging(n, t, child)
+		} else {
+			err = fs.startElsewhere(n, t, child, item.Wait)
+		}
+		if err != nil {
 			return nil, false, err
 		}
 		return nil, false, fs.queues.save(t)
@@ -170,32 +176,69 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 // child is not added. If wait is set, t waits for child or for the equal task, unless the equal task stays held. The
 // caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
-	there, ok, err := equalTo(fs.tx, n, child)
-	if err != nil {
+	there, joined, err := fs.equalElsewhere(n, child)
+	switch {
+	case err != nil || joined:
+		return err
+	case there != nil && wait:
+		return fs.waitFor(n, t, there)
+	case there != nil || n.JoinsRunning: // without an equal task, the running task has ended since the fan-out was created
+		return nil
+	}
+	if wait {
+		child.Parent = &store.Ref{ID: t.ID, Pos: t.Pos}
+		t.FanOut.Open++
+	}
+	return fs.arrivals.tail(child, child.Queue)
+}
+
+// startLagging adds child, the run of a module whose earlier run fails, to the retry queue of the module. If an equal
+// run waits or has begun, child is not added. The last task below t waits for the run; t does not. The earlier run is
+// retried at once, because a new converge does not wait for a retry delay.
+func (fs *fanOuts) startLagging(n *graph.Node, t, child *store.Task) error {
+	failing, ok, err := store.Head(fs.tx, child.Queue)
+	if err != nil || !ok {
 		return err
 	}
-	if ok && there.IsHeld() {
-		if ok, err = fs.joinHeld(there, child); ok || err != nil {
+	if failing.Failed != nil && fs.now.Before(failing.Due) {
+		failing.Due = fs.now
+		fs.queues.touch(failing.Queue)
+		if err := fs.queues.save(failing); err != nil {
 			return err
 		}
 	}
-	if ok && child.HomeQueue != "" && there.Queue == child.HomeQueue {
-		ok = false // the equal task is behind the fan-out task and will join child
-	}
-	if !ok && n.JoinsRunning {
-		return nil // the running task has ended since the fan-out was created
-	}
-	if !ok {
-		if wait {
-			child.Parent = &store.Ref{ID: t.ID, Pos: t.Pos}
-			t.FanOut.Open++
+	there, joined, err := fs.equalElsewhere(n, child)
+	switch {
+	case err != nil || joined:
+		return err
+	case there == nil:
+		if err := fs.lagging.awaitBelow(t, child); err != nil {
+			return err
 		}
 		return fs.arrivals.tail(child, child.Queue)
+	case there.IsOutOfQueue(): // no task waits for a deferred task
+		there = failing
 	}
-	if !wait {
-		return nil
+	if err := fs.lagging.awaitBelow(t, there); err != nil {
+		return err
 	}
-	return fs.waitFor(n, t, there)
+	return fs.queues.save(there)
+}
+
+// equalElsewhere returns the task that does the same work as child, which is not in a queue yet; nil if there is none.
+// The result joined is true if child has joined a held task.
+func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *store.Task, joined bool, err error) {
+	there, ok, err := equalTo(fs.tx, n, child)
+	switch {
+	case err != nil || !ok:
+		return nil, false, err
+	case there.IsHeld():
+		joined, err = fs.joinHeld(there, child)
+		return nil, joined, err
+	case child.HomeQueue != "" && there.Queue == child.HomeQueue && !there.IsOutOfQueue():
+		return nil, false, nil // the equal task is behind the fan-out task and will join child
+	}
+	return there, false, nil
 }
 
 // joinHeld lets child join there, an equal held task, if something still holds there. Otherwise, child replaces there,

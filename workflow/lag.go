@@ -83,6 +83,22 @@ func (g *lagging) lag(run, rest stack) error {
 	return g.queues.save(last)
 }
 
+// awaitBelow makes the last task below the fan-out task t wait for run, unless a task waits for run
+// already. If no task is below t, no task waits. The caller saves run.
+func (g *lagging) awaitBelow(t, run *store.Task) error {
+	if awaited, err := g.parents.exists(run.Parent); err != nil || awaited {
+		return err
+	}
+	run.Parent = nil
+	last, err := lastBelow(g.tx, t)
+	if err != nil || last == nil {
+		return err
+	}
+	last.Lagging++
+	run.Parent = &store.Ref{ID: last.ID, Pos: last.Pos, Lags: true}
+	return g.queues.save(last)
+}
+
 // moveTo moves run, the upper tasks of a slot, to the tail of queue.
 func (g *lagging) moveTo(run stack, queue string) error {
 	if run[0].Queue == queue {

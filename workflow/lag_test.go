@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
@@ -132,6 +135,81 @@ func TestAfterAllWaitsForAFailingModuleWhoseSectionChanges(t *testing.T) {
 		}
 		w.expectPending("after failing modules", "global-afterall")
 		w.reports("release-check b")
+		w.sleep(time.Minute)
+		w.ran()
+		w.expectAllEnded()
+	})
+}
+
+func TestANewConvergePassesAModuleWhoseRunFails(t *testing.T) {
+	for how, fail := range map[string]func(w *fixture){
+		"and starts over":                    func(w *fixture) { w.fails("release-check b", 1000) },
+		"at a Synchronization in main":       func(w *fixture) { w.failsToSynchronize("") },
+		"at a Synchronization in its queue":  func(w *fixture) { w.failsToSynchronize("q") },
+		"at an effect that is tried forever": func(w *fixture) { w.failsToPatch() },
+	} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newContinuing(t)
+				w.discovers(modules("a", "b", "c"), nil, nil)
+				fail(w)
+				w.start(on(lifecycle.OnStart))
+				w.sleep(66 * time.Second) // b fails at 0, 5, 15, 35 and 65 s
+				w.ran()
+				w.raise(on(lifecycle.OnReloadRequest))
+				if ran := w.ran(); !slices.Contains(ran, "release-check a") || !slices.Contains(ran, "release-check c") {
+					t.Errorf("after the reload, only these steps ran: %q", ran)
+				}
+				w.expectPending("after failing modules", "global-afterall")
+				w.sleep(time.Hour)
+				if ran := w.ran(); slices.Contains(ran, "global-afterall z") {
+					t.Error("afterAll did not wait for module b")
+				}
+				w.succeeds()
+				w.sleep(time.Minute)
+				if ran := w.ran(); !slices.Contains(ran, "release-check b") || !slices.Contains(ran, "global-afterall z") {
+					t.Errorf("after the cause was removed, only these steps ran: %q", ran)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+// failsToSynchronize makes the Synchronization of module b, which runs in the given queue, fail
+// until succeeds is called.
+func (w *fixture) failsToSynchronize(queue string) {
+	w.reports("module-run b", lifecycle.JustEnabled)
+	w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+		return []graph.Item{{Subject: graph.Subject{Module: t.Subject.Module, Hook: "h"}, Queue: queue, Wait: true}}, nil
+	}
+	w.fails("module-kubernetes-synchronization b/h", 1000)
+}
+
+// failsToPatch makes an effect of module b fail until succeeds is called.
+func (w *fixture) failsToPatch() {
+	w.set("release-check b", returns(effects("patch")))
+	w.doEffects(map[string]error{"patch": errors.New("500 Internal Server Error")})
+}
+
+// succeeds makes all steps and effects of module b succeed from now on.
+func (w *fixture) succeeds() {
+	w.reports("release-check b")
+	w.reports("module-kubernetes-synchronization b/h")
+	w.doEffects(nil)
+}
+
+func TestAChangedSectionOfAFailingModuleStopsNoOtherModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.failsToPatch()
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("b", "c")}, lifecycle.ModuleChanged)
+		w.expect("configmap-changed", "module-run c", "release-check c")
+		w.expectPending("after failing modules", "global-afterall")
+		w.succeeds()
 		w.sleep(time.Minute)
 		w.ran()
 		w.expectAllEnded()

@@ -19,12 +19,16 @@ type groups struct {
 // queueForItem returns the parallel queue for item, the next item of the fan-out task t. The result
 // queue is "" if the item must run in the queue of t. The result ready is false while the item
 // cannot start. An item cannot start while items of another group run, while its group has the
-// maximum number of running items, or until an earlier run of its module has ended.
+// maximum number of running items, or until an earlier run of its module has ended. If the earlier
+// run fails and is retried, the item starts behind it in its retry queue.
 func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1
 	if l.Open > 0 && l.Group != item.Group && (l.Group != "" || grouped) {
 		return "", false, nil
+	}
+	if queue, err = g.retried(t, item); queue != "" || err != nil {
+		return queue, err == nil, err
 	}
 	if queue, err = g.leftOver(t, item); queue != "" || err != nil {
 		if l.Open > 0 {
@@ -80,6 +84,21 @@ func freeQueue(tx *store.Tx, t *store.Task, width int) (free string, err error) 
 		}
 	}
 	return free, nil
+}
+
+// retried returns the retry queue of the item's module if an earlier run of the module is in it and
+// ContinueOnFailure is set; otherwise "". t does not wait for an item in such a queue.
+func (g *groups) retried(t *store.Task, item graph.Item) (string, error) {
+	_, n, err := g.graphs.boundTo(t)
+	if err != nil || !n.RetryQueue || !g.continueOnFailure {
+		return "", err
+	}
+	queue := retryQueue(item.Subject.Module)
+	_, ok, err := store.Head(g.tx, queue)
+	if err != nil || !ok {
+		return "", err
+	}
+	return queue, nil
 }
 
 // leftOver returns the queue in which an abandoned step of the item's module still runs; empty if
