@@ -89,10 +89,7 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 		return false, err
 	}
 	if nearer(t, old) {
-		if t.Parent, err = a.parents.oneOf(t.Parent, old.Parent); err != nil {
-			return false, err
-		}
-		return false, a.remover.drop(old, store.Joined, t)
+		return false, a.replace(old, t)
 	}
 	if old.IsHeld() { // because no fan-out task waits for a held task
 		if err := a.lanes.joinHeld(old, t); err != nil {
@@ -119,6 +116,21 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 	a.history.count(t.Run, 0)
 	a.history.join(t.Run, old.Run)
 	return true, a.history.record(r)
+}
+
+// replace removes old, a waiting task, because the equal task t is processed before it. The parent
+// of old waits for t, except if t is held: no task waits for a held task.
+func (a *arrivals) replace(old, t *store.Task) (err error) {
+	if t.IsHeld() {
+		if err := a.remover.drop(old, store.Joined, t); err != nil {
+			return err
+		}
+		return a.parents.countDown(old.Parent, nil)
+	}
+	if t.Parent, err = a.parents.oneOf(t.Parent, old.Parent); err != nil {
+		return err
+	}
+	return a.remover.drop(old, store.Joined, t)
 }
 
 // nearer reports whether a is processed before b. Deferred tasks come first, because they are

@@ -113,6 +113,27 @@ func TestRunOfAModuleThatIsPausedStartsOverAfterTheResumption(t *testing.T) {
 	})
 }
 
+func TestAFanOutDoesNotWaitForTheNextRunOfAModuleThatIsPausedDuringItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
+		w.discovers(group("10", 2, "a", "b"), nil, nil)
+		open := w.gate("release-check a")
+		w.start(on(lifecycle.OnStart))
+		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("a")}, lifecycle.ModuleChanged)
+		w.expectPending("parallel-0", "release-check a", "module-run a")
+		w.ran()
+		w.pause(module("a"))
+		open(workflow.Outcome{}, nil)
+		w.expect("global-afterall z")
+		w.expectHeld("module-run a")
+		w.reports("release-check a")
+		w.resume(module("a"))
+		w.expect("module-run a", "release-check a")
+		w.expectAllEnded()
+	})
+}
+
 func TestPausedHookOfAModuleMissesNoEventAndItsModuleRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
