@@ -24,7 +24,7 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	}
 	if t.OwnQueue { // t processes an item; the run to move is that of the fan-out task
 		parent, ok, err := fanOutAt(g.tx, t.Parent)
-		if err != nil || !ok {
+		if err != nil || !ok || claimed(g.tx, parent) { // a running task cannot move; the next failure of t moves it
 			return err
 		}
 		t = parent

@@ -82,6 +82,26 @@ func TestSynchronizationThatFailsInItsOwnQueueHoldsUpItsModuleOnly(t *testing.T)
 	})
 }
 
+func TestARunDoesNotMoveWhileItSynchronizesAnotherHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.reports("module-run b", lifecycle.JustEnabled)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.lists(lifecycle.ModuleSynchronization,
+			graph.Item{Subject: graph.Subject{Module: "b", Hook: "h"}, Queue: "q", Wait: true}, graph.Item{Subject: graph.Subject{Module: "b", Hook: "i"}})
+		w.fails("module-kubernetes-synchronization b/h", 2)
+		open := w.gate("module-kubernetes-synchronization b/i")
+		w.start(on(lifecycle.OnStart))
+		w.expectAny("discover-modules", "module-run b", "module-kubernetes-synchronization b/h", "module-kubernetes-synchronization b/i")
+		open(workflow.Outcome{}, nil)
+		w.sleep(5 * time.Second)
+		w.expect("module-kubernetes-synchronization b/h", "module-run c", "release-check c")
+		w.sleep(10 * time.Second)
+		w.expect("module-kubernetes-synchronization b/h", "release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
 func TestNewConvergeReplacesTheStepThatWaitsForFailingModules(t *testing.T) {
 	for _, how := range []string{"by a change of the ConfigMap", "by a hook", "by a restart"} {
 		t.Run(how, func(t *testing.T) {
