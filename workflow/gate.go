@@ -157,7 +157,8 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		}
 		return g.remover.removeLast(t, nil)
 	}
-	next.ID, next.Queue, next.Failed = t.ID, queueOf(next.Subject), t.Failed
+	inheritID(next, t)
+	next.Queue, next.Failed = queueOf(next.Subject), t.Failed
 	if err := noteInterruption(g.tx, t); err != nil {
 		return err
 	}

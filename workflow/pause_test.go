@@ -134,6 +134,28 @@ func TestAFanOutDoesNotWaitForTheNextRunOfAModuleThatIsPausedDuringItsRun(t *tes
 	})
 }
 
+func TestAModuleThatIsPausedDuringItsSynchronizationsAwaitsThemAfterItsResumption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.reports("module-run m", lifecycle.JustEnabled)
+		w.lists(lifecycle.ModuleSynchronization,
+			graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}, Queue: "q", Wait: true}, graph.Item{Subject: graph.Subject{Module: "m", Hook: "i"}, Queue: "r", Wait: true})
+		h, i := w.gate("module-kubernetes-synchronization m/h"), w.gate("module-kubernetes-synchronization m/i")
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		w.expectAny("module-run m", "module-kubernetes-synchronization m/h", "module-kubernetes-synchronization m/i")
+		w.pause(module("m"))
+		i(workflow.Outcome{}, nil)
+		w.expectHeld("module-run m")
+		w.expectPending("q", "module-kubernetes-synchronization m/h")
+		w.reports("module-kubernetes-synchronization m/i")
+		w.resume(module("m"))
+		w.expect("module-run m", "module-kubernetes-synchronization m/i")
+		h(workflow.Outcome{}, nil)
+		w.expect("release-check m")
+		w.expectAllEnded()
+	})
+}
+
 func TestPausedHookOfAModuleMissesNoEventAndItsModuleRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)

@@ -83,10 +83,16 @@ func (rt *retries) wakeFailed() error {
 // task is not in a queue yet.
 func (x *txn) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
 	back := x.follow(b, graph.Edge{To: node}, t.Run, t.Subject)
-	if t.FanOut == nil || t.FanOut.Open == 0 {
-		back.ID = t.ID // if items of t still run, back needs a new ID: with the ID of t, it would become their parent
-	}
+	inheritID(back, t)
 	back.Pos, back.HomeQueue, back.Parent, back.Past, back.Loop = t.Pos, t.HomeQueue, t.Parent, t.Past, t.Loop
 	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due
 	return back
+}
+
+// inheritID gives next, which replaces t, the ID of t. If items of t still run, next keeps its own
+// ID: with the ID of t, it would become their parent.
+func inheritID(next, t *store.Task) {
+	if t.FanOut == nil || t.FanOut.Open == 0 {
+		next.ID = t.ID
+	}
 }
