@@ -74,13 +74,7 @@ func (g *lagging) lag(run, rest stack) error {
 	} else if bottom.Parent != nil && bottom.Parent.Lags {
 		return nil
 	}
-	bottom.Parent = nil
-	if last == nil {
-		return nil
-	}
-	last.Lagging++
-	bottom.Parent = &store.Ref{ID: last.ID, Pos: last.Pos, Lags: true}
-	return g.queues.save(last)
+	return g.await(last, bottom)
 }
 
 // awaitBelow makes the last task below the fan-out task t wait for run, unless a task waits for run
@@ -89,10 +83,19 @@ func (g *lagging) awaitBelow(t, run *store.Task) error {
 	if awaited, err := g.parents.exists(run.Parent); err != nil || awaited {
 		return err
 	}
-	run.Parent = nil
 	last, err := lastBelow(g.tx, t)
-	if err != nil || last == nil {
+	if err != nil {
 		return err
+	}
+	return g.await(last, run)
+}
+
+// await makes last, the last task of a run, wait for run, the bottom task of the run of a failing
+// module. If last is nil, no task waits for run. The caller saves run.
+func (g *lagging) await(last, run *store.Task) error {
+	run.Parent = nil
+	if last == nil {
+		return nil
 	}
 	last.Lagging++
 	run.Parent = &store.Ref{ID: last.ID, Pos: last.Pos, Lags: true}

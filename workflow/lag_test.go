@@ -196,6 +196,24 @@ func TestANewConvergePassesAModuleWhoseRunFails(t *testing.T) {
 	}
 }
 
+func TestAFailingModuleOfAGroupDelaysNoOtherModuleOfTheGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(group("10", 2, "a", "b", "c"), nil, nil)
+		w.failsToPatch()
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		open := w.gate("release-check a")
+		w.raise(on(lifecycle.OnReloadRequest))
+		w.expectAny("discover-modules", "module-run a", "release-check a", "module-run c", "release-check c")
+		w.succeeds()
+		open(workflow.Outcome{}, nil)
+		w.sleep(time.Minute)
+		w.ran()
+		w.expectAllEnded()
+	})
+}
+
 // failsToSynchronize makes the Synchronization of module b, which runs in the given queue, fail
 // until succeeds is called.
 func (w *fixture) failsToSynchronize(queue string) {
