@@ -108,31 +108,45 @@ func (a *Absences) Unregister(release string) {
 }
 
 // check starts and ends watches, so that there is a watch for each registered object and no other watches. Then it
-// finds the absent objects and reports them. If it returns an error, the caller must call check again.
+// finds the absent objects and reports them. If it returns an error, the caller must call check again. An error for one
+// kind does not keep check from reporting absent objects of other kinds, because each extension API server can be
+// unavailable on its own.
 func (a *Absences) check(ctx context.Context) error {
 	a.leaveMissing(ctx)
 	errs := []error{a.resolve(ctx)}
 	a.arrange()
-	absent := map[string][]*expected{}
-	for _, e := range a.unconfirmed() {
+	absent, err := a.request(ctx, a.unconfirmed())
+	errs = append(errs, err)
+	for _, release := range slices.Sorted(maps.Keys(absent)) {
+		errs = append(errs, a.report(ctx, release, absent[release]))
+	}
+	return errors.Join(errs...)
+}
+
+// request requests objects from the API server, and returns those that are absent, by release. After an error, request
+// skips the other objects of the same source.
+func (a *Absences) request(ctx context.Context, objects []*expected) (absent map[string][]*expected, err error) {
+	absent = map[string][]*expected{}
+	unavailable := map[Source]error{}
+	for _, e := range objects {
+		if unavailable[e.source] != nil {
+			continue
+		}
 		exists, err := a.client.exists(ctx, e.source, e.ref)
 		switch {
 		case err != nil && IsRefused(err):
 			a.observer.sourceFailed(e.source, err)
 			a.markChecked([]*expected{e})
-		case err != nil: // the API server is unavailable; do not try the other objects
+		case err != nil:
 			a.observer.sourceFailed(e.source, err)
-			return errors.Join(append(errs, err)...)
+			unavailable[e.source] = err
 		case exists: // its labels do not match, or it was created again and will be in the watch
 			a.markChecked([]*expected{e})
 		default:
 			absent[e.release] = append(absent[e.release], e)
 		}
 	}
-	for _, release := range slices.Sorted(maps.Keys(absent)) {
-		errs = append(errs, a.report(ctx, release, absent[release]))
-	}
-	return errors.Join(errs...)
+	return absent, errors.Join(slices.Collect(maps.Values(unavailable))...)
 }
 
 // report calls deliver with the absent objects of a release, but without those that are no longer expected.
@@ -173,16 +187,18 @@ func (a *Absences) all() []*expected {
 }
 
 // resolve sets the source of each registered object that has none yet. For each kind that is not served, it starts a
-// goroutine that waits for the kind.
+// goroutine that waits for the kind. If a kind cannot be looked up, resolve skips the other objects with the same
+// apiVersion.
 func (a *Absences) resolve(ctx context.Context) error {
 	a.mu.Lock()
 	open := slices.DeleteFunc(a.all(), func(e *expected) bool { return e.settled || e.source != Source{} || a.awaited[e.kind()] })
 	a.mu.Unlock()
+	unavailable := map[string]error{} // by apiVersion
 	for _, e := range open {
 		a.mu.Lock()
 		awaited := a.awaited[e.kind()]
 		a.mu.Unlock()
-		if awaited {
+		if awaited || unavailable[e.ref.APIVersion] != nil {
 			continue
 		}
 		source, err := sourceOf(ctx, a.kinds.Resolve, e.ref)
@@ -200,10 +216,10 @@ func (a *Absences) resolve(ctx context.Context) error {
 			a.markChecked([]*expected{e})
 		default:
 			a.observer.kindFailed(e.ref.APIVersion, e.ref.Kind, err)
-			return err // the API server is unavailable; do not try the other objects
+			unavailable[e.ref.APIVersion] = err
 		}
 	}
-	return nil
+	return errors.Join(slices.Collect(maps.Values(unavailable))...)
 }
 
 // await starts a goroutine that waits until the API server serves the kind, and then requests a check.

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -168,4 +169,37 @@ func TestWhatMayNotBeWatchedIsSaidAndNotTakenForAbsent(t *testing.T) {
 	a.Register("nginx", s.refs("one"))
 	eventually(t, "the refusal to be said", func() bool { return a.failed("cannot list resource \"configmaps\"") })
 	a.quiet(t)
+}
+
+func TestAbsentObjectsAreReportedWhileAnotherKindIsUnavailable(t *testing.T) {
+	t.Parallel()
+	for name, unavailable := range map[string]func(path string) bool{
+		"its lookup fails": func(path string) bool { return strings.HasSuffix(path, ".example.com/v1") },
+		"a read fails":     func(path string) bool { return strings.HasSuffix(path, "/doodads/one") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t)
+			resource := s.define(t, "Doodad")
+			s.awaitKind(t, resource.GroupVersion().String(), "Doodad")
+			asked := make(chan struct{}, 1)
+			a := fixtureOf(t, answering(s.config, func(path string) int {
+				if !unavailable(path) {
+					return 0
+				}
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				return http.StatusServiceUnavailable
+			}), s.namespace).absences(t)
+			doodad := kube.Ref{APIVersion: resource.GroupVersion().String(), Kind: "Doodad", Namespace: s.namespace, Name: "one"}
+			a.Register("doodads", []kube.Ref{doodad})
+			<-asked
+			a.Register("nginx", append([]kube.Ref{doodad}, s.refs("never")...))
+			if got := a.next(t); got != "nginx: never" {
+				t.Errorf("delivered %q", got)
+			}
+		})
+	}
 }

@@ -47,6 +47,15 @@ func (s *fixture) define(t testing.TB, kind string) schema.GroupVersionResource 
 	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
 }
 
+// awaitKind waits until the API server serves the kind.
+func (s *fixture) awaitKind(t testing.TB, apiVersion, kind string) {
+	t.Helper()
+	eventually(t, "the kind to be served", func() bool {
+		_, err := s.client.Resolve(t.Context(), apiVersion, kind)
+		return err == nil
+	})
+}
+
 func (s *fixture) group() string { return s.namespace + ".example.com" }
 
 func (s *fixture) undefine(kind string) error {
@@ -227,10 +236,7 @@ func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 		APIVersion: s.group() + "/v1beta1", Kind: "trinkets", Namespaces: []string{s.namespace},
 	}}
 	first := s.begin(t, k)
-	eventually(t, "the kind", func() bool {
-		_, err := s.client.Resolve(t.Context(), spec.Selection.APIVersion, spec.Selection.Kind)
-		return err == nil
-	})
+	s.awaitKind(t, spec.Selection.APIVersion, spec.Selection.Kind)
 	view := first.open(t, spec).Views()[0]
 	first.stop()
 	s.drop(t, resource, "goes")

@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -89,6 +90,34 @@ func (r *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 		r.mu.Lock()
 		r.asked = append(r.asked, query.Get("resourceVersion"))
 		r.mu.Unlock()
+	}
+	return r.next.RoundTrip(request)
+}
+
+// answering returns a copy of config for clients some of whose requests do not reach the API server. These requests get
+// the status that the given function returns. If it returns 0, the API server answers. The clients request the kinds of
+// each API group on its own, so that the request for one group can fail.
+func answering(config *rest.Config, status func(path string) int) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &replacing{status, next} })
+	return config
+}
+
+type replacing struct {
+	status func(path string) int
+	next   http.RoundTripper
+}
+
+func (r *replacing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if code := r.status(request.URL.Path); code != 0 {
+		return &http.Response{
+			StatusCode: code, Request: request, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d}`, code))),
+		}, nil
+	}
+	if strings.Contains(request.Header.Get("Accept"), "APIGroupDiscoveryList") {
+		request = request.Clone(request.Context())
+		request.Header.Set("Accept", "application/json")
 	}
 	return r.next.RoundTrip(request)
 }
