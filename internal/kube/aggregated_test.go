@@ -7,8 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,27 +25,47 @@ import (
 
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// extend runs an extension API server for group and registers it in the cluster. The extension API server serves one
-// kind with one object. In its lists, the metadata come after the items.
-func (s *fixture) extend(t *testing.T, group string) {
+// extension is an extension API server. It serves one kind with one object, and lists the kinds that add adds.
+type extension struct {
+	mu    sync.Mutex
+	kinds []metav1.APIResource
+}
+
+func (e *extension) add(plural, kind string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kinds = append(e.kinds, metav1.APIResource{Name: plural, Kind: kind, ShortNames: []string{plural[:2]}, Verbs: metav1.Verbs{"list", "watch"}})
+}
+
+func (e *extension) listed() []metav1.APIResource {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.kinds)
+}
+
+// extend runs an extension API server that serves kind in group, and registers it in the cluster. In its lists, the
+// metadata come after the items.
+func (s *fixture) extend(t *testing.T, group, kind string) *extension {
 	t.Helper()
+	e, plural := &extension{}, strings.ToLower(kind)+"s"
+	e.add(plural, kind)
 	root := "/apis/" + group + "/v1"
 	mux := http.NewServeMux()
 	mux.HandleFunc(root, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: group + "/v1",
-			APIResources: []metav1.APIResource{{Name: "moons", Kind: "Moon", ShortNames: []string{"mo"}, Verbs: metav1.Verbs{"list", "watch"}}},
+			APIResources: e.listed(),
 		})
 	})
-	mux.HandleFunc(root+"/moons", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc(root+"/"+plural, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "true" {
 			_ = http.NewResponseController(w).Flush() // sends the header now, because the client waits for it
 			<-r.Context().Done()
 			return
 		}
-		fmt.Fprint(w, `{"kind":"MoonList","items":[{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}],"metadata":{"resourceVersion":"7"}}`)
+		fmt.Fprint(w, `{"kind":"`+kind+`List","items":[{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}],"metadata":{"resourceVersion":"7"}}`)
 	})
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.CloseClientConnections)
@@ -52,8 +77,8 @@ func (s *fixture) extend(t *testing.T, group string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.api.CoreV1().Services(s.namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "moons"},
+	service, err := s.api.CoreV1().Services(s.namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: plural + "-"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -64,7 +89,7 @@ func (s *fixture) extend(t *testing.T, group string) {
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": name},
 		"spec": map[string]any{
 			"group": group, "version": "v1", "insecureSkipTLSVerify": true, "groupPriorityMinimum": int64(100), "versionPriority": int64(10),
-			"service": map[string]any{"namespace": s.namespace, "name": "moons", "port": port},
+			"service": map[string]any{"namespace": s.namespace, "name": service.Name, "port": port},
 		},
 	}}, metav1.CreateOptions{})
 	if err != nil {
@@ -73,6 +98,7 @@ func (s *fixture) extend(t *testing.T, group string) {
 	t.Cleanup(func() {
 		_ = s.client.Dynamic().Resource(apiServices).Delete(context.Background(), name, metav1.DeleteOptions{})
 	})
+	return e
 }
 
 func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
@@ -80,7 +106,7 @@ func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
 	s, k := newFixture(t), newDurableReceiver()
 	watches := s.begin(t, k)
 	m := watches.open(t, kube.Spec{Owner: "early", Selection: kube.Selection{Kind: "mo"}, KeepFull: true})
-	s.extend(t, s.namespace+".example.org")
+	s.extend(t, s.namespace+".example.org", "Moon")
 	k.untilDelivered(t, "early", "Added io")
 	want := fmt.Sprintf(`{"kind":"Moon","apiVersion":"%s.example.org/v1","metadata":{"name":"io","uid":"1","resourceVersion":"6"}}`, s.namespace)
 	if got := string(m.Snapshot()[0].Raw); got != want {
@@ -89,5 +115,136 @@ func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
 	late := watches.open(t, kube.Spec{Owner: "late", Selection: kube.Selection{APIVersion: s.namespace + ".example.org/v1", Kind: "Moon"}})
 	if got := fmt.Sprint(shown(late)); got != "[io]" {
 		t.Errorf("the snapshot shows %s", got)
+	}
+}
+
+// kinds starts a Kinds whose requests for the kinds in apiVersion get the status that the given function returns. If it
+// returns 0, the API server answers.
+func (s *fixture) kinds(t *testing.T, apiVersion string, status func() int) (kinds *kube.Kinds, stop func()) {
+	t.Helper()
+	config := answering(s.config, func(path string) int {
+		if path == "/apis/"+apiVersion {
+			return status()
+		}
+		return 0
+	})
+	kinds = kube.NewKinds(fixtureOf(t, config, s.namespace).client, kube.Observer{})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { kinds.Run(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
+	return kinds, stop
+}
+
+// watching waits until the watches of kinds know the available groups.
+func (s *fixture) watching(t *testing.T, kinds *kube.Kinds) {
+	t.Helper()
+	known := s.namespace + ".known.example.org"
+	s.extend(t, known, "Planet")
+	served, stop := kinds.Served(known+"/v1", "Planet")
+	defer stop()
+	receive(t, served)
+}
+
+func receive(t *testing.T, served <-chan kube.Kind) kube.Kind {
+	t.Helper()
+	select {
+	case kind := <-served:
+		return kind
+	case <-time.After(90 * time.Second):
+		t.Fatal("the caller does not get the kind")
+		return kube.Kind{}
+	}
+}
+
+func TestNewGroupIsReachedThoughItsFirstRequestFails(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusNotFound, http.StatusForbidden} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t)
+			group := s.namespace + ".example.org"
+			var requested atomic.Int64
+			kinds, _ := s.kinds(t, group+"/v1", func() int {
+				if requested.Add(1) == 1 {
+					return status
+				}
+				return 0
+			})
+			s.watching(t, kinds)
+			served, stop := kinds.Served(group+"/v1", "Comet")
+			defer stop()
+			s.extend(t, group, "Comet")
+			if kind := receive(t, served); kind.Group != group || kind.Resource != "comets" {
+				t.Errorf("the kind is %+v", kind)
+			}
+		})
+	}
+}
+
+func TestKindsOfAGroupAreRequestedByOneGoroutine(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	group := s.namespace + ".example.org"
+	var current, most atomic.Int64
+	release := make(chan struct{})
+	kinds, stop := s.kinds(t, group+"/v1", func() int {
+		most.Store(max(most.Load(), current.Add(1)))
+		<-release
+		current.Add(-1)
+		return http.StatusServiceUnavailable
+	})
+	answer := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(answer)
+	s.watching(t, kinds)
+	s.extend(t, group, "Comet")
+	_, end := kinds.Served(group+"/v1", "Comet")
+	defer end()
+	eventually(t, "a request", func() bool { return current.Load() > 0 })
+	for range 50 {
+		_, end := kinds.Served(group+"/v1", "Comet")
+		defer end()
+	}
+	time.Sleep(100 * time.Millisecond) // for further requests
+	answer()
+	stop()
+	if most.Load() != 1 {
+		t.Errorf("%d goroutines requested the kinds of the group at the same time", most.Load())
+	}
+}
+
+func TestKindsOfAGroupAreNotRequestedWhenNobodyWaits(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	group := s.namespace + ".example.org"
+	var requested atomic.Int64
+	kinds, _ := s.kinds(t, group+"/v1", func() int { requested.Add(1); return http.StatusServiceUnavailable })
+	s.watching(t, kinds)
+	s.extend(t, group, "Comet")
+	_, stop := kinds.Served(group+"/v1", "Comet")
+	eventually(t, "two requests", func() bool { return requested.Load() > 1 && kinds.Reached() > 0 })
+	stop()
+	eventually(t, "the end of the requests", func() bool { return kinds.Reached() == 0 })
+}
+
+func TestNewKindOfAnExtensionServerIsFoundWhileACallerWaits(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	group := s.namespace + ".example.org"
+	var requested atomic.Int64
+	kinds, _ := s.kinds(t, group+"/v1", func() int { requested.Add(1); return 0 })
+	kinds.LookEvery(time.Millisecond)
+	extension := s.extend(t, group, "Comet")
+	first, stop := kinds.Served(group+"/v1", "Comet")
+	receive(t, first)
+	stop()
+	before := requested.Load()
+	served, stop := kinds.Served(group+"/v1", "Nova")
+	defer stop()
+	eventually(t, "two requests", func() bool { return requested.Load() > before+2 })
+	extension.add("novas", "Nova")
+	if kind := receive(t, served); kind.Resource != "novas" {
+		t.Errorf("the kind is %+v", kind)
 	}
 }

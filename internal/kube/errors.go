@@ -109,10 +109,14 @@ func (r *retry) next(err error) time.Duration {
 // pause waits for the delay that next returns. pause returns earlier if ctx ends, or if the channel wake has an
 // element. The channel may be nil.
 func (r *retry) pause(ctx context.Context, err error, wake <-chan struct{}) {
-	delay := r.next(err)
-	if delay == 0 {
-		return
+	if delay := r.next(err); delay > 0 {
+		sleep(ctx, delay, wake)
 	}
+}
+
+// sleep waits for the delay. sleep returns earlier if ctx ends, or if the channel wake has an element. The channel may be
+// nil.
+func sleep(ctx context.Context, delay time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {

@@ -38,5 +38,16 @@ func (k *Kinds) KnowDefinitions(ctx context.Context) error {
 
 // Reach reads the kinds in a version of a local group, as if an APIService had announced them.
 func (k *Kinds) Reach(ctx context.Context, groupName, version string) {
-	k.reach(ctx, group{Group: groupName, Version: version})
+	k.reach(ctx, group{Group: groupName, Version: version}, nil)
+}
+
+// LookEvery sets the interval at which the kinds of an extension API server are requested again. The default is one
+// minute.
+func (k *Kinds) LookEvery(d time.Duration) { k.lookEvery = d }
+
+// Reached returns the number of groups whose kinds k currently requests for callers that wait.
+func (k *Kinds) Reached() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.reaching)
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,10 @@ const definitionFilter = `select(.metadata.deletionTimestamp == null
 // groupFilter returns the group and the version that an APIService adds, or null if the APIService is not available.
 const groupFilter = `select(any(.status.conditions[]?; .type == "Available" and .status == "True"))
 | {group: .spec.group, version: .spec.version, remote: (.spec.service != null)}`
+
+// lookEvery is the interval at which the kinds of an extension API server are requested while callers wait for a kind
+// that may be among them. There is no event for a new kind of an extension API server.
+const lookEvery = time.Minute
 
 // definition is a result of definitionFilter that is not null.
 type definition struct {
@@ -53,16 +58,18 @@ func (g group) String() string {
 // for a kind, it starts to watch the CustomResourceDefinitions and APIServices of the cluster. It is safe for
 // concurrent use.
 type Kinds struct {
-	client   *Client
-	observer Observer
-	reads    *reads
-	begin    func() // calls join once
+	client    *Client
+	observer  Observer
+	reads     *reads
+	begin     func() // calls join once
+	lookEvery time.Duration
 
 	mu          sync.Mutex
 	defined     bool                                 // the first list of CustomResourceDefinitions has arrived
 	definitions map[string][]*metav1.APIResourceList // the kinds that CustomResourceDefinitions define, by the name of the CustomResourceDefinition
 	groups      map[string]group                     // the available groups that extension API servers serve, by the name of the APIService
 	waiting     map[*wanted]struct{}
+	reaching    map[group]chan struct{} // the groups for which reach is running, each with a channel that ends its pause
 }
 
 // wanted is a kind for which a caller waits.
@@ -74,8 +81,9 @@ type wanted struct {
 // NewKinds returns a Kinds for the cluster of client. Its watches run only while [Kinds.Run] runs.
 func NewKinds(client *Client, observer Observer) *Kinds {
 	k := &Kinds{
-		client: client, observer: observer,
+		client: client, observer: observer, lookEvery: lookEvery,
 		definitions: map[string][]*metav1.APIResourceList{}, groups: map[string]group{}, waiting: map[*wanted]struct{}{},
+		reaching: map[group]chan struct{}{},
 	}
 	k.reads = newReads(client, &appearances{Kinds: k}, observer)
 	k.begin = sync.OnceFunc(k.join)
@@ -94,7 +102,8 @@ var (
 
 // Served returns a channel for the kind with this name in apiVersion; [Client.Resolve] describes both arguments. The
 // channel gets the kind when the API server serves it, or at once if it is already known. The channel gets at most one
-// kind. When the caller no longer waits, it must call stop.
+// kind. When the caller no longer waits, it must call stop. If an extension API server that is already in use starts to
+// serve the kind, the channel gets the kind within a minute.
 //
 // The API server announces a kind shortly before it serves the kind. So requests for objects of the kind may fail with
 // "not found" for a short time.
@@ -105,12 +114,11 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	for _, lists := range k.definitions {
 		w.offer(lists)
 	}
-	groups := slices.Collect(maps.Values(k.groups))
+	for _, g := range k.groups {
+		k.startReach(g)
+	}
 	k.mu.Unlock()
 	k.begin()
-	for _, g := range groups {
-		k.reads.workers.start(func(ctx context.Context) { k.reach(ctx, g) })
-	}
 	return w.served, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -263,42 +271,90 @@ func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	return g, true
 }
 
-// reach requests the kinds of g if callers may wait for some of them, and sends each kind to the callers that wait for
-// it. The API server announces a group shortly before it serves the group. So reach repeats the request until it
-// succeeds or is refused.
-//
-// If g is local, its kinds are defined by CustomResourceDefinitions. Once these are known, reach does nothing for a
-// local group, because g is only one version of the group, and possibly not the preferred one. The next process of the
-// operator would find the preferred version. Because that is another source, all objects would be delivered again.
-func (k *Kinds) reach(ctx context.Context, g group) {
-	k.mu.Lock()
-	asked := false
-	for w := range k.waiting {
-		asked = asked || w.isIn(g)
-	}
-	asked = asked && (g.Remote || !k.defined)
-	k.mu.Unlock()
-	if !asked {
+// startReach starts a goroutine that calls reach for g, unless there is one already or reach has nothing to do. The
+// caller holds the lock.
+func (k *Kinds) startReach(g group) {
+	if k.reaching[g] != nil || !k.needs(g) {
 		return
 	}
-	var again retry
-	for ctx.Err() == nil {
-		list, err := k.client.resources(ctx, g.String())
-		if err == nil {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.offerAll([]*metav1.APIResourceList{list})
-			return
-		}
-		if apierrors.IsNotFound(err) && !g.Remote {
-			return // the kinds of g will come from the CustomResourceDefinitions
-		}
-		k.observer.sourceFailed(groupSource, err)
-		if IsRefused(err) {
-			return
-		}
-		again.pause(ctx, err, nil)
+	wake := make(chan struct{}, 1)
+	k.reaching[g] = wake
+	k.reads.workers.start(func(ctx context.Context) { k.reach(ctx, g, wake) })
+}
+
+// needs reports whether g is available and a caller waits for a kind that may be in g. The caller of needs holds the
+// lock.
+//
+// If g is local, its kinds are defined by CustomResourceDefinitions. Once these are known, needs returns false for a
+// local group, because g is only one version of the group, and possibly not the preferred one. The next process of the
+// operator would find the preferred version. Because that is another source, all objects would be delivered again.
+func (k *Kinds) needs(g group) bool {
+	available := !k.defined
+	if g.Remote {
+		available = slices.Contains(slices.Collect(maps.Values(k.groups)), g)
 	}
+	for w := range k.waiting {
+		if available && w.isIn(g) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookNow makes reach request the kinds of g at once, if needs returns true for g.
+func (k *Kinds) lookNow(g group) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if wake := k.reaching[g]; wake != nil {
+		signal(wake)
+		return
+	}
+	k.startReach(g)
+}
+
+// reach requests the kinds of g, and sends each kind to the callers that wait for it. If a request fails, reach repeats
+// it after a delay. Even "not found" is not final for an extension API server, because the API server announces a group
+// shortly before it serves the group. After a successful request, reach requests the kinds again at the interval
+// lookEvery. The channel wake ends a delay. reach returns when ctx ends, or when needs returns false for g. For a local
+// group, it also returns when the API server has answered.
+func (k *Kinds) reach(ctx context.Context, g group, wake <-chan struct{}) {
+	var again retry
+	for k.continues(ctx, g) {
+		list, err := k.client.resources(ctx, g.String())
+		switch {
+		case err == nil:
+			k.mu.Lock()
+			k.offerAll([]*metav1.APIResourceList{list})
+			k.mu.Unlock()
+		case apierrors.IsNotFound(err) && !g.Remote: // the kinds of g will come from the CustomResourceDefinitions
+		default:
+			k.observer.sourceFailed(groupSource, err)
+		}
+		switch {
+		case !g.Remote && (err == nil || IsRefused(err)):
+			k.mu.Lock()
+			delete(k.reaching, g)
+			k.mu.Unlock()
+			return
+		case err == nil:
+			again.reset()
+			sleep(ctx, k.lookEvery, wake)
+		default:
+			again.pause(ctx, err, wake)
+		}
+	}
+}
+
+// continues reports whether reach must send another request. If not, startReach can start another goroutine for g from
+// then on.
+func (k *Kinds) continues(ctx context.Context, g group) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if ctx.Err() == nil && k.needs(g) {
+		return true
+	}
+	delete(k.reaching, g)
+	return false
 }
 
 // appearances is the Receiver for the watches of a Kinds.
@@ -331,8 +387,8 @@ func (a *appearances) Changed(_ context.Context, batch Batch) error {
 	for _, change := range batch.Changes {
 		if batch.Source == definitionSource {
 			a.define(change.Object, change.Type == Deleted)
-		} else if g, reachable := a.announce(change.Object, change.Type == Deleted); reachable {
-			a.reads.workers.start(func(ctx context.Context) { a.reach(ctx, g) })
+		} else if g, available := a.announce(change.Object, change.Type == Deleted); available {
+			a.lookNow(g)
 		}
 	}
 	return nil
