@@ -248,3 +248,21 @@ func TestNewKindOfAnExtensionServerIsFoundWhileACallerWaits(t *testing.T) {
 		t.Errorf("the kind is %+v", kind)
 	}
 }
+
+func TestGroupInTheFirstListIsReachedThoughRequestsFail(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	group := s.namespace + ".example.org"
+	s.extend(t, group, "Quasar")
+	s.awaitKind(t, group+"/v1", "Quasar")
+	var requested atomic.Int64
+	kinds, _ := s.kinds(t, group+"/v1", func() int {
+		if requested.Add(1) <= 4 {
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	})
+	served, stop := kinds.Served("", "Quasar")
+	defer stop()
+	receive(t, served)
+}

@@ -223,7 +223,8 @@ func (k *Kinds) define(o *Object, gone bool) {
 }
 
 // resolveAgain looks in the API server's list of kinds for the kinds for which callers wait. A kind may have appeared
-// between the lookup by its caller and the start of the watches.
+// between the lookup by its caller and the start of the watches. If a lookup fails, resolveAgain continues with the
+// other kinds, and returns the error.
 func (k *Kinds) resolveAgain(ctx context.Context) error {
 	k.mu.Lock()
 	waiting := make([]*wanted, 0, len(k.waiting))
@@ -235,12 +236,13 @@ func (k *Kinds) resolveAgain(ctx context.Context) error {
 		return nil
 	}
 	k.client.mapper.ResetWithContext(ctx)
+	var errs []error
 	for _, w := range waiting {
 		kind, err := k.client.lookUp(ctx, w.apiVersion, w.name)
 		switch {
 		case errors.Is(err, ErrNotServed):
 		case err != nil:
-			return err
+			errs = append(errs, err)
 		default:
 			select {
 			case w.served <- kind:
@@ -248,7 +250,7 @@ func (k *Kinds) resolveAgain(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // announce returns the group that the APIService o now adds, and whether the group is available. If an extension API
@@ -369,7 +371,9 @@ func (a *appearances) Listed(ctx context.Context, list List) error {
 		clear(a.groups)
 		a.mu.Unlock()
 		for _, o := range list.Objects {
-			a.announce(o, false)
+			if g, available := a.announce(o, false); available && g.Remote { // resolveAgain looks in the local groups
+				a.lookNow(g)
+			}
 		}
 		return a.resolveAgain(ctx)
 	}
