@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,8 +105,9 @@ func (c *ConfigMap) compare(ctx context.Context) {
 		// The error needs no report, because a failed store ends the operator.
 		_ = c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
-			newer := kube.After(last.ResourceVersion, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
-			if err != nil || last.ResourceVersion == "" || !newer {
+			version := cmp.Or(last.ResourceVersion, last.AbsentAt)
+			newer := kube.After(version, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
+			if err != nil || version == "" || !newer {
 				return err // there is no content from the watch, or it is not newer than the content in force
 			}
 			return c.raiseNew(tx, last)

@@ -26,22 +26,6 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 		raise := func(*store.Tx, ...workflow.Event) error { raised++; return nil }
 		c := NewConfigMap(db, raiserFunc(raise), &kube.ConfigMap{}, nil)
 		c.last = kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
-		inForce := func(version, section string) {
-			t.Helper()
-			config, err := values.ParseConfig(map[string]string{"mod": section})
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := json.Marshal(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Update(func(tx *store.Tx) error {
-				return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: version, Config: text, At: tx.Now()})
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
 		left := func() { c.Recorded(store.Record{Node: string(lifecycle.ModuleBeforeHelm), State: store.Failed}) }
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -60,7 +44,7 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 			{"the content in force was read before", "6", "p: 0", false, 1},
 		} {
 			raised = 0
-			inForce(step.version, step.section)
+			inForce(t, db, step.version, map[string]string{"mod": step.section})
 			synctest.Wait()
 			if step.left {
 				left()
@@ -70,12 +54,64 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 				t.Errorf("%s: raised %d times, want %d", step.what, raised, step.want)
 			}
 		}
-		inForce("7", "p: 0")
+		inForce(t, db, "7", map[string]string{"mod": "p: 0"})
 		raised = 0
 		if err := db.Update(func(tx *store.Tx) error { return c.raiseNew(tx, c.last) }); err != nil || raised != 1 {
 			t.Errorf("after the task had ended, %d events were raised for the content of the watch, want one: %v", raised, err)
 		}
 	})
+}
+
+// Step 16 reads the ConfigMap, and puts it in force later. If the ConfigMap is deleted in between, the trigger finds no
+// difference at the deletion, because the content in force is still the older one.
+func TestADeletionOfTheConfigMapBeforeItsContentIsInForceIsRaised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, raised := storetest.Memory(t), 0
+		c := NewConfigMap(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }), &kube.ConfigMap{}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go c.compare(ctx)
+		for _, step := range []struct {
+			what    string
+			last    kube.Content
+			version string            // of the content in force
+			data    map[string]string // in force
+			want    int
+		}{
+			{"the watch has delivered nothing", kube.Content{}, "5", map[string]string{"mod": "p: 1"}, 0},
+			{"the ConfigMap was created after the last content from the watch", kube.Content{AbsentAt: "4"}, "5", map[string]string{"mod": "p: 1"}, 0},
+			{"the ConfigMap was deleted", kube.Content{AbsentAt: "6"}, "5", map[string]string{"mod": "p: 1"}, 1},
+			{"the deletion is in force", kube.Content{AbsentAt: "6"}, "", nil, 0},
+		} {
+			raised = 0
+			c.mu.Lock()
+			c.last = step.last
+			c.mu.Unlock()
+			inForce(t, db, step.version, step.data)
+			synctest.Wait()
+			if raised != step.want {
+				t.Errorf("%s: raised %d times, want %d", step.what, raised, step.want)
+			}
+		}
+	})
+}
+
+// inForce stores the data as the content in force.
+func inForce(t *testing.T, db *store.DB, version string, data map[string]string) {
+	t.Helper()
+	config, err := values.ParseConfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: version, Config: text, At: tx.Now()})
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestAFailedReadOfTheConfigMapIsRetriedAndNotDoubled(t *testing.T) {

@@ -33,7 +33,7 @@ func (c *Client) ConfigMap(namespace, name string) *ConfigMap {
 	}}
 }
 
-// Content is the content of a ConfigMap. If the ConfigMap does not exist, it is the zero value.
+// Content is the content of a ConfigMap. If the ConfigMap does not exist, only AbsentAt can be set.
 type Content struct {
 	Exists          bool
 	Data            map[string]string
@@ -42,6 +42,8 @@ type Content struct {
 	Manager string
 	// OnlyOwn is true if only the operator has written the data that the ConfigMap has now. Watch does not set it.
 	OnlyOwn bool
+	// AbsentAt is a resource version at which the ConfigMap did not exist. Only Watch sets it.
+	AbsentAt string
 }
 
 func (m *ConfigMap) path() string { return m.source.path() + "/" + m.source.Names }
@@ -190,7 +192,7 @@ type contents struct {
 
 func (c *contents) Listed(ctx context.Context, list List) error {
 	if len(list.Objects) == 0 {
-		return c.deliver(ctx, Content{})
+		return c.deliver(ctx, Content{AbsentAt: list.Version})
 	}
 	return c.deliverObject(ctx, list.Objects[0])
 }
@@ -201,7 +203,7 @@ func (c *contents) Changed(ctx context.Context, batch Batch) error {
 	}
 	last := batch.Changes[len(batch.Changes)-1]
 	if last.Type == Deleted {
-		return c.deliver(ctx, Content{})
+		return c.deliver(ctx, Content{AbsentAt: batch.Version})
 	}
 	return c.deliverObject(ctx, last.Object)
 }

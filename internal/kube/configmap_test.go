@@ -210,7 +210,7 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 			return nil
 		})
 	}()
-	if c := <-contents; c.Exists {
+	if c := <-contents; c.Exists || c.AbsentAt == "" {
 		t.Errorf("at first: %+v", c)
 	}
 	s.create(t, "operator", "a", "1")
@@ -236,12 +236,13 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if c := <-contents; c.Data["a"] != "3" || !slices.Contains(strings.Split(c.Manager, " or "), "addon-operator") {
+	last := <-contents
+	if c := last; c.Data["a"] != "3" || c.AbsentAt != "" || !slices.Contains(strings.Split(c.Manager, " or "), "addon-operator") {
 		t.Errorf("updated by the operator: %+v", c)
 	}
 	s.delete(t, "operator")
-	if c := <-contents; c.Exists {
-		t.Errorf("deleted: %+v", c)
+	if c := <-contents; c.Exists || !kube.After(c.AbsentAt, last.ResourceVersion) {
+		t.Errorf("deleted: %+v, after version %s", c, last.ResourceVersion)
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
