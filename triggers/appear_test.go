@@ -113,7 +113,7 @@ func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
 			return d.sweep(d.t.Context(), func() ([]kube.View, bool) { meanwhile(); return nil, true })
 		},
 		"a monitor that is closed": func(d *testReceiver, meanwhile func()) error {
-			return d.forget(d.t.Context(), label, func(kube.View) bool { meanwhile(); return false })
+			return d.forget(d.t.Context(), label, func() (bool, error) { meanwhile(); return false, nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,10 +118,17 @@ func (k *Kube) awaitChange(ctx context.Context) (caughtUp chan<- struct{}, more 
 	}
 }
 
+// closedView is a view that a binding has followed until its monitor was closed.
+type closedView struct {
+	view  kube.View
+	owner string
+}
+
 // forget deletes the cursors of the closed views that no binding uses any more.
-func (k *Kube) forget(ctx context.Context, closed []kube.View) error {
-	for _, v := range closed {
-		if err := k.receiver.forget(ctx, v, k.isFollowed); err != nil && ctx.Err() == nil {
+func (k *Kube) forget(ctx context.Context, closed []closedView) error {
+	for _, c := range closed {
+		inUse := func() (bool, error) { return k.receiver.inUse(c.view, []string{c.owner}) }
+		if err := k.receiver.forget(ctx, c.view, inUse); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("forget the objects of closed kubernetes bindings: %w", err)
 		}
 	}
@@ -179,7 +186,7 @@ func (k *Kube) sweepUnseen(ctx context.Context) error {
 
 // readBindings starts and stops monitors, so that they match the bindings in the store.
 // readBindings returns the views of the stopped monitors.
-func (k *Kube) readBindings() (closed []kube.View, err error) {
+func (k *Kube) readBindings() (closed []closedView, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	attached := map[graph.Subject]*binding{}
@@ -202,7 +209,9 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 			continue
 		}
 		if f.monitor != nil {
-			closed = append(closed, f.monitor.Views()...)
+			for _, v := range f.monitor.Views() {
+				closed = append(closed, closedView{v, owner(subject)})
+			}
 			f.monitor.Close()
 		}
 		delete(k.follows, subject)

@@ -16,7 +16,7 @@ import (
 type receiver struct {
 	db     *store.DB
 	engine workflow.Raiser
-	// isFollowed reports whether a binding uses the view.
+	// isFollowed reports whether a monitor of a binding follows the view.
 	isFollowed func(kube.View) bool
 	// attached returns the attached kubernetes binding with the given text, which is like a key of [mark.Owners].
 	attached func(text string) (graph.Subject, bool)
@@ -44,14 +44,42 @@ func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, kn
 	return sweepCursors(ctx, r.db, keys)
 }
 
-// forget deletes the cursor of the view v, unless the function seen reports that the view is in use.
-func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View) bool) error {
+// forget deletes the cursor of the view v, unless the function inUse reports that the view is in use.
+func (r *receiver) forget(ctx context.Context, v kube.View, inUse func() (bool, error)) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
-	if seen(v) {
-		return nil
+	if used, err := inUse(); used || err != nil {
+		return err
 	}
 	return deleteCursor(ctx, r.db, v)
+}
+
+// inUse reports whether a binding uses the view v that is none of the leaving owners. Such a binding follows the view,
+// or needs the cursor to find out what it has missed: all objects of the cursor were delivered to it in an earlier
+// process, and its monitor has not joined the watch yet.
+func (r *receiver) inUse(v kube.View, leaving []string) (used bool, err error) {
+	if r.isFollowed(v) {
+		return true, nil
+	}
+	err = r.db.View(func(tx *store.Tx) error {
+		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
+		if err != nil {
+			return err
+		}
+		for text, attachedIn := range m.Owners {
+			s, attached := r.attached(text)
+			if !attached || slices.Contains(leaving, owner(s)) {
+				continue
+			}
+			b, ok, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
+			if err != nil {
+				return err
+			}
+			used = used || ok && !b.Detached && b.AttachedIn == attachedIn
+		}
+		return nil
+	})
+	return used, err
 }
 
 // knows reports whether all objects of the cursor of v were delivered to the binding s since it was
@@ -253,7 +281,11 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 // Left deletes the cursor of a view that is no longer in use, or removes owners from it. If the
 // namespace of the view matches again later, its objects are treated as new.
 func (r *receiver) Left(ctx context.Context, v kube.View, owners []string) error {
-	if !r.isFollowed(v) {
+	used, err := r.inUse(v, owners)
+	if err != nil {
+		return err
+	}
+	if !used {
 		return deleteCursor(ctx, r.db, v)
 	}
 	var bindings []string

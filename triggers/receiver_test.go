@@ -395,6 +395,37 @@ func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 	d.want()
 }
 
+// The other binding has followed the view in an earlier process. It has not joined the watch yet, so no monitor follows
+// the view.
+func TestACursorStaysWhileAnotherOwnerHasNotJoinedYet(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(d *testReceiver) error{
+		"the namespace does not match any more": func(d *testReceiver) error { return d.Left(d.t.Context(), label, us) },
+		"the monitor was closed": func(d *testReceiver) error {
+			return d.forget(d.t.Context(), label, func() (bool, error) { return d.inUse(label, us) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newTestReceiver(t)
+			d.attachLate("")
+			if err := leave(d); err != nil {
+				t.Fatal(err)
+			}
+			if !d.knows(label, SubjectOf(late), 0) || d.stored(label) != "10" {
+				t.Error("the cursor that a binding needs was deleted")
+			}
+			d.update(func(tx *store.Tx) error { tx.Delete(store.BindingKey("m", "hooks/late", "pods")); return nil })
+			if err := leave(d); err != nil {
+				t.Fatal(err)
+			}
+			if version := d.stored(label); version != "" {
+				t.Errorf("a cursor that no binding needs has version %q", version)
+			}
+		})
+	}
+}
+
 func TestACursorWhoseDeletionWasInterruptedIsNone(t *testing.T) {
 	d := newTestReceiver(t)
 	var pods []*kube.Object
