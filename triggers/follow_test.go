@@ -260,3 +260,28 @@ func TestADamagedRecordOfTheStartEndsTheWebhooks(t *testing.T) {
 	}
 	save("{}") // the check of the store at the end of the test rejects damaged records
 }
+
+func TestViewsThatWereDeliveredEarlierAreReadOnce(t *testing.T) {
+	t.Parallel()
+	d := newTestReceiver(t)
+	d.attachLate("")
+	if err := d.Listed(t.Context(), kube.List{View: kube.View{Source: pods}, Cause: kube.First, Owners: us, Version: "10"}); err != nil {
+		t.Fatal(err)
+	}
+	source := pods
+	source.Kind = ""
+	e := &earlierViews{db: d.db}
+	if diff := cmp.Diff([]kube.View{{Source: source, Filter: label.Filter}}, e.of(SubjectOf(late), 0)); diff != "" {
+		t.Errorf("earlier views (-want +got):\n%s", diff)
+	}
+	if views := e.of(SubjectOf(us[0]), 0); len(views) != 2 {
+		t.Errorf("the owner of two cursors has the earlier views %v", views)
+	}
+	if views := e.of(SubjectOf(late), 1); len(views) > 0 {
+		t.Errorf("the binding that was attached again has the earlier views %v", views)
+	}
+	e.drop()
+	if views := e.of(SubjectOf(late), 0); len(views) > 0 {
+		t.Errorf("after drop, the binding has the earlier views %v", views)
+	}
+}

@@ -31,6 +31,7 @@ type Kube struct {
 	log      zerolog.Logger
 	watches  *kube.Watches
 	receiver *receiver
+	earlier  *earlierViews
 
 	changed <-chan struct{}      // receives a value when bindings may have changed
 	asked   chan chan<- struct{} // each call of Ready sends a channel, which is closed when all changes are followed
@@ -53,7 +54,7 @@ type followed struct {
 func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{
 		db: db, engine: engine, log: log, changed: store.Changes(db, store.At(store.Bindings)), asked: make(chan chan<- struct{}),
-		follows: map[graph.Subject]*followed{},
+		earlier: &earlierViews{db: db}, follows: map[graph.Subject]*followed{},
 	}
 	k.receiver = &receiver{db: db, engine: engine, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
 	k.watches = kube.NewWatches(client, kinds, k.receiver, observer)
@@ -137,7 +138,8 @@ func (k *Kube) forget(ctx context.Context, closed []closedView) error {
 
 // sweep deletes the cursors of earlier epochs that no binding uses any more, and removes bindings
 // from cursors that they do not use. sweep first waits until the snapshots of all bindings are
-// complete.
+// complete. It keeps the cursors of views that a binding is about to leave, because the remaining
+// changes of these views are delivered first.
 func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
 	follows := maps.Clone(k.follows)
@@ -151,13 +153,14 @@ func (k *Kube) sweep(ctx context.Context) {
 			return
 		}
 		cursors := map[string]bool{}
-		for _, v := range f.monitor.Views() {
+		for _, v := range slices.Concat(f.monitor.Views(), f.monitor.Parting()) {
 			cursors[string(cursorKey(v))] = true
 		}
 		if len(cursors) > 0 { // if there are no views, the kind is not served yet, and it is unknown which cursors the binding will use
 			uses[subject.String()] = cursors
 		}
 	}
+	k.earlier.drop()
 	if err := errors.Join(sweepOwners(ctx, k.db, uses), k.sweepUnseen(ctx)); err != nil && ctx.Err() == nil {
 		k.log.Error().Err(err).Msg("cursors of bindings that are gone are kept until the next start")
 	}
@@ -178,7 +181,7 @@ func (k *Kube) sweepUnseen(ctx context.Context) error {
 			if len(views) == 0 {
 				return nil, false
 			}
-			seen = append(seen, views...)
+			seen = append(append(seen, views...), f.monitor.Parting()...)
 		}
 		return seen, true
 	})
@@ -249,6 +252,7 @@ func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
 		Resume:    b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
 		Delivered: func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) },
+		Earlier:   func() []kube.View { return k.earlier.of(subject, b.AttachedIn) },
 	}
 	if spec.Filter, f.err = jq.Compile(c.JqFilter); f.err == nil {
 		f.monitor, f.err = k.watches.Open(spec)

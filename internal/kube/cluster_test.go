@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -501,6 +502,49 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	got := k.deliveredTo("hook")
 	slices.Sort(got)
 	if want := []string{"Added more-b", "Deleted in-b", "Deleted more-b"}; !slices.Equal(got, want) {
+		t.Errorf("delivered %q, want %q", got, want)
+	}
+}
+
+// While no process runs, namespace a loses its label, namespace b is deleted, and c stays.
+func TestNamespacesThatNoLongerMatchAfterARestartAreLeft(t *testing.T) {
+	t.Parallel()
+	s, k := newFixture(t), newDurableReceiver()
+	c := cluster.Start(t)
+	label := map[string]string{"team": s.namespace} // no other test uses this label
+	a, b := c.Namespace(t), c.Namespace(t)
+	for _, namespace := range []string{a, b, s.namespace} {
+		s.label(t, namespace, label)
+		s.createIn(t, namespace, "in-"+namespace)
+	}
+	spec := kube.Spec{Owner: "hook", Selection: s.configMaps()}
+	spec.Selection.Namespaces, spec.Selection.NamespaceLabels = nil, &metav1.LabelSelector{MatchLabels: label}
+	first := s.begin(t, k)
+	m := first.open(t, spec)
+	if got := len(shown(m)); got != 3 {
+		t.Fatalf("the snapshot has %d objects", got)
+	}
+	earlier := m.Views()
+	first.stop()
+
+	s.label(t, a, nil)
+	if err := s.api.CoreV1().Namespaces().Delete(t.Context(), b, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the deletion of namespace b", func() bool {
+		_, err := s.api.CoreV1().Namespaces().Get(t.Context(), b, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	spec.Resume, spec.Earlier = true, func() []kube.View { return earlier }
+	m = s.begin(t, k).open(t, spec)
+	if got := shown(m); !slices.Equal(got, []string{"in-" + s.namespace}) {
+		t.Errorf("the snapshot shows %q", got)
+	}
+	if views := m.Parting(); len(views) != 2 || slices.Contains(views, m.Views()[0]) {
+		t.Errorf("the monitor leaves %v", views)
+	}
+	k.until(t, "namespaces a and b to leave", func(k *durableReceiver) bool { return len(k.left) == 2 })
+	if got, want := k.deliveredTo("hook"), []string{"Deleted in-" + b}; !slices.Equal(got, want) {
 		t.Errorf("delivered %q, want %q", got, want)
 	}
 }

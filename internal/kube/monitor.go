@@ -33,8 +33,9 @@ type Monitor struct {
 	closed  bool
 	problem error // why settled is false
 	places  map[Source]place
-	known   map[Source]bool // sources that the monitor had to leave; true if the owner was registered at the source
-	among   place           // the place in the watch of namespaces; zero if no namespaces are watched
+	known   map[Source]bool  // sources that the monitor had to leave; true if the owner was registered at the source
+	parting map[Source]place // places in the views of Parting
+	among   place            // the place in the watch of namespaces; zero if no namespaces are watched
 }
 
 // Close ends the monitor. It does not call the receiver.
@@ -42,6 +43,11 @@ func (m *Monitor) Close() {
 	m.update(func() { m.closed = true })
 	m.stop()
 	m.leaveAll()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.parting {
+		p.leave(false)
+	}
 }
 
 // Snapshot returns the current objects of the monitor, sorted by namespace and name. There are none before the first
@@ -73,8 +79,21 @@ func (m *Monitor) Snapshot() []*Object {
 func (m *Monitor) Views() []View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	views := make([]View, 0, len(m.places))
-	for source := range m.places {
+	return m.viewsOf(m.places)
+}
+
+// Parting returns the views that the monitor only joined to deliver their remaining changes, see [Spec], sorted as text.
+// They are known when [Monitor.Wait] returns, and stay in the result when they have been left.
+func (m *Monitor) Parting() []View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.viewsOf(m.parting)
+}
+
+// viewsOf returns the views of places, sorted as text.
+func (m *Monitor) viewsOf(places map[Source]place) []View {
+	views := make([]View, 0, len(places))
+	for source := range places {
 		views = append(views, View{source, m.spec.Filter.String()})
 	}
 	slices.SortFunc(views, func(a, b View) int { return strings.Compare(a.String(), b.String()) })
@@ -264,7 +283,9 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 		}
 	}
 	for {
-		m.arrange(m.wants(kind, namespaces), appeared)
+		wanted := m.wants(kind, namespaces)
+		earlier := m.earlier(kind, wanted)
+		m.arrange(wanted, earlier, appeared)
 		appeared = false // later, sources are added only because their namespaces have started to match
 		select {
 		case <-ctx.Done():
@@ -312,9 +333,26 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	return m.plan.sources(kind, names)
 }
 
+// earlier returns the sources of kind that the owner followed in earlier processes and that are not wanted. Only the
+// first call returns sources.
+func (m *Monitor) earlier(kind Kind, wanted []Source) (unwanted []Source) {
+	if m.spec.Earlier == nil || !m.spec.Resume || !m.plan.followsNamespace {
+		return nil
+	}
+	for _, v := range m.spec.Earlier() {
+		v.Kind = kind.Kind
+		same := v.Filter == m.spec.Filter.String() && slices.Contains(m.plan.sources(kind, []string{v.Namespace}), v.Source)
+		if same && !slices.Contains(wanted, v.Source) {
+			unwanted = append(unwanted, v.Source)
+		}
+	}
+	m.spec.Earlier = nil
+	return unwanted
+}
+
 // arrange joins the wanted sources that the monitor does not follow yet, and leaves those that it follows but that are
-// not wanted.
-func (m *Monitor) arrange(wanted []Source, appeared bool) {
+// not wanted. It also joins the earlier sources, and leaves them when their remaining changes are delivered.
+func (m *Monitor) arrange(wanted, earlier []Source, appeared bool) {
 	delivered := map[Source]bool{}
 	for _, source := range wanted {
 		delivered[source] = m.spec.Resume && (m.spec.Delivered == nil || m.spec.Delivered(View{source, m.spec.Filter.String()}))
@@ -338,6 +376,10 @@ func (m *Monitor) arrange(wanted []Source, appeared bool) {
 					appeared: appeared, period: m.spec.Period, notServed: m.notServed,
 				})
 			}
+		}
+		for _, source := range earlier {
+			m.parting[source] = m.watches.objects.join(source, m.spec.Filter, &owner{name: m.spec.Owner, keep: m.spec.KeepFull, resume: true})
+			m.parting[source].leave(true)
 		}
 	})
 }

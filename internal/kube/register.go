@@ -31,7 +31,7 @@ func (f *watch) register(ctx context.Context) error {
 		}
 		f.mu.Unlock()
 		if len(waiting) == 0 {
-			return nil
+			return f.unsubscribe(ctx) // owners that had to be registered before they could leave
 		}
 		if lacking {
 			if err := f.list(ctx, (*view).lacking, cmp.Or(f.version, anyVersion)); err != nil {
@@ -332,14 +332,15 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 
 // unsubscribe removes the owners that are leaving because the namespace no longer matches. If the namespace was
 // deleted, the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists the source,
-// and the receiver compares the list with the objects that were delivered before.
+// and the receiver compares the list with the objects that were delivered before. If objects were delivered to an owner
+// in an earlier process, the owner must be registered before unsubscribe removes it.
 func (f *watch) unsubscribe(ctx context.Context) error {
 	f.mu.Lock()
 	leaving, known := false, false
 	for _, v := range f.views {
 		for _, o := range v.owners {
-			leaving = leaving || o.leaving
-			known = known || (o.leaving && o.registered)
+			leaving = leaving || o.leaves()
+			known = known || (o.leaves() && o.registered)
 		}
 	}
 	f.mu.Unlock()
@@ -355,7 +356,7 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 	var views []*view
 	var left [][]*owner
 	for _, v := range f.views.ordered() {
-		if gone := pick(v.owners, func(o *owner) bool { return o.leaving }); len(gone) > 0 {
+		if gone := pick(v.owners, (*owner).leaves); len(gone) > 0 {
 			views, left = append(views, v), append(left, gone)
 		}
 	}

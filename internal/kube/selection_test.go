@@ -58,9 +58,22 @@ func TestSelectionsComeDownToSources(t *testing.T) {
 		var got []string
 		for _, source := range p.sources(test.kind, p.namespaces) {
 			got = append(got, source.String())
+			source.Kind = ""
+			if parsed, err := ParseSource(source.String()); parsed != source || err != nil {
+				t.Errorf("%s: %s is parsed as %+v (%v)", name, source, parsed, err)
+			}
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestTextsThatAreNoSourceAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"a/b/c/pods", "v1/pods?labels=%zz"} {
+		if source, err := ParseSource(text); err == nil {
+			t.Errorf("%q is parsed as %+v", text, source)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,6 +39,24 @@ func (s Source) groupVersion() schema.GroupVersion {
 
 // String returns a text that is different for each source, and is the same in every process.
 func (s Source) String() string { return s.text("") }
+
+// ParseSource returns the source for which String has returned text. Because the text has no Kind, the result has none.
+func ParseSource(text string) (Source, error) {
+	path, query, _ := strings.Cut(text, "?")
+	at := max(strings.LastIndex(path, "/"), 0)
+	version, err := schema.ParseGroupVersion(path[:at])
+	if err != nil {
+		return Source{}, fmt.Errorf("parse source %q: %w", text, err)
+	}
+	fields, err := url.ParseQuery(query)
+	if err != nil {
+		return Source{}, fmt.Errorf("parse source %q: %w", text, err)
+	}
+	return Source{
+		Group: version.Group, Version: version.Version, Resource: strings.TrimPrefix(path[at:], "/"), Namespace: fields.Get("namespace"),
+		Names: fields.Get("names"), Labels: fields.Get("labels"), Fields: fields.Get("fields"),
+	}, nil
+}
 
 func (s Source) text(filter string) string {
 	query := url.Values{}

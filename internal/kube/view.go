@@ -28,6 +28,9 @@ type owner struct {
 	since      string // the owner does not get the changes up to this version
 }
 
+// leaves reports whether the watch must remove the owner, after it has delivered the pending changes.
+func (o *owner) leaves() bool { return o.leaving && (o.registered || !o.resume) }
+
 // views are the views of a source, by the text of their filter. The lock of the watch guards the map.
 type views map[string]*view
 

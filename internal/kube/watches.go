@@ -64,6 +64,11 @@ type Spec struct {
 	// returns false if the kind was not served at first, and the earlier process ended before it delivered the view to
 	// this owner. If Delivered is nil, all stored views were delivered.
 	Delivered func(View) bool
+	// Earlier is for Resume and NamespaceLabels. It returns the views that were delivered to this owner in earlier
+	// processes; the field Kind of their sources can be empty. If the namespace of such a view does not match any more,
+	// the remaining changes of the view are delivered, such as the deletions of its objects with the namespace, and then
+	// [Receiver.Left] is called. If Earlier is nil, there are no such views.
+	Earlier func() []View
 }
 
 // Open starts a monitor and returns at once. If the selection or the name of the owner is invalid, it returns an
@@ -78,7 +83,7 @@ func (h *Watches) Open(spec Spec) (*Monitor, error) {
 	}
 	m := &Monitor{
 		watches: h, spec: spec, plan: p,
-		wake: make(chan struct{}, 1), moved: make(chan struct{}), places: map[Source]place{}, known: map[Source]bool{},
+		wake: make(chan struct{}, 1), moved: make(chan struct{}), places: map[Source]place{}, known: map[Source]bool{}, parting: map[Source]place{},
 	}
 	m.stop = h.monitors.start(m.run)
 	return m, nil
