@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +161,39 @@ func TestKindsAreFoundByAnyOfTheirNames(t *testing.T) {
 	}
 }
 
+func TestAKindIsNotFoundInAnotherVersionWhileThePreferredOneIsUnknown(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	resource := s.define(t, "Doohickey")
+	for _, version := range []string{"v1", "v1beta1"} {
+		s.awaitKind(t, resource.Group+"/"+version, "Doohickey")
+	}
+	for name, test := range map[string]struct {
+		status   int
+		requests int64  // number of requests for the kinds of v1 that get the status
+		version  string // found version; empty if there is an error
+	}{
+		"it is unavailable":         {http.StatusServiceUnavailable, math.MaxInt64, ""},
+		"it is not served":          {http.StatusNotFound, math.MaxInt64, "v1beta1"},
+		"it is available meanwhile": {http.StatusServiceUnavailable, 1, "v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requested atomic.Int64
+			client := fixtureOf(t, answering(s.config, func(path string) int {
+				if path == "/apis/"+resource.GroupVersion().String() && requested.Add(1) <= test.requests {
+					return test.status
+				}
+				return 0
+			}), s.namespace).client
+			kind, err := client.Resolve(t.Context(), "", "Doohickey")
+			if kind.Version != test.version || (err != nil) != (test.version == "") || errors.Is(err, kube.ErrNotServed) {
+				t.Errorf("the kind is %+v (%v)", kind, err)
+			}
+		})
+	}
+}
+
 func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
@@ -225,6 +261,36 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 	s.put(t, resource, "Gizmo", "two")
 	k.untilDelivered(t, "late", "Added one", "Added two")
 	k.untilDelivered(t, "told", "Added one", "Added two")
+}
+
+// In the first process, the preferred version v1 is not published yet.
+func TestAKindIsFollowedInTheVersionOfTheEarlierProcess(t *testing.T) {
+	t.Parallel()
+	s, k := newFixture(t), newDurableReceiver()
+	resource := s.define(t, "Bauble")
+	s.put(t, resource, "Bauble", "goes")
+	s.awaitKind(t, s.group()+"/v1beta1", "Bauble")
+	preferred := "/apis/" + s.group() + "/v1"
+	early := fixtureOf(t, answering(s.config, func(path string) int {
+		if path == preferred {
+			return http.StatusNotFound
+		}
+		return 0
+	}), s.namespace)
+	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{Kind: "Bauble", Namespaces: []string{s.namespace}}}
+	first := early.begin(t, k)
+	earlier := first.open(t, spec).Views()
+	if len(earlier) != 1 || earlier[0].Version != "v1beta1" {
+		t.Fatalf("the first process follows %v", earlier)
+	}
+	first.stop()
+	s.drop(t, resource, "goes")
+
+	spec.Resume, spec.Earlier = true, func() []kube.View { return earlier }
+	if views := s.begin(t, k).open(t, spec).Views(); !slices.Equal(views, earlier) {
+		t.Errorf("the second process follows %v", views)
+	}
+	k.untilDelivered(t, "hook", "Deleted goes")
 }
 
 func TestAForgottenVersionIsToldAsAGap(t *testing.T) {

@@ -26,6 +26,10 @@ type Monitor struct {
 	stop    func()
 	wake    chan struct{} // has an element if follow must check the namespaces and the sources that are not served; capacity 1
 
+	// Only the goroutine of run uses the fields below.
+	earlier []Source // sources that the owner followed in earlier processes; nil after the first call of arrange
+	version string   // version of the kind that lookUp prefers; may be empty
+
 	mu      sync.Mutex
 	moved   chan struct{} // the method update closes and replaces it
 	settled bool          // all sources are known; there are none if the kind is not served
@@ -202,6 +206,7 @@ func (m *Monitor) update(change func()) {
 func (m *Monitor) run(ctx context.Context) {
 	var again retry
 	appeared := m.spec.Resume && !m.plan.followsNamespace // in the earlier process, each view that the receiver does not know was empty
+	m.earlier = m.earlierSources()
 	for ctx.Err() == nil {
 		kind, waited := m.resolve(ctx)
 		if ctx.Err() != nil {
@@ -224,7 +229,7 @@ func (m *Monitor) run(ctx context.Context) {
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {
-		kind, err := m.watches.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+		kind, err := m.lookUp(ctx)
 		if err == nil || ctx.Err() != nil {
 			return kind, waited
 		}
@@ -243,6 +248,17 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 			return kind, waited
 		}
 	}
+}
+
+// lookUp returns the kind. If the selection has no version, lookUp prefers the version in which the owner followed the
+// kind in an earlier process. In another version, all objects would be new, and deletions since then would be unknown.
+func (m *Monitor) lookUp(ctx context.Context) (Kind, error) {
+	if m.plan.apiVersion == "" && m.version != "" {
+		if kind, err := m.watches.kinds.Resolve(ctx, m.version, m.plan.kind); !errors.Is(err, ErrNotServed) {
+			return kind, err
+		}
+	}
+	return m.watches.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
 }
 
 // awaitServed waits until the kind is served, and returns it. If ctx ends first, awaitServed returns false. The
@@ -284,8 +300,8 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 	for {
 		wanted := m.wants(kind, namespaces)
-		earlier := m.earlier(kind, wanted)
-		m.arrange(wanted, earlier, appeared)
+		m.arrange(wanted, m.unwanted(kind, wanted), appeared)
+		m.earlier = nil
 		appeared = false // later, sources are added only because their namespaces have started to match
 		select {
 		case <-ctx.Done():
@@ -310,7 +326,7 @@ func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 		return false
 	}
 	m.watches.client.mapper.ResetWithContext(ctx)
-	now, err := m.watches.kinds.Resolve(ctx, m.plan.apiVersion, m.plan.kind)
+	now, err := m.lookUp(ctx)
 	if err != nil {
 		return errors.Is(err, ErrNotServed)
 	}
@@ -333,26 +349,42 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	return m.plan.sources(kind, names)
 }
 
-// earlier returns the sources of kind that the owner followed in earlier processes and that are not wanted. Only the
-// first call returns sources.
-func (m *Monitor) earlier(kind Kind, wanted []Source) (unwanted []Source) {
-	if m.spec.Earlier == nil || !m.spec.Resume || !m.plan.followsNamespace {
+// earlierSources returns the sources that the owner followed in earlier processes. If all of them have the same version,
+// lookUp prefers it from then on.
+func (m *Monitor) earlierSources() (sources []Source) {
+	if m.spec.Earlier == nil || !m.spec.Resume || (m.plan.apiVersion != "" && !m.plan.followsNamespace) {
 		return nil
 	}
+	versions := map[string]bool{}
 	for _, v := range m.spec.Earlier() {
-		v.Kind = kind.Kind
-		same := v.Filter == m.spec.Filter.String() && slices.Contains(m.plan.sources(kind, []string{v.Namespace}), v.Source)
-		if same && !slices.Contains(wanted, v.Source) {
-			unwanted = append(unwanted, v.Source)
+		if v.Filter == m.spec.Filter.String() {
+			sources = append(sources, v.Source)
+			versions[v.APIVersion()] = true
 		}
 	}
-	m.spec.Earlier = nil
+	if len(versions) == 1 {
+		m.version = sources[0].APIVersion()
+	}
+	return sources
+}
+
+// unwanted returns the earlier sources of kind that are not wanted, because their namespaces do not match any more.
+func (m *Monitor) unwanted(kind Kind, wanted []Source) (unwanted []Source) {
+	if !m.plan.followsNamespace {
+		return nil
+	}
+	for _, source := range m.earlier {
+		source.Kind = kind.Kind
+		if slices.Contains(m.plan.sources(kind, []string{source.Namespace}), source) && !slices.Contains(wanted, source) {
+			unwanted = append(unwanted, source)
+		}
+	}
 	return unwanted
 }
 
 // arrange joins the wanted sources that the monitor does not follow yet, and leaves those that it follows but that are
-// not wanted. It also joins the earlier sources, and leaves them when their remaining changes are delivered.
-func (m *Monitor) arrange(wanted, earlier []Source, appeared bool) {
+// not wanted. It also joins the unwanted sources, and leaves them when their remaining changes are delivered.
+func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
 	delivered := map[Source]bool{}
 	for _, source := range wanted {
 		delivered[source] = m.spec.Resume && (m.spec.Delivered == nil || m.spec.Delivered(View{source, m.spec.Filter.String()}))
@@ -377,7 +409,10 @@ func (m *Monitor) arrange(wanted, earlier []Source, appeared bool) {
 				})
 			}
 		}
-		for _, source := range earlier {
+		if len(unwanted) > 0 {
+			m.parting = map[Source]place{} // only here, because few monitors need it
+		}
+		for _, source := range unwanted {
 			m.parting[source] = m.watches.objects.join(source, m.spec.Filter, &owner{name: m.spec.Owner, keep: m.spec.KeepFull, resume: true})
 			m.parting[source].leave(true)
 		}

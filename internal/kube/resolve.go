@@ -48,7 +48,8 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 }
 
 // lookUp is like Resolve, but searches only the cache. If the kinds of an API group could not be read for the cache,
-// lookUp requests them again, because the group may be available now.
+// lookUp requests them again, because the group may be available now. If it is unknown whether a preferred version of
+// the group has the kind, lookUp returns an error, because another version would be another kind later.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {
@@ -74,7 +75,7 @@ func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, err
 		return Kind{}, fmt.Errorf("find kind %q: %w", name, err)
 	}
 	if kind, found := matchKind(byPreference(groups, lists), name); found {
-		return kind, nil
+		return c.inPreferredVersion(ctx, kind, groups, unknown, name)
 	}
 	var undiscovered []error
 	for group := range unknown {
@@ -91,6 +92,32 @@ func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, err
 		}
 	}
 	return Kind{}, &NotServedError{Kind: name, Undiscovered: errors.Join(undiscovered...)}
+}
+
+// inPreferredVersion returns the kind that is called name in the most preferred version of the group of found. The
+// argument found is the kind in the most preferred version that is in the cache. The versions in unknown are not in the
+// cache.
+func (c *Client) inPreferredVersion(ctx context.Context, found Kind, groups []*metav1.APIGroup, unknown map[schema.GroupVersion]error, name string) (Kind, error) {
+	for _, version := range preferredVersions(groups) {
+		if version == found.GroupVersion().String() {
+			break
+		}
+		gv, err := schema.ParseGroupVersion(version)
+		if err != nil || gv.Group != found.Group || unknown[gv] == nil {
+			continue
+		}
+		list, err := c.resources(ctx, version)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return Kind{}, fmt.Errorf("find kind %q: %w", name, err)
+		}
+		if kind, found := matchKind([]*metav1.APIResourceList{list}, name); found {
+			return kind, nil
+		}
+	}
+	return found, nil
 }
 
 // resources requests the kinds of one group and version from the API server.
@@ -110,23 +137,30 @@ func (c *Client) resources(ctx context.Context, apiVersion string) (*metav1.APIR
 	return &list, nil
 }
 
-// byPreference returns lists in the order of groups. Within a group, the preferred version comes first.
+// byPreference returns lists in the order of preferredVersions.
 func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	byVersion := make(map[string]*metav1.APIResourceList, len(lists))
 	for _, list := range lists {
 		byVersion[list.GroupVersion] = list
 	}
 	ordered := make([]*metav1.APIResourceList, 0, len(lists))
-	for _, group := range groups {
-		versions := []string{group.PreferredVersion.GroupVersion}
-		for _, version := range group.Versions {
-			if !slices.Contains(versions, version.GroupVersion) {
-				versions = append(versions, version.GroupVersion)
-			}
+	for _, version := range preferredVersions(groups) {
+		if list := byVersion[version]; list != nil {
+			ordered = append(ordered, list)
 		}
-		for _, version := range versions {
-			if list := byVersion[version]; list != nil {
-				ordered = append(ordered, list)
+	}
+	return ordered
+}
+
+// preferredVersions returns the versions of groups in the order of groups. Within a group, the preferred version comes
+// first.
+func preferredVersions(groups []*metav1.APIGroup) (ordered []string) {
+	for _, group := range groups {
+		preferred := group.PreferredVersion.GroupVersion
+		ordered = append(ordered, preferred)
+		for _, other := range group.Versions {
+			if other.GroupVersion != preferred {
+				ordered = append(ordered, other.GroupVersion)
 			}
 		}
 	}

@@ -27,7 +27,8 @@ type FieldMatch struct {
 
 // Selection says which objects are selected. An object must match every field of the Selection that is set.
 type Selection struct {
-	// APIVersion is a version or a group/version. If it is empty, the preferred version is used.
+	// APIVersion is a version or a group/version. If it is empty, the preferred version is used;
+	// a monitor that resumes prefers the version of the earlier process, see [Spec].
 	APIVersion string
 	// Kind is the name of the kind, its plural or a short name, in upper or lower case.
 	Kind string
