@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,7 +20,7 @@ import (
 // until the returned function is called. serve listens on all ports before it serves the first one.
 // So if /healthz responds, the other ports respond too.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
-	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
+	public, err := listenPublic(ctx, net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
 		return nil, fmt.Errorf("listen for HTTP: %w; choose another port with --prometheus-listen-port", err)
 	}
@@ -54,6 +55,27 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 			_ = s.Close() // the process is about to end, so an error does not matter
 		}
 	}, nil
+}
+
+// portWait is the maximum time that a start waits for its port. If the previous process was killed while it forked a
+// hook, the child process listens on all ports of the previous process until it executes the hook.
+const portWait = lockWait
+
+// listenPublic listens on address. If the port is in use, listenPublic waits until it is free, for at most portWait. It
+// polls, because no system call waits for a port.
+func listenPublic(ctx context.Context, address string) (net.Listener, error) {
+	const pause = 20 * time.Millisecond
+	for wait := portWait; ; wait -= pause {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) || wait <= 0 {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // listenDebug listens for the debug pages. listenDebug returns nil if the debug pages are disabled
