@@ -65,9 +65,9 @@ type QuarantinedItem struct {
 	// lane. The lane of the item can also have other tasks of the module.
 	First ID `json:"first,omitzero"`
 	Last  ID `json:"last,omitzero"`
-	// Alone is set if no run waits for the item. After the release, only the item runs again, because a
-	// new run of its module does not repeat it.
-	Alone bool `json:"alone,omitempty"`
+	// Standalone is set if the item can run without its fan-out: it belongs to a global hook, or no run waits for it.
+	// After the release, only the item runs again, because no new run repeats it.
+	Standalone bool `json:"standalone,omitempty"`
 	// Rerun is set if other runs have skipped this work because it is in quarantine. After the release, a new run
 	// starts at the node that Rerun names.
 	Rerun string `json:"rerun,omitempty"`

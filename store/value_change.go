@@ -47,8 +47,8 @@ func (c *ValueChanges) Add(change ValueChange) {
 
 // ValueText returns the text of a value in a [ValueChange]. The argument shown is the value as JSON,
 // without its secrets. ValueText truncates a long text. If the result does not show the whole value,
-// it ends with hash, a keyed hash of the value, so that two different values never have the same
-// text. The argument hash is empty if there is no key.
+// it ends with hash, a keyed hash of the value, so that different values have different texts. The
+// argument hash is empty if there is no key.
 func ValueText(shown, hash string) string {
 	text := truncatedTo(mostChangedText, shown)
 	if hash == "" || showsWhole(text) {
@@ -60,8 +60,8 @@ func ValueText(shown, hash string) string {
 // hashed matches a text that ends with the hash of its value.
 var hashed = regexp.MustCompile(` \(hash [0-9a-f]+\)$`)
 
-// showsWhole reports whether a text without a hash shows a whole value: it is not truncated, and in
-// no part of it a secret is replaced by a mask without a hash.
+// showsWhole reports whether a text without a hash shows a whole value: it is not truncated, and it
+// contains no mask without a hash in place of a secret.
 func showsWhole(text string) bool {
 	return !strings.HasSuffix(text, ellipsis) && !strings.Contains(text, "(redacted)")
 }

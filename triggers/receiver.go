@@ -54,9 +54,9 @@ func (r *receiver) forget(ctx context.Context, v kube.View, inUse func() (bool, 
 	return deleteCursor(ctx, r.db, v)
 }
 
-// inUse reports whether a binding uses the view v that is none of the leaving owners. Such a binding follows the view,
-// or needs the cursor to find out what it has missed: all objects of the cursor were delivered to it in an earlier
-// process, and its monitor has not joined the watch yet.
+// inUse reports whether a binding that is not among the leaving owners uses the view v. Such a binding follows the
+// view, or needs the cursor to find the changes since an earlier process: all objects of the cursor were delivered to
+// it in that process, and its monitor has not joined the watch yet.
 func (r *receiver) inUse(v kube.View, leaving []string) (used bool, err error) {
 	if r.isFollowed(v) {
 		return true, nil

@@ -229,7 +229,8 @@ func (c *chaos) process(d chaosAction) {
 	c.begin(d.What == "start")
 }
 
-// begin starts the engine with a change of the ConfigMap, and with the event of a start if the parameter withStart is set.
+// begin starts the engine with a change of the ConfigMap, and with the event of a start if the parameter withStart is
+// set.
 func (c *chaos) begin(withStart bool) {
 	c.e.ContinueOnFailure = c.continues
 	if err := c.e.Start(func(tx *store.Tx) (events []workflow.Event, err error) {
@@ -419,8 +420,8 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 			}
 		}
 		for k := range c.contents() {
-			// The record of an interruption is left if the run that starts over does not reach the interrupted item, because
-			// its steps report other facts than before.
+			// The record of an interruption is left if the run that starts over does not reach the interrupted item,
+			// because its steps report other facts than before.
 			if table, _, _ := strings.Cut(k, "/"); !slices.Contains([]string{"runs", "history", "actions", "buckets", "interruptions"}, table) {
 				o.Errorf("%s is left", k)
 			}

@@ -11,9 +11,9 @@ import (
 // run. Gate is called in a transaction and must not write. The answer may change only in a
 // transition of t's module or, if t has no module, of a global hook.
 //
-// Gate is called only for tasks of nodes with Batch, and for items in queues of their own for which
-// no run waits. If the answer is not empty, the task is held, and the answer is recorded with its
-// lane, so that [BlockedBy] finds it without the step.
+// Gate is called only for tasks of nodes with Batch, and for items in queues of their own that can
+// run without their fan-out. If the answer is not empty, the task is held, and the answer is
+// recorded with its lane, so that [BlockedBy] finds it without the step.
 type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
@@ -61,7 +61,7 @@ func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reaso
 	if !ok || t.Journal || t.Abandoned {
 		return nil, nil
 	}
-	if alone, err := isAlone(g.tx, t); err != nil || !alone && !n.Batch {
+	if standalone, err := isStandalone(g.tx, t); err != nil || !standalone && !n.Batch {
 		return nil, err
 	}
 	awaits := ""
@@ -96,20 +96,20 @@ func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 
 // hold moves t from the head of its queue to its lane. If reason is nil, the lane keeps the reason
 // of its older tasks. If t is part of a run in progress, a task at the first node of the run is
-// held instead. An item of a module for which no run waits is held itself, because a later run of
-// the module does not repeat it.
+// held instead. An item that can run without its fan-out is held itself, because no later run
+// repeats it.
 func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) error {
 	if err := g.queues.saveTop(); err != nil {
 		return err
 	}
 	k := laneOf(n, t)
 	if !n.Batch {
-		alone, err := isAlone(g.tx, t)
+		standalone, err := isStandalone(g.tx, t)
 		if err != nil {
 			return err
 		}
 		run := b.first(n) != n.ID || t.FanOut != nil
-		if run && !alone {
+		if run && !standalone {
 			return g.holdRun(b, n, t, *reason)
 		}
 		old, err := heldEqual(g.tx, k, t)

@@ -20,7 +20,7 @@ type groups struct {
 // queue is "" if the item must run in the queue of t. The result ready is false while the item
 // cannot start. An item cannot start while items of another group run, while its group has the
 // maximum number of running items, or until an earlier run of its module has ended. If the earlier
-// run fails and is retried, the item starts behind it in its retry queue.
+// run fails and is retried, the item starts behind that run in the retry queue of the module.
 func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1

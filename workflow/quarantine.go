@@ -35,7 +35,7 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 		q.Subject = item.Subject
 	}
 	var err error
-	if q.Alone, err = isAlone(z.tx, t); err != nil {
+	if q.Standalone, err = isStandalone(z.tx, t); err != nil {
 		return err
 	}
 	r := recordOf(t, store.Quarantined)
@@ -200,7 +200,7 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(q.Node)]
 	t := z.follow(b, graph.Edge{To: b.first(n)}, q.Run, q.Subject)
 	queue := queueOf(t.Subject)
-	if q.Alone || b.byItself(n, q.Subject) {
+	if q.Standalone || b.byItself(n, q.Subject) {
 		t.Node, t.Subject, t.OwnQueue, queue = q.Node, q.Subject, true, q.Queue
 	}
 	// Save the claim of the process that was the last to run the item. The next process put the item into quarantine.

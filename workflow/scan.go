@@ -129,9 +129,9 @@ func fanOutAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
 	return t, ok && t.FanOut != nil, err
 }
 
-// isAlone reports whether t is an item that can run without its fan-out: an item of a global hook,
-// or an item of a module for which no fan-out task waits.
-func isAlone(tx *store.Tx, t *store.Task) (bool, error) {
+// isStandalone reports whether t is an item that can run without its fan-out: an item of a global
+// hook, or an item of a module for which no fan-out task waits.
+func isStandalone(tx *store.Tx, t *store.Task) (bool, error) {
 	if !t.OwnQueue || t.Subject.Module == "" {
 		return t.OwnQueue, nil
 	}

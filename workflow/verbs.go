@@ -25,7 +25,8 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
-// notFailedError returns an error that says that t, a task in a queue, has not failed, and what it waits for.
+// notFailedError returns the error for a retry of t, a task in a queue that has not failed. The error says what t waits
+// for.
 func notFailedError(tx *store.Tx, t *store.Task) error {
 	head, ok, err := store.Head(tx, t.Queue)
 	switch {
@@ -162,8 +163,8 @@ func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition,
 	})
 }
 
-// notPendingError returns an error about an id that names no pending task: ErrQuarantined if it is that of an item in
-// quarantine, otherwise ErrNoTask.
+// notPendingError returns the error for an id that no pending task has: ErrQuarantined if an item in quarantine has
+// this id, otherwise ErrNoTask.
 func notPendingError(tx *store.Tx, id store.ID) error {
 	q, ok, err := store.Load[store.QuarantinedItem](tx, store.QuarantineKey(id))
 	switch {
@@ -202,7 +203,8 @@ func (e *Engine) Release(id store.ID, by, reason string) error {
 	})
 }
 
-// notQuarantinedError returns an error that says in which other state the task with this id is.
+// notQuarantinedError returns the error for a release of a task that is not in quarantine. The error names the state of
+// the task.
 func notQuarantinedError(tx *store.Tx, id store.ID) error {
 	t, err := pendingTask(tx, id)
 	switch {

@@ -84,8 +84,8 @@ func (l *leadership) describe() string {
 }
 
 // acquire begins to acquire the Lease in the background, and returns. l.got is closed when the Lease is held, cannot be
-// acquired, or ctx ends. If the Lease is held, it is renewed until release is called, also after ctx has ended. If it is
-// lost, the store is fenced.
+// acquired, or ctx ends. If the Lease is held, it is renewed until release is called, also after ctx has ended. If it
+// is lost, the store is fenced.
 func (l *leadership) acquire(ctx context.Context) (err error) {
 	l.got = make(chan struct{})
 	if l.settings.Lease == settings.LeaseOff {
@@ -127,8 +127,8 @@ func (l *leadership) acquire(ctx context.Context) (err error) {
 	return nil
 }
 
-// release stops the wait for the Lease. If this process holds the Lease, release releases it. When release is called,
-// nothing of this process may change the cluster any more.
+// release stops the wait for the Lease. If this process holds the Lease, release releases it. All work of this process
+// that changes the cluster must have ended before the call.
 func (l *leadership) release() {
 	if l.stop == nil {
 		return
@@ -159,8 +159,8 @@ func (l *leadership) setStandby(holder lease.Holder, err error) {
 }
 
 // becomeLeader waits until the Lease is held, and prepares the store. The result dropped is the reason why the store's
-// pending work was dropped; empty if nothing was dropped. If ctx ends before the Lease is held, becomeLeader returns the
-// error of ctx.
+// pending work was dropped; empty if nothing was dropped. If ctx ends before the Lease is held, becomeLeader returns
+// the error of ctx.
 func (l *leadership) becomeLeader(ctx context.Context) (dropped string, err error) {
 	select {
 	case <-ctx.Done():

@@ -206,7 +206,7 @@ func withoutGathered(manifest string) string {
 	return own + "\n"
 }
 
-// flat returns the objects in a manifest. It returns the items of a list instead of the list. An item without a kind gets
+// flat returns the objects in a manifest. It replaces a list with the items of the list. An item without a kind gets
 // the apiVersion of its list, and the kind of the list without the suffix List.
 func flat(manifest string) ([]*yaml.RNode, error) {
 	nodes, err := read(manifest)

@@ -14,8 +14,8 @@ import (
 const maxConfig = 1 << 20
 
 // configTimeout is the default of the maximum duration of a run with --config. Every run with --config needs a limit,
-// because the operator waits for these runs where it waits for no other run of a hook: before it starts its webhook
-// servers, in the discovery of modules, and before it deletes a module.
+// because a hook that does not end would block more than its queue: the start of the webhook servers, the discovery of
+// modules, and the deletion of its module.
 const configTimeout = 30 * time.Second
 
 // Config runs the hook with the argument --config, and loads the config that the hook prints. The process gets no

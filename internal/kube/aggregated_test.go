@@ -234,7 +234,7 @@ func TestNewKindOfAnExtensionServerIsFoundWhileACallerWaits(t *testing.T) {
 	group := s.namespace + ".example.org"
 	var requested atomic.Int64
 	kinds, _ := s.kinds(t, group+"/v1", func() int { requested.Add(1); return 0 })
-	kinds.LookEvery(time.Millisecond)
+	kinds.RequestEvery(time.Millisecond)
 	extension := s.extend(t, group, "Comet")
 	first, stop := kinds.Served(group+"/v1", "Comet")
 	receive(t, first)

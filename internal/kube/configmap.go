@@ -40,7 +40,7 @@ type Content struct {
 	ResourceVersion string
 	// Manager is the field manager of the last change. Only Watch sets it.
 	Manager string
-	// OnlyOwn is true if only the operator has written the data that the ConfigMap has now. Watch does not set it.
+	// OnlyOwn is true if the operator is the only field manager of the data. Watch does not set it.
 	OnlyOwn bool
 	// AbsentAt is a resource version at which the ConfigMap did not exist. Only Watch sets it.
 	AbsentAt string

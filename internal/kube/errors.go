@@ -114,8 +114,8 @@ func (r *retry) pause(ctx context.Context, err error, wake <-chan struct{}) {
 	}
 }
 
-// sleep waits for the delay. sleep returns earlier if ctx ends, or if the channel wake has an element. The channel may be
-// nil.
+// sleep waits for the delay. sleep returns earlier if ctx ends, or if the channel wake has an element. The channel may
+// be nil.
 func sleep(ctx context.Context, delay time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

@@ -41,9 +41,9 @@ func (k *Kinds) Reach(ctx context.Context, groupName, version string) {
 	k.reach(ctx, group{Group: groupName, Version: version}, nil)
 }
 
-// LookEvery sets the interval at which the kinds of an extension API server are requested again. The default is one
+// RequestEvery sets the interval at which the kinds of an extension API server are requested again. The default is one
 // minute.
-func (k *Kinds) LookEvery(d time.Duration) { k.lookEvery = d }
+func (k *Kinds) RequestEvery(d time.Duration) { k.requestEvery = d }
 
 // Reached returns the number of groups whose kinds k currently requests for callers that wait.
 func (k *Kinds) Reached() int {

@@ -29,9 +29,9 @@ const definitionFilter = `select(.metadata.deletionTimestamp == null
 const groupFilter = `select(any(.status.conditions[]?; .type == "Available" and .status == "True"))
 | {group: .spec.group, version: .spec.version, remote: (.spec.service != null)}`
 
-// lookEvery is the interval at which the kinds of an extension API server are requested while callers wait for a kind
-// that may be among them. There is no event for a new kind of an extension API server.
-const lookEvery = time.Minute
+// requestEvery is the interval at which the kinds of an extension API server are requested while callers wait for a
+// kind that may be among them. There is no event for a new kind of an extension API server.
+const requestEvery = time.Minute
 
 // definition is a result of definitionFilter that is not null.
 type definition struct {
@@ -58,11 +58,11 @@ func (g group) String() string {
 // for a kind, it starts to watch the CustomResourceDefinitions and APIServices of the cluster. It is safe for
 // concurrent use.
 type Kinds struct {
-	client    *Client
-	observer  Observer
-	reads     *reads
-	begin     func() // calls join once
-	lookEvery time.Duration
+	client       *Client
+	observer     Observer
+	reads        *reads
+	begin        func() // calls join once
+	requestEvery time.Duration
 
 	mu          sync.Mutex
 	defined     bool                                 // the first list of CustomResourceDefinitions has arrived
@@ -81,7 +81,7 @@ type wanted struct {
 // NewKinds returns a Kinds for the cluster of client. Its watches run only while [Kinds.Run] runs.
 func NewKinds(client *Client, observer Observer) *Kinds {
 	k := &Kinds{
-		client: client, observer: observer, lookEvery: lookEvery,
+		client: client, observer: observer, requestEvery: requestEvery,
 		definitions: map[string][]*metav1.APIResourceList{}, groups: map[string]group{}, waiting: map[*wanted]struct{}{},
 		reaching: map[group]chan struct{}{},
 	}
@@ -303,8 +303,8 @@ func (k *Kinds) needs(g group) bool {
 	return false
 }
 
-// lookNow makes reach request the kinds of g at once, if needs returns true for g.
-func (k *Kinds) lookNow(g group) {
+// requestNow makes reach request the kinds of g at once, if needs returns true for g.
+func (k *Kinds) requestNow(g group) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if wake := k.reaching[g]; wake != nil {
@@ -317,8 +317,8 @@ func (k *Kinds) lookNow(g group) {
 // reach requests the kinds of g, and sends each kind to the callers that wait for it. If a request fails, reach repeats
 // it after a delay. Even "not found" is not final for an extension API server, because the API server announces a group
 // shortly before it serves the group. After a successful request, reach requests the kinds again at the interval
-// lookEvery. The channel wake ends a delay. reach returns when ctx ends, or when needs returns false for g. For a local
-// group, it also returns when the API server has answered.
+// requestEvery. The channel wake ends a delay. reach returns when ctx ends, or when needs returns false for g. For a
+// local group, it also returns when the API server has answered.
 func (k *Kinds) reach(ctx context.Context, g group, wake <-chan struct{}) {
 	var again retry
 	for k.continues(ctx, g) {
@@ -340,7 +340,7 @@ func (k *Kinds) reach(ctx context.Context, g group, wake <-chan struct{}) {
 			return
 		case err == nil:
 			again.reset()
-			sleep(ctx, k.lookEvery, wake)
+			sleep(ctx, k.requestEvery, wake)
 		default:
 			again.pause(ctx, err, wake)
 		}
@@ -372,7 +372,7 @@ func (a *appearances) Listed(ctx context.Context, list List) error {
 		a.mu.Unlock()
 		for _, o := range list.Objects {
 			if g, available := a.announce(o, false); available && g.Remote { // resolveAgain looks in the local groups
-				a.lookNow(g)
+				a.requestNow(g)
 			}
 		}
 		return a.resolveAgain(ctx)
@@ -392,7 +392,7 @@ func (a *appearances) Changed(_ context.Context, batch Batch) error {
 		if batch.Source == definitionSource {
 			a.define(change.Object, change.Type == Deleted)
 		} else if g, available := a.announce(change.Object, change.Type == Deleted); available {
-			a.lookNow(g)
+			a.requestNow(g)
 		}
 	}
 	return nil

@@ -86,8 +86,8 @@ func (m *Monitor) Views() []View {
 	return m.viewsOf(m.places)
 }
 
-// Parting returns the views that the monitor only joined to deliver their remaining changes, see [Spec], sorted as text.
-// They are known when [Monitor.Wait] returns, and stay in the result when they have been left.
+// Parting returns the views that the monitor joined only to deliver their remaining changes (see [Spec]), sorted as
+// text. They are known when [Monitor.Wait] returns, and stay in the result after the monitor has left them.
 func (m *Monitor) Parting() []View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -349,8 +349,8 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	return m.plan.sources(kind, names)
 }
 
-// earlierSources returns the sources that the owner followed in earlier processes. If all of them have the same version,
-// lookUp prefers it from then on.
+// earlierSources returns the sources that the owner followed in earlier processes. If all of them have the same
+// version, lookUp prefers it from then on.
 func (m *Monitor) earlierSources() (sources []Source) {
 	if m.spec.Earlier == nil || !m.spec.Resume || (m.plan.apiVersion != "" && !m.plan.followsNamespace) {
 		return nil

@@ -48,8 +48,8 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 }
 
 // lookUp is like Resolve, but searches only the cache. If the kinds of an API group could not be read for the cache,
-// lookUp requests them again, because the group may be available now. If it is unknown whether a preferred version of
-// the group has the kind, lookUp returns an error, because another version would be another kind later.
+// lookUp requests them again, because the group may be available now. If it is unknown whether a more preferred version
+// of the group has the kind, lookUp returns an error. Otherwise the result would differ from that of a later call.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {

@@ -60,7 +60,7 @@ func (c *comparison) changed(before, after any) *difference {
 		return nil
 	}
 	if isEmpty(after) {
-		if isEmpty(before) || !c.take() {
+		if isEmpty(before) || !c.reserve() {
 			return nil
 		}
 		return &difference{Absent: true}
@@ -116,7 +116,7 @@ func (c *comparison) changedItems(before, after []any) *difference {
 		}
 	}
 	for _, item := range before {
-		if !slices.ContainsFunc(after, func(kept any) bool { return reflect.DeepEqual(kept, item) }) && c.take() {
+		if !slices.ContainsFunc(after, func(kept any) bool { return reflect.DeepEqual(kept, item) }) && c.reserve() {
 			d.Removed = append(d.Removed, checksum(item))
 		}
 	}
@@ -137,14 +137,14 @@ func (c *comparison) all(value any) *difference {
 	if items, ok := value.([]any); ok {
 		return c.changedItems(nil, items)
 	}
-	if !c.take() {
+	if !c.reserve() {
 		return nil
 	}
 	return &difference{Value: checksum(value), Quantity: amount(value)}
 }
 
-// take reports whether the difference may get one more checksum.
-func (c *comparison) take() bool {
+// reserve counts one more checksum, and reports whether the difference may get it.
+func (c *comparison) reserve() bool {
 	if c.left == 0 {
 		return false
 	}

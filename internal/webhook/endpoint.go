@@ -148,8 +148,8 @@ func (g *Endpoint) converting() *side {
 	return &g.conversion
 }
 
-// place returns the address of the open side s for the requests that o configures. As long as s is
-// closed or has no certificate, the result has no bundle.
+// place returns the address of the side s for the requests that o configures. While s is closed or
+// has no certificate, the result has no bundle.
 func (g *Endpoint) place(s *side, o Side) Place {
 	p := Place{Service: o.Service}
 	if s.port == 0 {

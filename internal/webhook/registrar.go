@@ -55,9 +55,10 @@ type RegistrarOptions struct {
 	Namespace string
 	Clock     func() time.Time
 	Observer  kube.Observer
-	// InForce is called with the bindings whose webhooks are in the cluster, also if others are
-	// missing: because the API server rejects them, or because their object belongs to another
-	// program or cannot be changed. It may be nil.
+	// InForce is called with the bindings whose webhooks are in the cluster, even if other webhooks
+	// are missing because the API server rejects them, or because their object belongs to another
+	// program or cannot be changed. It is not called while the operator does not serve an address of
+	// the desired state, or after a failed request that may succeed later. It may be nil.
 	InForce func(Table)
 	// Trusted is called with the desired state when the cluster matches it, except for webhooks that
 	// the API server rejects and for objects of other programs. All webhooks of the operator then
@@ -127,8 +128,8 @@ func (r *Registrar) setWithdrawn(withdrawn bool) (was bool) {
 	return was
 }
 
-// awaitReconcile waits until a running call of reconcileOnce has ended. Later calls use the desired state, and the value
-// of setWithdrawn, as they are now or later.
+// awaitReconcile waits until a running call of reconcileOnce has ended. Calls of reconcileOnce that begin later use the
+// desired state and the value of setWithdrawn from before the call of awaitReconcile, or newer ones.
 func (r *Registrar) awaitReconcile(ctx context.Context) error {
 	select {
 	case r.reconciling <- struct{}{}:

@@ -22,8 +22,8 @@ func Withdraw(ctx context.Context, client *kube.Client, namespace string) (delet
 	return deleted, errors.Join(errs, err)
 }
 
-// Withdraw deletes the webhook configurations of the running operator, like the function [Withdraw]. If it succeeds, the
-// operator creates no other configurations until the process ends. If it returns an error, the operator creates the
+// Withdraw deletes the webhook configurations of the running operator, like the function [Withdraw]. If it succeeds,
+// the operator creates no other configurations until the process ends. If it returns an error, the operator creates the
 // deleted configurations again, unless an earlier call of Withdraw has succeeded. The endpoint continues to answer
 // requests.
 func (g *Endpoint) Withdraw(ctx context.Context) (deleted []string, err error) {

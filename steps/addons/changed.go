@@ -39,9 +39,9 @@ const (
 	clearStatus  = "clear status"
 )
 
-// Do reads the configuration and decides whether it must be processed. It needs no processing if this generation is Ready,
-// or has failed and the next attempt is not due. In both cases, the configuration is nevertheless processed if the set of
-// its addons that conflict with modules of the image has changed.
+// Do reads the configuration and decides whether it must be processed. It needs no processing if this generation is
+// Ready, or has failed and the next attempt is not due. In both cases, the configuration is nevertheless processed if
+// the set of its addons that conflict with modules of the image has changed.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)
@@ -169,8 +169,8 @@ func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 	return []graph.Fact{addons.IDsFreed}, nil
 }
 
-// planAgain plans the next attempt at a failed configuration again. Its event may have been raised already, and the clock
-// set back since then, so that the attempt is not due any more.
+// planAgain plans the next attempt at a failed configuration again. Its event may have been raised already, and the
+// clock set back since then, so that the attempt is not due any more.
 func (s *changedStep) planAgain(tx *store.Tx, id api.Identity) error {
 	known, _, err := registry.Lookup(tx, scopeOf(id), id.Name)
 	if err == nil && known.Phase == store.PhaseFailed && !known.Retry.IsZero() {

@@ -26,15 +26,15 @@ type Configurations struct{ client dynamic.Interface }
 // NewConfigurations returns Configurations that use client.
 func NewConfigurations(client dynamic.Interface) *Configurations { return &Configurations{client} }
 
-// requestTimeout is the maximum time for one request to the API server. Without it, a step would wait for ever for an API
-// server, or an admission webhook, that does not respond.
+// requestTimeout is the maximum time for one request to the API server. Without it, a step would wait for ever for an
+// API server, or an admission webhook, that does not respond.
 const requestTimeout = 30 * time.Second
 
 // errNoResponse is the error of a request that takes longer than requestTimeout.
 var errNoResponse = fmt.Errorf("the API server did not respond within %s", requestTimeout)
 
-// request calls send, which sends one request, with a context that ends after requestTimeout. If the context ends before
-// the response, request returns the cause.
+// request calls send, which sends one request, with a context that ends after requestTimeout. If the context ends
+// before the response, request returns the cause.
 func request(ctx context.Context, send func(context.Context) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoResponse)
 	defer cancel()

@@ -107,8 +107,8 @@ func (s *reprocessStep) acceptRejection(ctx context.Context, t workflow.Task, er
 // longestRejection is the maximum length in bytes of a stored error of the API server.
 const longestRejection = 1 << 10
 
-// isRejected reports whether err means that the API server has rejected the content or the object of a request, and would
-// reject it again.
+// isRejected reports whether err means that the API server has rejected the content or the object of a request, and
+// would reject it again.
 func isRejected(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
 }
@@ -117,7 +117,7 @@ func isRejected(err error) bool {
 func (s *reprocessStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	rejection, rejected, err := store.LoadNote[string](tx, t.ID)
 	if rejected {
-		t.Remark("warning: not incremented, because the API server rejects it; the configuration is processed again after --addons-resync, or when its spec changes: " + rejection)
+		t.Remark("warning: spec.reprocessRequest was not incremented, because the API server rejects the change; the configuration is processed again after --addons-resync, or when its spec changes: " + rejection)
 	}
 	return nil, err
 }

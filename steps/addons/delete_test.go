@@ -89,7 +89,7 @@ func TestADeletionEndsThoughAnotherConfigurationCannotBeChanged(t *testing.T) {
 		if diff := cmp.Diff(map[string]store.Phase{"two": store.PhaseFailed}, phases); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if len(details) != 1 || !strings.HasPrefix(details[0], "warning: not incremented, because the API server rejects it; ") || !strings.HasSuffix(details[0], "denied by a policy") {
+		if len(details) != 1 || !strings.HasPrefix(details[0], "warning: spec.reprocessRequest was not incremented, because the API server rejects the change; ") || !strings.HasSuffix(details[0], "denied by a policy") {
 			t.Errorf("the history has %q, want one warning", details)
 		}
 	})

@@ -188,7 +188,7 @@ func (r *round) reserve(entries int) bool {
 	return r.budget.Reserve(entries)
 }
 
-// fit returns result or, if it is too large, another result that says so.
+// fit returns result or, if it is too large, a result whose message names the limit; see [registry.Budget.Fit].
 func (r *round) fit(result store.RepositoryResult) (_ store.RepositoryResult, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -381,8 +381,8 @@ func validators(stored json.RawMessage) (v source.Validators) {
 	return v
 }
 
-// isCurrent reports whether an addon has a content in the current format; see [registry.ContentName]. Otherwise the addon
-// must be fetched and parsed again, even if it is unchanged in its repository.
+// isCurrent reports whether an addon has a content in the current format; see [registry.ContentName]. Otherwise the
+// addon must be fetched and parsed again, even if it is unchanged in its repository.
 func isCurrent(addon store.AddonResult) bool {
 	digest := validators(addon.Source).Digest
 	return digest != "" && addon.Content == registry.ContentName(digest)

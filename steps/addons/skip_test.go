@@ -68,8 +68,8 @@ func (a *fixture) skipHead(name string, want graph.NodeID) {
 	synctest.Wait()
 }
 
-// TestASkippedStepUnregistersNothing changes a configuration with two addons, and skips one step of its round. The addons
-// must stay registered, and the configuration must not become Ready without them.
+// TestASkippedStepUnregistersNothing changes a configuration with two addons, and skips one step of its round. The
+// addons must stay registered, and the configuration must not become Ready without them.
 func TestASkippedStepUnregistersNothing(t *testing.T) {
 	t.Parallel()
 	type end struct {

@@ -220,8 +220,8 @@ func Synchronized(tx *store.Tx, s graph.Subject, shown map[string]map[string]Ver
 }
 
 // markSynchronized marks the binding s, and all bindings with the same group and queue, as synchronized in the start
-// that attached them. It returns all bindings of the hook by ID, as they were before. If the binding s does not exist, it returns
-// nil.
+// that attached them. It returns all bindings of the hook by ID, as they were before. If the binding s does not exist,
+// it returns nil.
 func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, error) {
 	start, err := store.LoadStartup(tx)
 	if err != nil {
@@ -254,8 +254,8 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 		if string(k) != string(key) && (group == "" || its != group || b.Queue != own.Queue) {
 			continue
 		}
-		// The binding of a Synchronization that an earlier start began is still attached by that start. The current start
-		// repeats the Synchronization.
+		// The binding of a Synchronization that an earlier start began is still attached by that start. The current
+		// start repeats the Synchronization.
 		b.SyncedIn = cmp.Or(b.AttachedInStart, start.StartRun)
 		if err := store.Save(tx, k, b); err != nil {
 			return nil, err

@@ -17,7 +17,7 @@ import (
 type configChange struct {
 	before, now      values.Config       // the content in force, and the new content
 	record           store.AppliedConfig // the record of the content in force
-	configured       bool                // whether a person has written the ConfigMap; if not, it is absent or of hooks
+	configured       bool                // whether a person has written the ConfigMap; if not, it does not exist, or only hooks have written it
 	startup          store.Startup
 	modules          map[string]store.Module
 	releases         map[string]*store.Release // known releases by module; nil if the record cannot be read

@@ -66,7 +66,7 @@ func (c *Decider) Load(tx *store.Tx, set module.Set) (*Known, error) {
 }
 
 // Check asks the hooks of all modules for their configurations. It returns Decisions without modules, but with the
-// saved operations that the schemas no longer accept. Decide adds the modules.
+// values files and with the saved operations that the schemas no longer accept. Decide adds the modules.
 func (c *Decider) Check(ctx context.Context, k *Known) (found Decisions, err error) {
 	if k.hooks, err = c.hooks.CheckHooks(ctx, k.Set); err != nil {
 		return found, err
@@ -88,7 +88,7 @@ func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *
 			continue
 		}
 		if lost {
-			d = k.keep(m, d)
+			d = k.keepEnabled(m, d)
 		}
 		found.Modules = append(found.Modules, d)
 		if d.Enabled {
@@ -138,9 +138,9 @@ func (k *Known) byFlags(m module.Module) Module {
 	return d
 }
 
-// keep returns the decision about m if a directory of modules is lost. A module that was enabled and that d disables is
-// kept, unless the ConfigMap disables it. Perhaps d would enable it if the directory were mounted.
-func (k *Known) keep(m module.Module, d Module) Module {
+// keepEnabled returns the decision about m while a directory of modules is lost. If m was enabled and d disables it, m
+// stays enabled, unless the ConfigMap disables it. Perhaps d would enable m if the directory were mounted.
+func (k *Known) keepEnabled(m module.Module, d Module) Module {
 	if d.Enabled || !k.Modules[m.Name].Enabled {
 		return d
 	}

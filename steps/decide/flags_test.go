@@ -91,7 +91,7 @@ func TestWhileADirectoryIsLostOnlyTheConfigMapDisablesAModule(t *testing.T) {
 		"another one is disabled":   {decided: off, was: true, flags: map[string]bool{"dbEnabled": false}, want: kept},
 	} {
 		k := &Known{Modules: map[string]store.Module{"web": {Enabled: c.was}}, enabledOverrides: c.overrides, layers: values.Layers{Config: values.Config{Flags: c.flags}}}
-		if diff := cmp.Diff(c.want, k.keep(module.Module{Name: "web", Key: "web"}, c.decided)); diff != "" {
+		if diff := cmp.Diff(c.want, k.keepEnabled(module.Module{Name: "web", Key: "web"}, c.decided)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -47,7 +47,8 @@ func (d *Decisions) Broken() (n int) {
 	return n
 }
 
-// Runnable returns the names of the enabled modules that can be loaded and are not kept, in the order in which they run.
+// Runnable returns the names of the enabled modules that can be loaded and are not kept, in the order in which they
+// run.
 func (d *Decisions) Runnable() []string {
 	return slices.DeleteFunc(slices.Clone(d.Enabled), func(name string) bool {
 		return slices.ContainsFunc(d.Modules, func(m Module) bool { return m.Name == name && (m.Broken != "" || m.Kept) })

@@ -108,8 +108,8 @@ func (r *review) read() (in hookio.Input, err error) {
 }
 
 // withdrawn returns err. If err says that the hook or the binding of an admission request no longer exists, the result
-// also wraps [webhook.ErrWithdrawn]. For a conversion it does not, because an attached binding without a hook does not
-// mean that nobody converts the objects: the module may have the conversion in another hook, which is attached later.
+// also wraps [webhook.ErrWithdrawn]. For a conversion it does not: another hook of the module may convert the objects,
+// and its binding may be attached later.
 func (r *review) withdrawn(err error) error {
 	if r.Type != hook.TypeConversion && errors.Is(err, hook.ErrGone) {
 		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)
@@ -182,8 +182,8 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	}
 }
 
-// apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics. The error is
-// an [*outsideError] if the API server was not available, or if the store could not be written.
+// apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics. The error
+// is an [*outsideError] if the API server was not available, or if the store could not be written.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	out, err := hookio.Decode(r.Module, o.Data)
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *Changes) Add(key string, before, after any) error {
 }
 
 // text returns the value at path as JSON, with its secrets replaced. It also replaces secrets that are parts of
-// texts, such as the password in a URL. Two different values never have the same text.
+// texts, such as the password in a URL. Different values have different texts.
 func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
 	if err != nil {

@@ -62,8 +62,8 @@ func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Ho
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs}
 }
 
-// WithdrawStale removes the webhooks of admission bindings that their hooks no longer have. It must be called once, before the
-// webhook servers start. If the current configuration of a hook is not known, its webhooks stay.
+// WithdrawStale removes the webhooks of admission bindings that their hooks no longer have. It must be called once,
+// before the webhook servers start. If the current configuration of a hook is not known, its webhooks stay.
 func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	found, err := b.Find(ctx)
 	if err != nil || len(found) == 0 {

@@ -246,7 +246,7 @@ func (v *surveyRun) lostValues(set module.Set) {
 			Object: path,
 			Error: fmt.Sprintf("%s is missing, and %s holds no module. Modules of other directories that it enabled stay as they are, and are neither upgraded nor deleted",
 				path, filepath.Dir(path)),
-			Fix: "mount the directory. If it is to stay empty, write an empty values.yaml to it, and run addon-operator reload",
+			Fix: "mount the directory. If it must stay empty, write an empty values.yaml to it, and run addon-operator reload",
 		})
 	}
 }

@@ -120,8 +120,9 @@ func New(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *kube.
 	return a
 }
 
-// Settled is called when a round of a configuration has ended, or did not begin because the next attempt is not due yet.
-// due is the time of the next attempt; zero means never. Settled does not block.
+// Settled is called when a round of a configuration has ended, was given up because a person has skipped one of its
+// steps, or did not begin because the next attempt is not due yet. due is the time of the next attempt; zero means
+// never. Settled does not block.
 func (a *Trigger) Settled(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	if delete(a.due, id); !due.IsZero() {

@@ -19,8 +19,8 @@ func (e *explainer) module(name string) error {
 	return nil
 }
 
-// unrecorded explains a module of which the store has no record, as that of a release that the operator purges: its
-// pending step, or its pauses and its items in quarantine.
+// unrecorded explains a module that has no record in the store, such as the module of a release that the operator
+// purges. It explains the pending step of the module, or its pauses and its items in quarantine.
 func (e *explainer) unrecorded() error {
 	w, step, err := e.pending(e.name, func(s graph.Subject) bool { return s.Module == e.name })
 	if err != nil {

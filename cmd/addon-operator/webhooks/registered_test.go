@@ -64,7 +64,8 @@ func admissionOf(hookName string, mutating bool) webhook.Admission {
 	}}
 }
 
-// The problems of webhooks, and the requests that are rejected without an operator, follow from the registered webhooks.
+// The problems of webhooks, and the requests that are rejected without an operator, follow from the registered
+// webhooks.
 func TestOnlyWebhooksInTheClusterAreReportedAsRegistered(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t)

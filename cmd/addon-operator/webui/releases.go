@@ -30,8 +30,8 @@ type releaseRow struct {
 	Objects  string // number of objects; empty if it is not known
 }
 
-// monitored has the objects of the releases of enabled modules, by module, as the debug API returns them. The value is a
-// list of names, or a string if the module has no release.
+// monitored has the objects of the releases of enabled modules, by module, as the debug API returns them. The value is
+// a list of names, or a string if the module has no release.
 type monitored map[string]any
 
 // objects returns the names of the objects of a module's release.

@@ -18,7 +18,7 @@ import (
 
 // A redactor removes the secret parts of a repository's address from texts.
 type redactor struct {
-	secrets func() []string // returns the secret parts without duplicates, which it finds in the first call
+	secrets func() []string // returns the secret parts without duplicates; they are found in the first call
 }
 
 // userinfo matches a URL up to the end of its user and password, and queries matches a URL with its query. The first
@@ -121,9 +121,9 @@ func (r *redactor) clean(text string) string {
 // A span is a part of a text, from one offset in bytes up to another.
 type span struct{ from, to int }
 
-// replaceSecrets replaces each form of a secret in a valid UTF-8 text by [redact.Mark], without regard to case, because
-// hexadecimal digits and escapes such as %2f have either case. It searches for one form at a time: a regular expression
-// for all forms would need several KiB of memory for each byte of a secret.
+// replaceSecrets replaces each form of a secret in a valid UTF-8 text with [redact.Mark]. It ignores case, because
+// hexadecimal digits and escapes such as %2f can be in upper or lower case. It searches for one form at a time: a
+// regular expression for all forms would need several KiB of memory for each byte of a secret.
 func (r *redactor) replaceSecrets(text string) string {
 	var found []span
 	folded := fold(text)

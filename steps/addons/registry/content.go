@@ -62,8 +62,8 @@ func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error 
 }
 
 // HoldAs makes a module the holder of a content, and releases all other contents that the module holds. If content is
-// empty, it releases all contents. If the result more is true, the budget of tx was too small to release all of them, and
-// another call releases the others.
+// empty, it releases all contents. If the result more is true, the budget of tx was too small to release all of them,
+// and another call releases the others.
 func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	h := store.ModuleHolder(module)
 	if content != "" {

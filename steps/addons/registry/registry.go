@@ -119,8 +119,8 @@ func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, e
 	return at(id)
 }
 
-// CutText returns the ID, the name or the version of an addon. If the text is too long to be registered, CutText returns
-// only its beginning, which is also too long.
+// CutText returns the ID, the name or the version of an addon. If the text is too long to be registered, CutText
+// returns only its beginning, which is also too long.
 func CutText(text string) string { return Cut(text, maxText+utf8.UTFMax) }
 
 // limit returns an error if the ID, the name or the version of the addon is too long.
