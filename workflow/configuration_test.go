@@ -22,6 +22,7 @@ func TestConfigurationThatHangsDelaysNeitherAnotherNorTheLifecycle(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, lifecycle.Graph, addons.Graph)
 		w.set("configuration-changed", returns(found(addons.Wanted)))
+		w.set("fetch-repositories", returns(found(addons.AllFetched)))
 		open := w.gate("fetch-repositories ns/hangs")
 		w.start(changed("ns/hangs"))
 		w.expect("configuration-changed ns/hangs", "fetch-repositories ns/hangs")
@@ -31,7 +32,7 @@ func TestConfigurationThatHangsDelaysNeitherAnotherNorTheLifecycle(t *testing.T)
 		w.raise(workflow.Event{On: lifecycle.OnConfigMap})
 		w.expect("configmap-changed")
 		w.expectPending(graph.Subject{Configuration: "ns/hangs"}.Queue(), "fetch-repositories ns/hangs")
-		open(workflow.Outcome{}, nil)
+		open(found(addons.AllFetched), nil)
 		w.expect("lint-addons ns/hangs", "find-duplicates ns/hangs", "find-conflicts ns/hangs", "register-addons ns/hangs",
 			"configuration-status ns/hangs")
 		w.expectAllEnded()
@@ -57,6 +58,7 @@ func TestQuarantineOfAConfigurationHoldsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, lifecycle.Graph, addons.Graph)
 		w.set("configuration-changed", returns(found(addons.Wanted)))
+		w.set("fetch-repositories", returns(found(addons.AllFetched)))
 		w.gate("fetch-repositories kills")
 		w.start(changed("kills"))
 		w.crash()
@@ -80,7 +82,7 @@ func TestQuarantineOfAConfigurationHoldsNothingElse(t *testing.T) {
 		}
 		w.expect("configuration-changed kills", "fetch-repositories kills")
 		w.expectPending(graph.Subject{Configuration: "kills"}.Queue(), "fetch-repositories kills")
-		open(workflow.Outcome{}, nil)
+		open(found(addons.AllFetched), nil)
 		w.expect("lint-addons kills", "find-duplicates kills", "find-conflicts kills", "register-addons kills",
 			"configuration-status kills")
 		w.expectQuarantined()
