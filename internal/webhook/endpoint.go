@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +71,7 @@ type Endpoint struct {
 	// other goroutines also read the rotators.
 	admission, conversion side
 	made                  *Rotator // the rotator of created certificates; nil until a side needs it
+	wanted                *Wanted  // the last desired state of the registrar; nil at first
 }
 
 // side is the state of a Side. port is the port on which the side listens; it is 0 if the side does
@@ -128,9 +130,13 @@ func (g *Endpoint) update(ctx context.Context, running *sync.WaitGroup, again *b
 	if len(table.Conversions) > 0 {
 		errs = append(errs, g.open(ctx, running, g.converting()))
 	}
-	g.registrar.Want(Wanted{
+	want := &Wanted{
 		Table: *table, Admission: g.place(&g.admission, g.options.Admission), Conversion: g.place(g.converting(), g.options.Conversion),
-	})
+	}
+	if !reflect.DeepEqual(want, g.wanted) { // Want ends the delays between attempts of the registrar
+		g.registrar.Want(*want)
+		g.wanted = want
+	}
 	err := errors.Join(errs...)
 	if err == nil || ctx.Err() != nil {
 		again.Reset()

@@ -40,9 +40,11 @@ type Wanted struct {
 	Admission, Conversion Place
 }
 
-// isServed reports whether the operator serves the addresses of all wanted bindings.
-func (w Wanted) isServed() bool {
-	return (len(w.Admissions) == 0 || w.Admission.isServed()) && (len(w.Conversions) == 0 || w.Conversion.isServed())
+// isKnown reports whether the operator serves an address of the wanted bindings, so that webhooks are in the cluster
+// because of w. It is also true if no bindings are wanted.
+func (w Wanted) isKnown() bool {
+	none := len(w.Admissions)+len(w.Conversions) == 0
+	return none || len(w.Admissions) > 0 && w.Admission.isServed() || len(w.Conversions) > 0 && w.Conversion.isServed()
 }
 
 // RegistrarOptions configure a [Registrar].
@@ -57,12 +59,13 @@ type RegistrarOptions struct {
 	Observer  kube.Observer
 	// InForce is called with the bindings whose webhooks are in the cluster, even if other webhooks
 	// are missing because the API server rejects them, or because their object belongs to another
-	// program or cannot be changed. It is not called while the operator does not serve an address of
-	// the desired state, or after a failed request that may succeed later. It may be nil.
+	// program or cannot be changed. It is not called while the operator serves no address of the
+	// desired state, or after a failed request that may succeed later. It may be nil.
 	InForce func(Table)
 	// Trusted is called with the desired state when the cluster matches it, except for webhooks that
-	// the API server rejects and for objects of other programs. All webhooks of the operator then
-	// have the bundles of the desired state. It may be nil.
+	// the API server rejects, for objects of other programs, and for webhooks at an address that the
+	// operator does not serve. All other webhooks of the operator then have the bundles of the desired
+	// state. It may be nil.
 	Trusted func(Wanted)
 	// Failed is called with an error if the cluster cannot be changed to the desired state. It is
 	// called once for each error text. The registrar tries again, or waits for a change of the
@@ -178,7 +181,7 @@ func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.Exponentia
 	}
 	if err == nil {
 		again.Reset()
-		if wait == 0 && want.isServed() && r.options.Trusted != nil {
+		if wait == 0 && r.options.Trusted != nil {
 			r.options.Trusted(want)
 		}
 		return wait
@@ -217,13 +220,13 @@ func (r *Registrar) inForce(complete bool) Table {
 // reconcile writes the objects that differ from the desired state. If other clients change an object
 // again and again, reconcile does not write the object yet. It returns the delay after which the first
 // of these objects may be written; zero means that there is no such object. The result known reports
-// whether r.registered has the webhooks that are in the cluster. It is false if addresses are not served
+// whether r.registered has the webhooks that are in the cluster. It is false if no address is served
 // yet, or if a request has failed and may succeed later.
 func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, known bool, err error) {
 	if err := r.follow(want); err != nil {
 		return 0, false, err
 	}
-	known = want.isServed()
+	known = want.isKnown()
 	var errs []error
 	admissions, conversions := len(want.Admissions) == 0 || want.Admission.isServed(), want.Conversion.isServed()
 	if !r.tidy && admissions {

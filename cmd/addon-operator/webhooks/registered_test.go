@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -92,10 +93,15 @@ func TestOnlyWebhooksInTheClusterAreReportedAsRegistered(t *testing.T) {
 		},
 	})
 
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	s := settingsOf(name)
 	s.Webhooks = settings.Webhooks{
 		ConfigurationName: name, URL: "https://127.0.0.1", CertLifetime: time.Hour, HooksAtOnce: 1,
-		Admission: settings.WebhookSide{ListenAddress: "127.0.0.1"}, Conversion: settings.WebhookSide{ListenAddress: "127.0.0.1"},
+		Admission: settings.WebhookSide{ListenAddress: "127.0.0.1"}, Conversion: settings.WebhookSide{ListenAddress: "127.0.0.1", ListenPort: taken.Addr().(*net.TCPAddr).Port},
 	}
 	w := New(Options{
 		Settings: s, Log: zerolog.Nop(), DB: storetest.Memory(t), Client: client, Notice: func(string, string) {},
@@ -121,6 +127,10 @@ func TestOnlyWebhooksInTheClusterAreReportedAsRegistered(t *testing.T) {
 			}
 		}
 		t.Fatalf("%s: registered are the webhooks of %q, want %q", when, got, want)
+	}
+	until("the port for conversions is in use", "valid.sh")
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
 	}
 	until("a webhook is invalid, a configuration belongs to another program, and a definition cannot be changed", "valid.sh")
 	if err := client.Dynamic().Resource(configurations).Delete(t.Context(), name+"-hooks", metav1.DeleteOptions{}); err != nil {
