@@ -217,7 +217,11 @@ func (fs *fanOuts) startLagging(n *graph.Node, t, child *store.Task) error {
 		}
 		return fs.arrivals.tail(child, child.Queue)
 	case there.IsOutOfQueue(): // no task waits for a deferred task
-		there = failing
+		run, _, err := runOf(fs.tx, failing)
+		if err != nil {
+			return err
+		}
+		there = run.bottom()
 	}
 	if err := fs.lagging.awaitBelow(t, there); err != nil {
 		return err

@@ -29,14 +29,20 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 // for.
 func notFailedError(tx *store.Tx, t *store.Task) error {
 	head, ok, err := store.Head(tx, t.Queue)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !ok || head.ID == t.ID:
-		return fmt.Errorf("task %s: %w: it is next in queue %s", t.ID, ErrNotFailed, t.Queue)
-	default:
+	}
+	if ok && head.ID != t.ID {
 		return fmt.Errorf("task %s: %w: it waits behind task %s (%s) in queue %s", t.ID, ErrNotFailed, head.ID, taskName(head), t.Queue)
 	}
+	reason, err := BlockedBy(tx, t)
+	if err != nil {
+		return err
+	}
+	if reason != nil {
+		return fmt.Errorf("task %s: %w: %s", t.ID, ErrNotFailed, reason.Detail)
+	}
+	return fmt.Errorf("task %s: %w: it is next in queue %s", t.ID, ErrNotFailed, t.Queue)
 }
 
 // taskName names the node and the subject of t.

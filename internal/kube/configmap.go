@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -158,7 +157,7 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 // onlyOwn reports whether the operator, and no other field manager, has written the data of a ConfigMap.
 func onlyOwn(managers []metav1.ManagedFieldsEntry) (own bool) {
 	for _, m := range managers {
-		if m.FieldsV1 == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:data":`) {
+		if !managesData(m.FieldsV1) {
 			continue
 		}
 		if m.Manager != fieldManager {
@@ -167,6 +166,19 @@ func onlyOwn(managers []metav1.ManagedFieldsEntry) (own bool) {
 		own = true
 	}
 	return own
+}
+
+// managesData reports whether the fields of a ConfigMap contain its data, or a part of it. If the fields cannot be read,
+// managesData returns true.
+func managesData(fields *metav1.FieldsV1) bool {
+	if fields == nil {
+		return false
+	}
+	var of struct {
+		Data json.RawMessage `json:"f:data"`
+	}
+	err := json.Unmarshal(fields.GetRawBytes(), &of)
+	return err != nil || of.Data != nil
 }
 
 // Watch calls deliver with the current content, and again with the new content after changes of the data, until ctx

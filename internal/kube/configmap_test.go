@@ -88,7 +88,7 @@ func TestDataThatOnlyTheOperatorHasWrittenIsToldFromDataOfOthers(t *testing.T) {
 		return err
 	}
 	labels := func(name string) error {
-		_, err := objects.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{FieldManager: "kubectl"})
+		_, err := objects.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata": {"labels": {"data": "b"}}}`), metav1.PatchOptions{FieldManager: "kubectl"})
 		return err
 	}
 	for name, c := range map[string]struct {
