@@ -98,10 +98,14 @@ func TestOnlyWebhooksInTheClusterAreReportedAsRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	at, isTCP := taken.Addr().(*net.TCPAddr)
+	if !isTCP {
+		t.Fatal(taken.Addr())
+	}
 	s := settingsOf(name)
 	s.Webhooks = settings.Webhooks{
 		ConfigurationName: name, URL: "https://127.0.0.1", CertLifetime: time.Hour, HooksAtOnce: 1,
-		Admission: settings.WebhookSide{ListenAddress: "127.0.0.1"}, Conversion: settings.WebhookSide{ListenAddress: "127.0.0.1", ListenPort: taken.Addr().(*net.TCPAddr).Port},
+		Admission: settings.WebhookSide{ListenAddress: "127.0.0.1"}, Conversion: settings.WebhookSide{ListenAddress: "127.0.0.1", ListenPort: at.Port},
 	}
 	w := New(Options{
 		Settings: s, Log: zerolog.Nop(), DB: storetest.Memory(t), Client: client, Notice: func(string, string) {},
