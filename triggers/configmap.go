@@ -106,7 +106,8 @@ func (c *ConfigMap) compare(ctx context.Context) {
 		_ = c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 			version := cmp.Or(last.ResourceVersion, last.AbsentAt)
-			newer := kube.After(version, record.ResourceVersion) || left && last.ResourceVersion == record.ResourceVersion
+			same := last.ResourceVersion == record.ResourceVersion // also if the ConfigMap does not exist, with the empty version
+			newer := !same && kube.After(version, record.ResourceVersion) || left && same
 			if err != nil || version == "" || !newer {
 				return err // there is no content from the watch, or it is not newer than the content in force
 			}

@@ -82,6 +82,7 @@ func TestADeletionOfTheConfigMapBeforeItsContentIsInForceIsRaised(t *testing.T) 
 			{"the ConfigMap was created after the last content from the watch", kube.Content{AbsentAt: "4"}, "5", map[string]string{"mod": "p: 1"}, 0},
 			{"the ConfigMap was deleted", kube.Content{AbsentAt: "6"}, "5", map[string]string{"mod": "p: 1"}, 1},
 			{"the deletion is in force", kube.Content{AbsentAt: "6"}, "", nil, 0},
+			{"the write of a hook that creates it again is in force", kube.Content{AbsentAt: "6"}, "", map[string]string{"mod": "p: 1"}, 0},
 		} {
 			raised = 0
 			c.mu.Lock()

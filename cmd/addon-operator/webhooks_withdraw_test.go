@@ -150,6 +150,8 @@ func TestAStandbyRefusesToWithdrawWebhooksAndKeepsThemWhenItTakesOver(t *testing
 		t.Fatal(err)
 	}
 	b.converged()
+	// With its new store, b first deletes the configuration of a, whose hooks are not attached in b yet.
+	b.until("it registers the webhook", registered)
 	configurations := k.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	if err := configurations.Delete(t.Context(), namespace+"-hooks", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("the webhooks were withdrawn: %v", err)
