@@ -403,7 +403,7 @@ func TestObjectsThatNoFailedUpgradeHasCreatedAreKept(t *testing.T) {
 			b.annotate(t, "web-3", `{"meta.helm.sh/release-name":"other"}`)
 			b.refused(t, "web", "web-a")
 
-			want := []string{"web-1", "web-3"} // an uninstall reads the resource policy from the chart
+			want := []string{"web-1", "web-2", "web-3"}
 			if removing == "upgrade" {
 				b.apply(t, wide(t, "web", 1))
 				want = []string{"web-0", "web-1", "web-2", "web-3"}

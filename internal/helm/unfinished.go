@@ -133,8 +133,9 @@ func (m manifests) created(ctx context.Context, name string, known map[Object]bo
 	return found, nil
 }
 
-// belongs reports whether the object exists and has the annotations of the release. An object whose kind the API server
-// does not serve does not exist.
+// belongs reports whether the object exists, has the annotations of the release, and may be deleted: an upgrade keeps an
+// object with the resource policy "keep", even if only a person has set this annotation. An object whose kind the API
+// server does not serve does not exist.
 func (m manifests) belongs(ctx context.Context, name string, o Object) (bool, error) {
 	mapping, err := m.cluster.mapping(ctx, o.APIVersion, o.Kind)
 	if meta.IsNoMatchError(err) {
@@ -157,5 +158,5 @@ func (m manifests) belongs(ctx context.Context, name string, o Object) (bool, er
 		return false, fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
 	}
 	owner, namespace := kubeobjects.ReleaseIn(live.Annotations)
-	return owner == name && namespace == m.namespace, nil
+	return owner == name && namespace == m.namespace && !keepsItself(live.Annotations), nil
 }

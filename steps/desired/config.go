@@ -19,8 +19,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// writtenByHook is stored as the resource version of a ConfigMap that a hook has created. It is replaced when the
-// watch delivers the ConfigMap.
+// writtenByHook is stored as the resource version if the ConfigMap's version of the content in force is not known: a hook
+// has created the ConfigMap, or has written it while other content was put in force. The trigger compares the content in
+// force with the ConfigMap, and step 16 replaces the version.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.
@@ -70,11 +71,15 @@ func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed 
 	if err != nil {
 		return false, err
 	}
-	if changed, err = w.Apply(&config); err != nil {
+	changed, left, err := w.Apply(&config)
+	if err != nil {
 		return false, err
 	}
-	if record.ResourceVersion == "" {
+	switch {
+	case record.ResourceVersion == "":
 		record.ResourceVersion, record.OnlyHooks = writtenByHook, true
+	case left:
+		record.ResourceVersion = writtenByHook
 	}
 	return changed, cm.save(tx, config, record)
 }

@@ -83,10 +83,10 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 }
 
 // Apply makes the change in config, which is the content in force, and reports whether it has changed config. It leaves
-// the section, or a flag, if it differs from that which the hook received: then the ConfigMap was changed and read
-// while the hook ran. If it was read after this change was written, config has both changes. Otherwise the ConfigMap
-// with both changes is newer than config, so it is put in force later.
-func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
+// the section, or a flag, if it is not the one that the hook received: then the ConfigMap was changed and read while the
+// hook ran. The result left reports whether something was left that differs from the change. In this case, config is
+// perhaps older than the ConfigMap, even if both have the same version, so the ConfigMap must be compared with config.
+func (w ConfigWrite) Apply(config *values.Config) (changed, left bool, err error) {
 	if config.Sections == nil {
 		config.Sections = values.Values{}
 	}
@@ -94,33 +94,38 @@ func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 		config.Flags = map[string]bool{}
 	}
 	if len(w.Ops) > 0 {
-		if changed, err = w.applySection(config); err != nil {
-			return false, err
+		if changed, left, err = w.applySection(config); err != nil {
+			return false, false, err
 		}
 	}
 	for flag, value := range w.Flags {
-		had, was := w.Had[flag]
-		if now, set := config.Flags[flag]; now != had || set != was {
+		if isSet(config.Flags, flag, value) {
 			continue
 		}
-		changed = changed || !isSet(config.Flags, flag, value)
+		had, was := w.Had[flag]
+		if now, set := config.Flags[flag]; now != had || set != was {
+			left = true
+			continue
+		}
+		changed = true
 		delete(config.Flags, flag)
 		if value != nil {
 			config.Flags[flag] = *value
 		}
 	}
-	return changed, nil
+	return changed, left, nil
 }
 
 // applySection replaces the section in config by the result of w.Ops, if it is the section that the hook received.
-func (w ConfigWrite) applySection(config *values.Config) (changed bool, err error) {
+func (w ConfigWrite) applySection(config *values.Config) (changed, left bool, err error) {
 	sum, err := values.Checksum(config.Sections[w.Section])
 	if err != nil || sum != w.Before {
-		return false, err
+		return false, sum != w.After, err
 	}
 	before, _ := config.Section(w.Section)
 	config.Sections[w.Section] = w.Now[w.Section]
-	return values.Changed(before, w.Now[w.Section])
+	changed, err = values.Changed(before, w.Now[w.Section])
+	return changed, false, err
 }
 
 // ErrUnfit means that a patch cannot be applied to the current content of the ConfigMap.

@@ -106,10 +106,10 @@ func TestRevertUndoesOnlyWhatNobodyElseChangedSince(t *testing.T) {
 		},
 	} {
 		now := before()
-		if changed, err := w.Apply(&now); err != nil || !changed {
+		if changed, left, err := w.Apply(&now); err != nil || !changed || left {
 			t.Fatalf("the change is not applied: %t, %v", changed, err)
 		}
-		if changed, err := w.Apply(&now); err != nil || changed {
+		if changed, left, err := w.Apply(&now); err != nil || changed || left {
 			t.Errorf("the second time, the same change counts as a change: %t, %v", changed, err)
 		}
 		c.since(&now)
@@ -129,7 +129,7 @@ func TestRevertRemovesASectionThatDidNotExistBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var now values.Config
-	if _, err := w.Apply(&now); err != nil || now.Sections["web"] == nil {
+	if _, _, err := w.Apply(&now); err != nil || now.Sections["web"] == nil {
 		t.Fatalf("applied: %+v, %v", now, err)
 	}
 	if err := w.Revert(values.Config{}, &now); err != nil {
