@@ -92,7 +92,7 @@ func startsOver(tx *store.Tx, startup store.Startup, how StartMode, now Circumst
 	if err != nil {
 		return "", err
 	}
-	converged := startup.Converged >= startup.StartRun
+	converged := startup.HasConverged()
 	unfinished := ok && run.Open > 0 && !converged
 	switch {
 	case unfinished && now.NewContainer:
