@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
 	"addon-operator/internal/api"
@@ -84,13 +85,25 @@ func decode(id api.Identity, object *unstructured.Unstructured) (*api.Configurat
 	return configuration, nil
 }
 
-// Secret returns the data of a Secret.
+// An unavailableError means that the API server cannot return an object at the moment: the server does not respond, or
+// responds that it has failed. Another attempt may succeed.
+type unavailableError struct{ error }
+
+// Unwrap returns the error of the request.
+func (e *unavailableError) Unwrap() error { return e.error }
+
+// Secret returns the data of a Secret. If another attempt may succeed without a change of the Secret, the error is an
+// [unavailableError].
 func (c *Configurations) Secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	object, err := request(ctx, func(ctx context.Context) (*unstructured.Unstructured, error) {
 		return c.client.Resource(secrets).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("while getting secret %s/%s: %w", namespace, name, err)
+		err = fmt.Errorf("while getting secret %s/%s: %w", namespace, name, err)
+		if isObjectName(namespace) && isObjectName(name) && !isRejected(err) {
+			err = &unavailableError{err}
+		}
+		return nil, err
 	}
 	var secret struct {
 		Data map[string][]byte `json:"data"`
@@ -104,6 +117,10 @@ func (c *Configurations) Secret(ctx context.Context, namespace, name string) (ma
 	}
 	return secret.Data, nil
 }
+
+// isObjectName reports whether the client sends a request for an object with this name, or in a namespace with this
+// name.
+func isObjectName(name string) bool { return name != "" && len(rest.IsValidPathSegmentName(name)) == 0 }
 
 // A metadataPatch is the metadata in a patch. The API server rejects the patch if the object has another UID or
 // another resourceVersion. Fields that are empty in the patch are not compared.

@@ -3,6 +3,7 @@ package addons
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -36,7 +37,13 @@ func (s silentServer) RoundTrip(req *http.Request) (*http.Response, error) {
 // configurations returns a client of the server.
 func (s silentServer) configurations(t *testing.T) *Configurations {
 	t.Helper()
-	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://h", Transport: s, QPS: -1})
+	return configurationsAt(t, s)
+}
+
+// configurationsAt returns a client whose requests the argument server answers.
+func configurationsAt(t *testing.T, server http.RoundTripper) *Configurations {
+	t.Helper()
+	client, err := dynamic.NewForConfig(&rest.Config{Host: "http://h", Transport: server, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +82,77 @@ func TestRequestsToASilentAPIServerEnd(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A secretServer responds to requests for a configuration like a silentServer. It responds to a request for a Secret
+// with the status code and the body in its fields, or closes the connection if the code is 0.
+type secretServer struct {
+	code int
+	body string
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s secretServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.Contains(req.URL.Path, "/secrets/") {
+		return silentServer{}.RoundTrip(req)
+	}
+	if s.code == 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{
+		StatusCode: s.code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(s.body)), Request: req,
+	}, nil
+}
+
+func TestASecretThatTheAPIServerCannotReturnIsReadAgainBeforeTheResync(t *testing.T) {
+	t.Parallel()
+	const first, resync = time.Second, time.Hour // the delays of newRuntime
+	status := func(code int, reason string) secretServer {
+		return secretServer{code, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": %q, "code": %d}`, reason, code)}
+	}
+	for name, test := range map[string]struct {
+		server http.RoundTripper
+		reason api.Reason
+		delay  time.Duration
+	}{
+		"no response":             {silentServer{}, api.FetchingIndexError, first},
+		"no connection":           {secretServer{}, api.FetchingIndexError, first},
+		"internal error":          {status(http.StatusInternalServerError, "InternalError"), api.FetchingIndexError, first},
+		"a proxy without servers": {secretServer{http.StatusBadGateway, "no server"}, api.FetchingIndexError, first},
+		"no such Secret":          {status(http.StatusNotFound, "NotFound"), api.TemplatingURLError, resync},
+		"forbidden":               {status(http.StatusForbidden, "Forbidden"), api.TemplatingURLError, resync},
+		"no such key":             {secretServer{http.StatusOK, `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}`}, api.TemplatingURLError, resync},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRuntime(t)
+				r.Configurations = configurationsAt(t, test.server)
+				begin(t, r, "c")
+				if _, err := (&fetchStep{r}).Do(t.Context(), taskOf("c")); err != nil {
+					t.Fatal(err)
+				}
+				register(t, r, "c")
+				known, results, err := r.results(api.Identity{Name: "c"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if delay := known.Retry.Sub(known.Processed); delay != test.delay || api.Reason(results[0].Reason) != test.reason {
+					t.Errorf("%s; retry after %s: %s", results[0].Reason, delay, results[0].Message)
+				}
+			})
+		})
+	}
+}
+
+func TestASecretWithAnInvalidNameIsNotReadAgain(t *testing.T) {
+	t.Parallel()
+	c := silentServer{}.configurations(t)
+	for _, name := range [][2]string{{"n", ""}, {"n", "a/b"}, {"a/b", "s"}} {
+		if _, err := c.Secret(t.Context(), name[0], name[1]); err == nil || errors.As(err, new(*unavailableError)) {
+			t.Errorf("Secret %q: %v", name, err)
+		}
 	}
 }
 

@@ -222,6 +222,9 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	defer cancel()
 	address, err := r.address(limited, of)
 	if err != nil {
+		if _, unavailable := errors.AsType[*unavailableError](err); unavailable {
+			return fail(api.FetchingIndexError, &fixError{err, "check the API server; the operator reads the Secret again after a delay"})
+		}
 		return fail(api.TemplatingURLError, err)
 	}
 	repository, err := r.Fetcher.Open(address)
