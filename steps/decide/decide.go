@@ -82,7 +82,7 @@ func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *
 	var errs []error
 	lost := k.Lost()
 	for _, m := range k.Set.Modules {
-		d, err := c.decide(ctx, t, m, k, found.Enabled)
+		d, err := c.decide(ctx, t, m, k, k.preceding(m, found.Enabled))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
 			continue

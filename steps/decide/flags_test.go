@@ -44,7 +44,7 @@ func TestAModuleThatCannotBeLoadedStaysAsItWasUnlessTheConfigMapDisablesIt(t *te
 	}
 }
 
-func TestADirectoryIsLostIfItIsEmptyAndWasNotEmptyBefore(t *testing.T) {
+func TestADirectoryIsLostIfItIsEmptyAndHadAValuesFile(t *testing.T) {
 	t.Parallel()
 	web := []module.Module{{Name: "web"}}
 	for name, c := range map[string]struct {
@@ -55,8 +55,7 @@ func TestADirectoryIsLostIfItIsEmptyAndWasNotEmptyBefore(t *testing.T) {
 	}{
 		"no directory is empty":             {module.Set{Modules: web}, map[string]store.Module{"gone": {State: store.On}}, []string{"/a/values.yaml"}, false},
 		"a directory that was always empty": {module.Set{Modules: web, Empty: []string{"/a"}}, map[string]store.Module{"web": {State: store.On}}, []string{"/b/values.yaml"}, false},
-		"an installed module is missing":    {module.Set{Modules: web, Empty: []string{"/a"}}, map[string]store.Module{"gone": {State: store.On}}, nil, true},
-		"a module is missing that is off":   {module.Set{Modules: web, Empty: []string{"/a"}}, map[string]store.Module{"gone": {State: store.Off}}, nil, false},
+		"an installed module is missing":    {module.Set{Modules: web, Empty: []string{"/a"}}, map[string]store.Module{"gone": {State: store.On}}, []string{"/b/values.yaml"}, false},
 		"the values file is missing":        {module.Set{Modules: web, Empty: []string{"/a"}}, nil, []string{"/a/values.yaml"}, true},
 		"only the modules are missing":      {module.Set{Modules: web, Empty: []string{"/a"}, ValuesFiles: []string{"/a/values.yaml"}}, nil, []string{"/a/values.yaml"}, false},
 	} {

@@ -1,6 +1,10 @@
 package decide
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -18,17 +22,18 @@ type Known struct {
 	hooks            map[string]error // errors of modules whose hooks cannot be used, by module
 }
 
-// Lost reports whether a directory of modules is empty that had an installed module or a values file before. It is
-// possible that the directory is not mounted. Then the values file may be missing that enables modules of other
-// directories, and enabled scripts do not get the names of all enabled modules.
-func (k *Known) Lost() bool {
+// Lost reports whether a directory of modules is empty that had a values file before. It is possible that the
+// directory is not mounted, and that its values file enables modules of other directories.
+func (k *Known) Lost() bool { return len(k.Set.LostValues(k.Startup.ValuesFiles)) > 0 }
+
+// preceding returns the names of the enabled modules that precede m. The argument found has the names of those that
+// are on disk. If a directory of modules is empty, the result also has the modules that [Decisions.KeepUnseen] keeps.
+func (k *Known) preceding(m module.Module, found []string) []string {
 	if len(k.Set.Empty) == 0 {
-		return false
+		return found
 	}
-	for name, m := range k.Modules {
-		if _, seen := k.Set.Find(name); !seen && m.State != store.Off {
-			return true
-		}
-	}
-	return len(k.Set.LostValues(k.Startup.ValuesFiles)) > 0
+	return slices.DeleteFunc(withUnseen(k.Startup.Enabled, found, k.Set), func(name string) bool {
+		_, seen := k.Set.Find(name)
+		return !seen && cmp.Or(cmp.Compare(k.Modules[name].Order, m.Order), strings.Compare(name, m.Name)) > 0
+	})
 }

@@ -118,15 +118,15 @@ func TestAnEnabledScriptDecidesAboutAnEnabledModuleKnowingTheModulesBefore(t *te
 	}
 }
 
-// The enabled script of a module gets the names of the enabled modules before it. Without the modules of a directory
-// that is not mounted, its decision can be another one.
+// The enabled script of a module gets the global values. Without a values file that contains some of them, its decision
+// can be another one.
 func TestAnEnabledScriptDisablesNoModuleWhileADirectoryIsLost(t *testing.T) {
 	s, mounted := newState(t, "webEnabled: true\n")
 	scantest.Program(t, mounted, "010-web/enabled", answer("false", "true"))
 	scantest.Scan(t, s)
 	scantest.Update(t, s.DB, func(tx *store.Tx) error {
 		return errors.Join(store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true}),
-			store.Save(tx, store.ModuleKey("gone"), store.Module{State: store.On, Enabled: true}))
+			store.Save(tx, store.StartupKey(), store.Startup{ValuesFiles: []string{"/lost/values.yaml"}}))
 	})
 	for _, empty := range [][]string{{"/lost"}, nil} {
 		set := s.Modules.Disk()
@@ -138,6 +138,34 @@ func TestAnEnabledScriptDisablesNoModuleWhileADirectoryIsLost(t *testing.T) {
 		if d := found.Modules[0]; d.Kept != (empty != nil) || d.Enabled != d.Kept || len(found.Runnable()) != 0 {
 			t.Errorf("empty directories %q: decision %+v, to run %q", empty, d, found.Runnable())
 		}
+	}
+}
+
+// The modules "early" and "late" were in the directory mounted, or in the directory that is empty. No values file is
+// missing, so it is known that nothing enables module web.
+func TestAMissingModuleKeepsNoOtherModuleEnabled(t *testing.T) {
+	s, mounted := newState(t, "webEnabled: false\nasksEnabled: true\n")
+	scantest.Program(t, mounted, "020-asks/enabled", answer("true", before))
+	scantest.Scan(t, s)
+	on := store.Module{State: store.On, Enabled: true}
+	scantest.Update(t, s.DB, func(tx *store.Tx) error {
+		known := store.Startup{Enabled: []string{"early", "web", "late"}, ValuesFiles: s.Modules.Disk().ValuesFiles}
+		early, late := on, on
+		early.Order, late.Order = 5, 30
+		return errors.Join(store.Save(tx, store.StartupKey(), known), store.Save(tx, store.ModuleKey("web"), on),
+			store.Save(tx, store.ModuleKey("early"), early), store.Save(tx, store.ModuleKey("late"), late))
+	})
+	set := s.Modules.Disk()
+	set.Empty = []string{"/empty"}
+	found, _, err := decideSet(t, s, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Module{
+		{Name: "web", Order: 10, Why: "disabled by " + mounted + "/values.yaml"},
+		{Name: "asks", Order: 20, Enabled: true, Why: `enabled by its enabled script: ["early"]`},
+	}, found.Modules); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
