@@ -53,7 +53,7 @@ func contains(live, asked any) bool {
 	case []any:
 		return containsItems(live, asked)
 	default:
-		return reflect.DeepEqual(live, asked) || isZero(asked) && live == nil || sameQuantity(live, asked)
+		return reflect.DeepEqual(live, asked) || isEmpty(asked) && live == nil || sameQuantity(live, asked)
 	}
 }
 
@@ -84,9 +84,6 @@ func containsItems(live any, asked []any) bool {
 	}
 	return true
 }
-
-// isZero reports whether value is a zero value, which the server may omit when it stores an object.
-func isZero(value any) bool { return value == nil || reflect.ValueOf(value).IsZero() }
 
 // sameQuantity reports whether two values are equal quantities, such as "1000m" and 1.
 func sameQuantity(a, b any) bool {

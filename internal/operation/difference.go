@@ -209,7 +209,8 @@ func fieldsOf(value any) (map[string]any, bool) {
 	return named, true
 }
 
-// isEmpty reports whether value is a zero value, or a map or list without elements.
+// isEmpty reports whether value is a zero value, or a map or list without elements. The API server may omit such a
+// value when it stores an object.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -217,7 +218,7 @@ func isEmpty(value any) bool {
 	case []any:
 		return len(value) == 0
 	default:
-		return isZero(value)
+		return value == nil || reflect.ValueOf(value).IsZero()
 	}
 }
 
