@@ -96,10 +96,12 @@ func (s step) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]grap
 }
 
 func (s step) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
-	if s.w.effect == nil {
+	var effect func(context.Context, workflow.Task, workflow.Effect) error
+	s.w.locked(func() { effect = s.w.effect })
+	if effect == nil {
 		return nil
 	}
-	return s.w.effect(ctx, t, e)
+	return effect(ctx, t, e)
 }
 
 func (s step) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fact, error) {

@@ -29,12 +29,14 @@ func effects(kinds ...string) (out workflow.Outcome) {
 // errs has an error for its kind.
 func (w *fixture) doEffects(errs map[string]error) *[]string {
 	done := new([]string)
-	w.effect = func(_ context.Context, t workflow.Task, e workflow.Effect) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		*done = append(*done, e.Kind)
-		return errs[e.Kind]
-	}
+	w.locked(func() {
+		w.effect = func(_ context.Context, t workflow.Task, e workflow.Effect) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			*done = append(*done, e.Kind)
+			return errs[e.Kind]
+		}
+	})
 	return done
 }
 
