@@ -19,7 +19,8 @@ type deferral struct {
 	arrivals *arrivals
 }
 
-// deferNew defers the new task t until the time due. The caller must set the Queue of t.
+// deferNew defers the new task t until the time due. Until then, no equal task joins t. The caller
+// must set the Queue of t.
 func (d *deferral) deferNew(t *store.Task, due time.Time) error {
 	t.Due = due
 	d.history.count(t.Run, 1)

@@ -216,12 +216,6 @@ func (fs *fanOuts) startLagging(n *graph.Node, t, child *store.Task) error {
 			return err
 		}
 		return fs.arrivals.tail(child, child.Queue)
-	case there.IsOutOfQueue(): // no task waits for a deferred task
-		run, _, err := runOf(fs.tx, failing)
-		if err != nil {
-			return err
-		}
-		there = run.bottom()
 	}
 	if err := fs.lagging.awaitBelow(t, there); err != nil {
 		return err
@@ -239,7 +233,7 @@ func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *stor
 	case there.IsHeld():
 		joined, err = fs.joinHeld(there, child)
 		return nil, joined, err
-	case child.HomeQueue != "" && there.Queue == child.HomeQueue && !there.IsOutOfQueue():
+	case child.HomeQueue != "" && there.Queue == child.HomeQueue:
 		return nil, false, nil // the equal task is behind the fan-out task and will join child
 	}
 	return there, false, nil

@@ -254,6 +254,46 @@ func TestAChangedSectionOfAFailingModuleStopsNoOtherModule(t *testing.T) {
 	})
 }
 
+func TestNoTaskWaitsForADeferredRunOfAFailingModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.itemsOf(lifecycle.ModuleAfterHelm, "h")
+		changes := 3
+		w.end = func(_ *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+			if t.Node == string(lifecycle.ModuleAfterHelm) && t.Subject.Module == "b" && changes > 0 {
+				changes--
+				return []graph.Fact{lifecycle.ModuleChanged}, nil
+			}
+			return nil, nil
+		}
+		w.start(on(lifecycle.OnStart))
+		deferred := w.later()
+		if len(deferred) != 1 || !slices.Contains(w.ran(), "global-afterall z") {
+			t.Fatalf("deferred: %q", deferred)
+		}
+		w.failsToPatch()
+		w.raise(on(lifecycle.OnResourcesAbsent, "b")) // the run fails
+		w.raise(on(lifecycle.OnResourcesAbsent, "b")) // the run leaves queue main
+		w.ran()
+		w.expectPending("parallel-module-b", "release-check b", "module-run b")
+		w.raise(on(lifecycle.OnReloadRequest))
+		w.ran()
+		w.expectPending("parallel-module-b", "release-check b", "module-run b")
+		w.expectPending("after failing modules", "global-afterall")
+		if diff := cmp.Diff(deferred, w.later()); diff != "" {
+			t.Errorf("deferred tasks (-want +got):\n%s", diff)
+		}
+		w.sleep(5 * time.Second) // the deferred run joins the waiting run
+		w.ran()
+		w.expectPending("parallel-module-b", "release-check b", "module-run b")
+		w.succeeds()
+		w.sleep(time.Minute)
+		w.expect("module-afterhelm b/h", "module-run b", "release-check b", "module-afterhelm b/h", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
 func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
