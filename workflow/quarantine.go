@@ -30,9 +30,10 @@ type quarantines struct {
 func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crashes int) error {
 	q := store.QuarantinedItem{
 		ID: z.newID(), Graph: t.Graph, Node: t.Node, Subject: t.Subject, Queue: homeQueue(t), Run: t.Run, At: z.now, Crashes: crashes,
+		AllowFailure: t.AllowFailure,
 	}
 	if t.FanOut != nil {
-		q.Subject = item.Subject
+		q.Subject, q.AllowFailure = item.Subject, item.AllowFailure
 	}
 	var err error
 	if q.Standalone, err = isStandalone(z.tx, t); err != nil {
@@ -202,6 +203,7 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	queue := queueOf(t.Subject)
 	if q.Standalone || b.byItself(n, q.Subject) {
 		t.Node, t.Subject, t.OwnQueue, queue = q.Node, q.Subject, true, q.Queue
+		t.AllowFailure = q.AllowFailure
 	}
 	// Save the claim of the process that was the last to run the item. The next process put the item into quarantine.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}

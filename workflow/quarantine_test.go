@@ -443,6 +443,29 @@ func TestReleasedSynchronizationRunsInItsQueueWithTheOthersOfItsHook(t *testing.
 	})
 }
 
+func TestAReleasedItemMayFailIfItsBindingAllowsFailures(t *testing.T) {
+	for where, queue := range map[string]string{"in the queue of the fan-out": "", "in its own queue": "q"} {
+		t.Run(where, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.lists(lifecycle.GlobalSynchronization,
+					graph.Item{Subject: graph.Subject{Hook: "h", Binding: "a"}, Queue: queue, Wait: true, AllowFailure: true})
+				w.gate("global-kubernetes-synchronization h a")
+				w.start(on(lifecycle.OnStart))
+				w.crashThreeTimes()
+				ids := w.expectQuarantined("global-kubernetes-synchronization h a")
+				w.fails("global-kubernetes-synchronization h a", 1)
+				if err := w.e.Release(ids[0], "me", ""); err != nil {
+					t.Fatal(err)
+				}
+				w.sleep(time.Minute)
+				w.expect("global-kubernetes-synchronization h a")
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
 func TestReleasedSynchronizationThatNoRunAwaitsRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, open := newUnawaited(t)
