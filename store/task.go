@@ -235,6 +235,8 @@ type Claim struct {
 	Exclusive bool `json:"alone,omitempty"`
 	// Excused is set if crashes of the process are not counted for this claim.
 	Excused bool `json:"excused,omitempty"`
+	// Restored is set if the claim was made on an earlier task with the same item, which may have been in another queue.
+	Restored bool `json:"restored,omitempty"`
 	// Tasks is the number of tasks that the claim covers. Tasks replaces End when the tasks leave
 	// their slots for a lane.
 	Tasks int `json:"tasks,omitempty"`

@@ -80,9 +80,10 @@ func (c *taskCheck) task(t *Task) {
 	}
 }
 
-// claims reports a queue in which two tasks are claimed by the same epoch.
+// claims reports a queue in which two tasks are claimed by the same epoch. Restored claims do not count, because they
+// were made in other queues.
 func (c *taskCheck) claims(t *Task) {
-	if t.Claim == nil || t.Claim.Epoch == 0 {
+	if t.Claim == nil || t.Claim.Epoch == 0 || t.Claim.Restored {
 		return
 	}
 	if other := c.runs[t.Queue]; other != nil && other.Claim.Epoch == t.Claim.Epoch {

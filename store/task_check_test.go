@@ -14,7 +14,13 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 		return &store.Task{ID: store.ID{Epoch: 1, N: n}, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot + n}, Node: "n", Run: 1}
 	}
 	for want, damage := range map[string]func(*store.Tx) error{
-		"": func(tx *store.Tx) error { return nil },
+		"": func(tx *store.Tx) error {
+			two := task(2)
+			two.Claim = &store.Claim{Epoch: 1}
+			restored := task(1)
+			restored.Claim = &store.Claim{Epoch: 1, Restored: true}
+			return errors.Join(store.SaveTask(tx, restored), store.SaveTask(tx, two))
+		},
 		"cannot be read": func(tx *store.Tx) error {
 			tx.Put(store.Pos{Queue: "q", Slot: 1}.Key(), []byte(`{"id":7}`))
 			return nil

@@ -125,6 +125,7 @@ func (cs *claims) restoreInterruption(n *graph.Node, t *store.Task, item graph.I
 	}
 	cs.tx.Delete(key)
 	cs.unique.unwait(t)
+	claim.Restored = true
 	t.Claim = &claim
 	return cs.queues.save(t)
 }
