@@ -78,7 +78,7 @@ func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	}
 	defer s.places.Release(1)
 	answer, err := s.options.Ask(ctx, q)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrNotApplied) {
 		err = fmt.Errorf("hook %s: %w", q.name(), context.Cause(ctx))
 	}
 	return answer, err
@@ -101,6 +101,8 @@ func resultOf(ctx context.Context, err error, good Result) Result {
 	switch {
 	case err == nil:
 		return good
+	case errors.Is(err, ErrNotApplied):
+		return Broken
 	case ctx.Err() != nil:
 		return TimedOut
 	case errors.Is(err, ErrHookFailed):

@@ -113,6 +113,7 @@ func TestResultsFollowFromTheErrorOfAReview(t *testing.T) {
 	cancel()
 	failed := fmt.Errorf("%w: exit status 1", ErrHookFailed)
 	empty := fmt.Errorf("x.sh: %w", hook.ErrNoResponse)
+	full := fmt.Errorf("x.sh: %w: no space left for the store", ErrNotApplied)
 	for name, test := range map[string]struct {
 		ctx  context.Context //nolint:containedctx // the context is an argument of a test case
 		err  error
@@ -124,10 +125,34 @@ func TestResultsFollowFromTheErrorOfAReview(t *testing.T) {
 		"other":                        {t.Context(), errors.New("the store is full"), Broken},
 		"failed hook after the end":    {ended, failed, TimedOut},
 		"other after the end":          {ended, errors.New("canceled"), TimedOut},
+		"not applied":                  {t.Context(), full, Broken},
+		"not applied until the end":    {ended, full, Broken},
 		"success, although at the end": {ended, nil, Done},
 	} {
 		if got := resultOf(test.ctx, test.err, Done); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// If the output of a hook cannot be applied until the API server stops waiting, the response must name the reason. The
+// hook has answered in time.
+func TestATimeoutNamesTheReasonWhyTheOutputOfAHookIsNotApplied(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a hook that does not end": {fmt.Errorf("%w: m/hooks/x.sh: signal: killed", ErrHookFailed), "hook m/hooks/x.sh: the API server stops waiting"},
+		"a full disk":              {fmt.Errorf("m/hooks/x.sh: %w: no space left", ErrNotApplied), "m/hooks/x.sh: output not applied: no space left"},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := NewServer(Options{AtOnce: 1, Ask: func(context.Context, ReviewRequest) (Answer, error) {
+			cancel(errors.New("the API server stops waiting"))
+			return Answer{}, test.err
+		}})
+		if _, err := s.ask(ctx, ReviewRequest{Asked: Asked{Module: "m", Hook: "hooks/x.sh"}}); err == nil || err.Error() != test.want {
+			t.Errorf("%s: got %v, want %v", name, err, test.want)
 		}
 	}
 }

@@ -102,7 +102,8 @@ type Answer struct {
 // response, so an Ask must return soon after.
 //
 // The error wraps [ErrHookFailed] if the hook failed or its response is invalid, and
-// [hook.ErrNoResponse] if the hook succeeded without a response. It wraps [ErrWithdrawn] if the
+// [hook.ErrNoResponse] if the hook succeeded without a response. It wraps [ErrNotApplied] if the
+// hook succeeded, but the operator could not apply its output. It wraps [ErrWithdrawn] if the
 // binding was removed; then an admission request is allowed, and a conversion uses other bindings.
 // Any other error has a cause outside the hook.
 type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
@@ -113,3 +114,8 @@ var ErrWithdrawn = errors.New("the binding was withdrawn")
 
 // ErrHookFailed is the error for a hook that ran and failed.
 var ErrHookFailed = errors.New("hook failed")
+
+// ErrNotApplied is the error for a hook that succeeded, but whose valid output could not be applied,
+// for example because the disk is full. Even if this takes until the timeout of the request, the
+// hook has not caused it.
+var ErrNotApplied = errors.New("output not applied")

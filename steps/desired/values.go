@@ -73,7 +73,8 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 
 // SavePatch saves the patch of a section. It reports whether the merged values of the section have changed. If the
 // values are the same as when the patch was checked after the run of the hook, SavePatch does not validate the result
-// again. The argument by is the name of the hook.
+// again. If the patch is not valid for the current values, the error is a [*PatchError]. The argument by is the name of
+// the hook.
 func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.Base(tx, section)
@@ -95,13 +96,23 @@ func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, b
 	before := layers.Saved[section]
 	f, err := sections.Try(layers, section, patch.Values, by)
 	if err != nil {
-		return false, fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
+		return false, &PatchError{err}
 	}
 	if changed, err = values.Changed(f.Before, f.After); err != nil {
 		return false, err
 	}
 	return changed, store.Save(tx, key, values.Dated(f.Saved, before, tx.Now().Truncate(time.Second)))
 }
+
+// A PatchError says that values have changed since the hook read them, and that the patch of the hook is not valid for
+// the changed values.
+type PatchError struct{ err error }
+
+func (e *PatchError) Error() string {
+	return "$VALUES_JSON_PATCH_PATH, on values changed meanwhile: " + e.err.Error()
+}
+
+func (e *PatchError) Unwrap() error { return e.err }
 
 // SaveFlags saves the enabled flags that a hook has set. It reports whether the value of a flag has changed. The
 // argument by is the name of the hook.

@@ -3,6 +3,7 @@ package hookio
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/rs/zerolog"
@@ -101,7 +102,8 @@ func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 // Save writes the output of the hook of s to the store, except its metrics. The result module reports whether the
 // values of the hook's module, or its section of the ConfigMap, have changed. The result global reports whether
 // global values, the global section of the ConfigMap, or flags have changed. For a global hook, the result module is
-// always false.
+// always false. If [IsInvalid] returns true for the error, the output is invalid; otherwise the store has caused the
+// error.
 func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, global bool, err error) {
 	by := sections.Author(s.Module, s.Hook)
 	own, err := x.saveOwn(tx, out, by)
@@ -112,6 +114,13 @@ func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, glob
 		global, err = x.values.SavePatch(tx, values.Global, *out.Global, by)
 	}
 	return own, global, err
+}
+
+// IsInvalid reports whether err says that values have changed since the hook read them, and that its patch is not valid
+// for the changed values.
+func IsInvalid(err error) bool {
+	_, invalid := errors.AsType[*desired.PatchError](err)
+	return invalid
 }
 
 // Record saves the metrics from the output of the hook of s.

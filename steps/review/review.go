@@ -53,28 +53,20 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	if err == nil {
 		err = r.processOutput(ctx, in, result, &a)
 	}
-	w.Observer.HookRan(report.Run{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
+	ran := report.Run{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err}
+	_, notStarted := errors.AsType[*hook.StartError](err)
 	switch {
 	case err == nil, errors.Is(err, hook.ErrNoResponse):
-	case isOutside(err):
+	case errors.Is(err, webhook.ErrNotApplied):
+		ran.Err = nil
+		err = fmt.Errorf("%s: %w", subject, err)
+	case notStarted:
 		err = fmt.Errorf("%s: %w", subject, err)
 	default:
 		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, subject, err)
 	}
+	w.Observer.HookRan(ran)
 	return a, err
-}
-
-// An outsideError is an error of a review whose hook has succeeded with a valid output.
-type outsideError struct{ error }
-
-func (e *outsideError) Unwrap() error { return e.error }
-
-// isOutside reports whether err has a cause outside the hook: the hook was not started, or its valid output could not
-// be applied.
-func isOutside(err error) bool {
-	_, notStarted := errors.AsType[*hook.StartError](err)
-	_, notApplied := errors.AsType[*outsideError](err)
-	return notStarted || notApplied
 }
 
 // bindingType returns the binding type, such as kubernetesValidating, for a type of binding context.
@@ -183,7 +175,7 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 }
 
 // apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics. The error
-// is an [*outsideError] if the API server was not available, or if the store could not be written.
+// wraps [webhook.ErrNotApplied], unless the API server or the schemas of the values reject the output.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	out, err := hookio.Decode(r.Module, o.Data)
 	if err != nil {
@@ -199,12 +191,11 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	case workflow.IsRefused(err):
 		return err
 	case err != nil:
-		return &outsideError{err}
+		return notApplied(err)
 	}
 	if out.Global == nil && len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
 	}
-	var invalid error // of values that have changed since the hook read them
 	err = r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
@@ -212,11 +203,13 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		if err := r.Exchange.Record(tx, out, r.subject); err != nil {
 			return err
 		}
-		_, _, invalid = r.Exchange.Save(tx, out, r.subject)
-		return invalid
+		_, _, err := r.Exchange.Save(tx, out, r.subject)
+		return err
 	})
-	if err != nil && invalid == nil {
-		return &outsideError{err}
+	if err == nil || hookio.IsInvalid(err) {
+		return err
 	}
-	return err
+	return notApplied(err)
 }
+
+func notApplied(err error) error { return fmt.Errorf("%w: %w", webhook.ErrNotApplied, err) }

@@ -1,6 +1,7 @@
 package review_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -305,6 +306,7 @@ func TestAHookThatIsNotStartedOrWhoseOutputCannotBeAppliedHasNotFailed(t *testin
 		lines  string
 		change func(*testing.T, *fixture)
 		want   string
+		ran    bool // the hook has succeeded
 	}{
 		"the files of the run cannot be written": {allow, func(t *testing.T, f *fixture) {
 			t.Helper()
@@ -318,19 +320,22 @@ func TestAHookThatIsNotStartedOrWhoseOutputCannotBeAppliedHasNotFailed(t *testin
 				t.Fatal(err)
 			}
 			f.Runner = runner
-		}, "files of the run: "},
+		}, "files of the run: ", false},
 		"the file cannot be executed": {allow, func(t *testing.T, f *fixture) {
 			t.Helper()
 			if err := os.Chmod(f.path, 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "the file or its interpreter is not executable"},
+		}, "the file or its interpreter is not executable", false},
 		"the store cannot be written": {setSize + allow, func(_ *testing.T, f *fixture) {
 			f.DB.Guard(func() error { return errors.New("the store is read-only") })
-		}, "the store is read-only"},
+		}, "the store is read-only", true},
+		"the store is damaged": {setSize + allow, func(_ *testing.T, f *fixture) {
+			f.Runner = damaging{f.Runner, f.DB}
+		}, "cannot unmarshal", true},
 		"the API server does not respond": {
 			`echo '{"operation":"Delete","apiVersion":"v1","kind":"ConfigMap","namespace":"n","name":"a"}' >$KUBERNETES_PATCH_PATH` + "\n" + allow,
-			func(*testing.T, *fixture) {}, "$KUBERNETES_PATCH_PATH: operation 1 of 1 (",
+			func(*testing.T, *fixture) {}, "$KUBERNETES_PATCH_PATH: operation 1 of 1 (", true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -342,10 +347,79 @@ func TestAHookThatIsNotStartedOrWhoseOutputCannotBeAppliedHasNotFailed(t *testin
 			if err == nil || errors.Is(err, webhook.ErrHookFailed) || !strings.HasPrefix(err.Error(), head) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s… %s", err, head, test.want)
 			}
-			if len(f.runs.seen) != 1 || !strings.Contains(f.runs.seen[0], test.want) {
-				t.Errorf("reported are %q", f.runs.seen)
+			run := "web/hooks/x.sh check.example.com kubernetesValidating"
+			if notApplied := errors.Is(err, webhook.ErrNotApplied); notApplied != test.ran || len(f.runs.seen) != 1 ||
+				notApplied != (f.runs.seen[0] == run) || !notApplied && !strings.Contains(f.runs.seen[0], test.want) {
+				t.Errorf("output not applied: %t; reported runs are %q", notApplied, f.runs.seen)
 			}
 		})
+	}
+}
+
+// damaging runs hooks. After each run, it damages the stored values patches, so that the output of the hook cannot be
+// saved.
+type damaging struct {
+	review.Runner
+	db *store.DB
+}
+
+func (d damaging) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
+	result, err := d.Runner.Run(ctx, run)
+	damage := d.db.Update(func(tx *store.Tx) error { tx.Put(store.SavedKey("web"), []byte("{}")); return nil })
+	return result, errors.Join(err, damage)
+}
+
+// conflicting runs hooks. After each run, it changes the values, so that the patch of the hook is not valid any more.
+type conflicting struct {
+	review.Runner
+	db *store.DB
+}
+
+func (c conflicting) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
+	result, err := c.Runner.Run(ctx, run)
+	other := []values.Saved{{Op: values.Op{Op: "add", Path: "/web/size", Value: json.RawMessage(`"large"`)}, Hook: "other"}}
+	change := c.db.Update(func(tx *store.Tx) error { return store.Save(tx, store.SavedKey("web"), other) })
+	return result, errors.Join(err, change)
+}
+
+func TestAPatchThatIsNotValidForChangedValuesIsAFailureOfTheHook(t *testing.T) {
+	t.Parallel()
+	f := hooked(t, `echo '[{"op":"add","path":"/web/size/max","value":2}]' >$VALUES_JSON_PATCH_PATH`+"\n"+allow)
+	scantest.Update(t, f.DB, func(tx *store.Tx) error {
+		object := values.Saved{Op: values.Op{Op: "add", Path: "/web/size", Value: json.RawMessage(`{}`)}, Hook: "other"}
+		return store.Save(tx, store.SavedKey("web"), []values.Saved{object})
+	})
+	f.Runner = conflicting{f.Runner, f.DB}
+	_, err := f.Answer(t.Context(), request(hook.TypeValidating))
+	if !errors.Is(err, webhook.ErrHookFailed) || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// If the disk is full until the API server stops waiting, the error must name the disk, and not the hook.
+func TestAReviewOnAFullDiskIsRepeatedUntilItsTimeout(t *testing.T) {
+	t.Parallel()
+	f := hooked(t, setSize+allow)
+	full := true
+	f.DB.Guard(func() error {
+		if full {
+			full = false
+			return store.ErrFull
+		}
+		return nil
+	})
+	if _, err := f.Answer(t.Context(), request(hook.TypeValidating)); err != nil || full {
+		t.Errorf("after a shortage: full %t, %v", full, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f.DB.Guard(func() error { cancel(); return store.ErrFull })
+	_, err := f.Answer(ctx, request(hook.TypeValidating))
+	if !errors.Is(err, webhook.ErrNotApplied) || errors.Is(err, webhook.ErrHookFailed) || !errors.Is(err, store.ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	run := "web/hooks/x.sh check.example.com kubernetesValidating"
+	if diff := cmp.Diff([]string{run, run}, f.runs.seen); diff != "" {
+		t.Errorf("reported runs (-want +got):\n%s", diff)
 	}
 }
 
