@@ -271,8 +271,12 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 			FromVersion: l.FromVersion, ToVersion: l.ToVersion, Objects: objects, Version: l.to,
 		})
 		c.report.Ran += answer.Ran
-		if errors.Is(err, ErrWithdrawn) {
+		gone := errors.Is(err, hook.ErrGone)
+		if gone || errors.Is(err, ErrWithdrawn) {
 			c.withdraw(l.Asked)
+			if gone && chain(c.links, version, wanted) == nil {
+				return hook.Converted{}, err
+			}
 			return c.one(ctx, version, sent)
 		}
 		if err != nil || answer.Converted.Failed != "" {
@@ -284,8 +288,8 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	return hook.Converted{Objects: objects}, nil
 }
 
-// withdraw removes from c.links the conversion steps of a binding that was removed during this
-// review. The table of the server does not show the removal yet.
+// withdraw removes from c.links the conversion steps of a binding that was removed, or whose hook no
+// longer exists. The table of the server does not show the removal yet.
 func (c *converter) withdraw(a Asked) {
 	var others []link
 	for _, l := range c.links {

@@ -281,6 +281,31 @@ func TestConversionsGoOnWithoutAWithdrawnOne(t *testing.T) {
 	}
 }
 
+// While a conversion moves to another hook, both hooks can have a binding for it, and only one of the hooks exists. If
+// no other hook converts the objects, the error names the hook that is gone.
+func TestConversionsGoOnWithoutAHookThatIsGone(t *testing.T) {
+	t.Parallel()
+	all := conversionsOf([2]string{"v1", "v2"}, [2]string{"v1", "v2"})
+	all[0].Binding, all[1].Binding = "first", "second"
+	gone := map[string]bool{"first": true}
+	s := serve(t, Table{Conversions: all, Complete: true}, func(_ context.Context, q ReviewRequest) (Answer, error) {
+		if gone[q.Binding] {
+			return Answer{}, fmt.Errorf("hook %s %w", q.Binding, hook.ErrGone)
+		}
+		converted, err := relabelAll(q.Objects, q.Version)
+		return Answer{Converted: converted}, err
+	}, 1, nil)
+	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v2",` +
+		`"objects":[{"apiVersion":"x.io/v1","kind":"T"}]}}`
+	if _, answer := s.post(t, "/things.x.io", review); !strings.Contains(answer, `[{"apiVersion":"x.io/v2","kind":"T"}]`) {
+		t.Errorf("by the second hook: %s", answer)
+	}
+	gone["second"] = true
+	if code, answer := s.post(t, "/things.x.io", review); code != http.StatusInternalServerError || answer != "hook second is not there any more" {
+		t.Errorf("without a hook: %d %s", code, answer)
+	}
+}
+
 func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)

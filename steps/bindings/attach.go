@@ -99,6 +99,13 @@ func ReplaceConversions(tx *store.Tx, module string) error {
 	return nil
 }
 
+// AttachConversion attaches the conversion binding s of a recorded hook before the run of the hook's module.
+func AttachConversion(tx *store.Tx, s graph.Subject, config hook.ConversionBinding) error {
+	a := attacher{tx: tx, kept: map[string]bool{}}
+	_, err := a.saveBinding(s, store.Conversion, config, "")
+	return err
+}
+
 type attacher struct {
 	tx    *store.Tx
 	start uint64

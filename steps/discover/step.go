@@ -45,6 +45,8 @@ type discovered struct {
 	Left []string `json:"left,omitempty"`
 	// Stale are attached bindings that their hooks no longer have.
 	Stale []stale.Binding `json:"outlived,omitempty"`
+	// Conversions are the attached conversion bindings that other hooks replace.
+	Conversions stale.Conversions `json:"conversions,omitzero"`
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
 	// Allowed is the time at which a person allowed the deletions of this discovery; zero if nobody has allowed them.
@@ -77,6 +79,9 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	if err := s.decider.Decide(ctx, t, k, &found.Decisions); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable()); err != nil {
 		return workflow.Outcome{}, err
 	}
 	releases, err := s.safety.Begin(ctx, set, permission)
@@ -204,6 +209,9 @@ func (s *step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 		return nil, err
 	}
 	if err := found.Save(tx, t.Run, before); err != nil {
+		return nil, err
+	}
+	if err := s.stale.Replace(tx, found.Conversions); err != nil {
 		return nil, err
 	}
 	return nil, found.SaveStartup(tx)

@@ -1,2 +1,3 @@
-// Package stale finds and removes admission bindings that their hooks no longer have.
+// Package stale finds and removes webhook bindings that their hooks no longer have, and attaches the conversion bindings
+// that replace them.
 package stale

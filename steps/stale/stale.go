@@ -18,20 +18,19 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An askedHook is a hook that has admission bindings in the store.
+// An askedHook is a hook that has webhook bindings in the store.
 type askedHook struct {
 	store.Hook
 	module, name string
-	bindings     map[string]store.BindingKind // by id
+	bindings     map[string]store.Binding // by id
 }
 
 // A Binding is an admission binding in the store that its hook no longer has. The next run of the hook's module removes
 // the binding. But until then the API server can deny requests of modules that run earlier, because of the binding's
 // webhook. As long as these modules fail, the run of the hook's module does not start.
 //
-// Conversion bindings are not removed ahead of this run: perhaps the module has the conversion in another hook or
-// binding, which is attached only then. Without any binding, the API server would return objects that no hook has
-// converted.
+// A conversion binding is removed ahead of this run only together with the attachment of the bindings that replace it;
+// see [Conversions]. Without any binding, the API server would return objects that no hook has converted.
 type Binding struct {
 	Subject graph.Subject `json:"subject"`
 	// Owner is a checksum of the code and configuration of the hook, as the store has recorded them with the binding.
@@ -48,8 +47,8 @@ type Hooks interface {
 // atOnce is the maximum number of hooks that are run with --config in parallel.
 const atOnce = 4
 
-// Bindings finds and removes stale admission bindings. It removes a binding only if the current configuration of its
-// hook is known and does not contain the binding.
+// Bindings finds and removes stale bindings. It removes a binding only if the current configuration of its hook is
+// known and does not contain the binding.
 type Bindings struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -72,12 +71,21 @@ func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	return b.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return b.Withdraw(tx, found) })
 }
 
-// Find returns the stale bindings. To find them, it runs each hook with an admission binding with --config, if the hook
-// has not answered in this process yet.
+// Find returns the stale admission bindings. To find them, it runs each hook with an admission binding with --config, if
+// the hook has not answered in this process yet.
 func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
-	asked, err := b.askedHooks()
+	err = b.find(ctx, func(stale Binding, _ store.Binding) error {
+		found = append(found, stale)
+		return nil
+	}, store.Validating, store.Mutating)
+	return found, err
+}
+
+// find calls the argument each for each stale binding of the given kinds, with its record.
+func (b *Bindings) find(ctx context.Context, each func(Binding, store.Binding) error, kinds ...store.BindingKind) error {
+	asked, err := b.askedHooks(kinds)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	now := make([]map[string]store.BindingKind, len(asked))
 	known := make([]bool, len(asked))
@@ -91,17 +99,20 @@ func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	}
 	_ = group.Wait() // never an error: the functions return nil, so that each hook is checked
 	for i, h := range asked {
-		for id, kind := range h.bindings {
-			if known[i] && now[i][id] != kind {
-				found = append(found, Binding{graph.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
+		for id, record := range h.bindings {
+			if !known[i] || now[i][id] == record.Kind {
+				continue
+			}
+			if err := each(Binding{graph.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)}, record); err != nil {
+				return err
 			}
 		}
 	}
-	return found, nil
+	return nil
 }
 
-// askedHooks returns the hooks with attached admission bindings.
-func (b *Bindings) askedHooks() (hooks []*askedHook, err error) {
+// askedHooks returns the hooks with attached bindings of the given kinds.
+func (b *Bindings) askedHooks(kinds []store.BindingKind) (hooks []*askedHook, err error) {
 	err = b.db.View(func(tx *store.Tx) error {
 		byName := map[[2]string]*askedHook{}
 		for k := range tx.Range(store.At(store.Bindings)) {
@@ -109,7 +120,7 @@ func (b *Bindings) askedHooks() (hooks []*askedHook, err error) {
 			if err != nil {
 				return err
 			}
-			if record.Detached || !slices.Contains([]store.BindingKind{store.Validating, store.Mutating}, record.Kind) {
+			if record.Detached || !slices.Contains(kinds, record.Kind) {
 				continue
 			}
 			subject, err := store.ParseBindingKey(k)
@@ -119,14 +130,14 @@ func (b *Bindings) askedHooks() (hooks []*askedHook, err error) {
 			key := [2]string{subject.Module, subject.Hook}
 			h := byName[key]
 			if h == nil {
-				h = &askedHook{module: subject.Module, name: subject.Hook, bindings: map[string]store.BindingKind{}}
+				h = &askedHook{module: subject.Module, name: subject.Hook, bindings: map[string]store.Binding{}}
 				if h.Hook, _, err = store.Load[store.Hook](tx, store.HookKey(subject.Module, subject.Hook)); err != nil {
 					return err
 				}
 				byName[key] = h
 				hooks = append(hooks, h)
 			}
-			h.bindings[subject.Binding] = record.Kind
+			h.bindings[subject.Binding] = record
 		}
 		return nil
 	})
@@ -139,7 +150,7 @@ func checksumOf(h store.Hook) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// hasNow returns the admission bindings in the current configuration of the hook h, by ID. The result known is false if
+// hasNow returns the webhook bindings in the current configuration of the hook h, by ID. The result known is false if
 // hasNow cannot get this configuration.
 func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
@@ -166,7 +177,9 @@ func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 		return nil, false
 	}
 	ids, has := now.Config.BindingIDs(), map[string]store.BindingKind{}
-	for kind, all := range map[store.BindingKind][]string{store.Validating: ids.Validating, store.Mutating: ids.Mutating} {
+	for kind, all := range map[store.BindingKind][]string{
+		store.Validating: ids.Validating, store.Mutating: ids.Mutating, store.Conversion: ids.Conversion,
+	} {
 		for _, id := range all {
 			has[id] = kind
 		}

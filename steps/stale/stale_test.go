@@ -119,8 +119,7 @@ func (x *bench) attached() (names []string) {
 	return names
 }
 
-// The conversion bindings of the hooks are never stale, because perhaps another hook of the module converts the
-// objects.
+// Find does not return conversion bindings, because perhaps another hook converts the objects.
 func TestAWebhookIsStaleOnlyIfItsHookIsKnownNotToHaveIt(t *testing.T) {
 	const global, web = "hooks/hook.sh ", "web/hooks/hook.sh "
 	runner := scantest.Runner(t)

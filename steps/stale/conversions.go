@@ -1,0 +1,125 @@
+package stale
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// Conversions are conversion bindings in the store that their hooks no longer have, and the bindings of other hooks that
+// replace them. A conversion can move to another module, whose run may begin much later than the run of the first
+// module. So all these bindings are replaced in one transaction, before the first of these runs.
+type Conversions struct {
+	Stale        []Binding     `json:"stale,omitempty"`
+	Replacements []Replacement `json:"replacements,omitempty"`
+}
+
+// A Replacement is a conversion binding in the current configuration of a hook.
+type Replacement struct {
+	Subject graph.Subject          `json:"subject"`
+	Hook    store.Hook             `json:"hook"`
+	Config  hook.ConversionBinding `json:"config"`
+}
+
+// FindConversions returns the stale conversion bindings that hooks of the given modules replace. A binding replaces
+// another one if both are for the same CustomResourceDefinition.
+func (b *Bindings) FindConversions(ctx context.Context, modules []string) (found Conversions, err error) {
+	stale := map[string][]Binding{} // by the name of the CustomResourceDefinition
+	if err := b.find(ctx, func(s Binding, record store.Binding) error {
+		var c hook.ConversionBinding
+		err := json.Unmarshal(record.Config, &c)
+		stale[c.CRDName] = append(stale[c.CRDName], s)
+		return err
+	}, store.Conversion); err != nil || len(stale) == 0 {
+		return found, err
+	}
+	replaced := map[string]bool{}
+	for _, module := range modules {
+		for _, r := range b.conversionsOf(ctx, module) {
+			if crd := r.Config.CRDName; len(stale[crd]) > 0 {
+				found.Replacements, replaced[crd] = append(found.Replacements, r), true
+			}
+		}
+	}
+	for _, crd := range slices.Sorted(maps.Keys(replaced)) {
+		found.Stale = append(found.Stale, stale[crd]...)
+	}
+	return found, nil
+}
+
+// conversionsOf returns the conversion bindings in the current configurations of the hooks of module. It omits hooks
+// whose configurations are not known, because the run of the module reports the error.
+func (b *Bindings) conversionsOf(ctx context.Context, module string) (all []Replacement) {
+	m, found := b.modules.Disk().Find(module)
+	digest, err := b.modules.CodeOf(module)
+	if !found || m.Hooks == "" || err != nil {
+		return nil
+	}
+	files, _, err := hook.Find(hook.Module, m.Path)
+	if err != nil {
+		return nil
+	}
+	for _, f := range files {
+		asked, err := b.hooks.AskOnce(ctx, module, f, digest)
+		if err != nil {
+			continue
+		}
+		h, err := bindings.DecodeHook(asked)
+		if err != nil {
+			continue
+		}
+		ids := h.Config.BindingIDs().Conversion
+		for i, c := range h.Config.Conversion {
+			all = append(all, Replacement{graph.Subject{Module: module, Hook: f.Name, Binding: ids[i]}, asked, c})
+		}
+	}
+	return all
+}
+
+// Replace deletes the stale bindings of c and attaches the replacements.
+func (b *Bindings) Replace(tx *store.Tx, c Conversions) error {
+	if err := b.Withdraw(tx, c.Stale); err != nil {
+		return err
+	}
+	for _, r := range c.Replacements {
+		if err := r.attach(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attach attaches the binding of r, and saves its hook. The saved hook has no digest, so that the run of its module
+// treats the hook as changed. The state of a module that has not run becomes On, because the bindings of such a module
+// are deleted only together with the module.
+func (r Replacement) attach(tx *store.Tx) error {
+	key := store.HookKey(r.Subject.Module, r.Subject.Hook)
+	h, known, err := store.Load[store.Hook](tx, key)
+	if err != nil {
+		return err
+	}
+	if !known || !bytes.Equal(h.Config, r.Hook.Config) {
+		h.Digest, h.File, h.Config = "", r.Hook.File, r.Hook.Config
+		if err := store.Save(tx, key, h); err != nil {
+			return err
+		}
+	}
+	m, _, err := store.Load[store.Module](tx, store.ModuleKey(r.Subject.Module))
+	if err != nil {
+		return err
+	}
+	if m.State == store.Off || m.State == "" {
+		m.State, m.RanInStart = store.On, 0
+		if err := store.Save(tx, store.ModuleKey(r.Subject.Module), m); err != nil {
+			return err
+		}
+	}
+	return bindings.AttachConversion(tx, r.Subject, r.Config)
+}

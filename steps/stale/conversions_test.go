@@ -1,0 +1,114 @@
+package stale_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/steps/scan/scantest"
+	"addon-operator/store"
+)
+
+// converts returns the configuration of a hook with a conversion binding of this name.
+func converts(name, crd string) string {
+	return `{"configVersion":"v1","kubernetesCustomResourceConversion":[{"name":"` + name + `","crdName":"` + crd + `","conversions":[{"fromVersion":"v1","toVersion":"v2"}]}]}`
+}
+
+// Between the runs of two modules, the API server must not return objects that no hook has converted. So a conversion
+// moves from one module to the other in one transaction.
+func TestAConversionIsReplacedBeforeTheRunsOfItsModules(t *testing.T) {
+	const was = "web/hooks/hook.sh up"
+	runner := scantest.Runner(t)
+	for name, c := range map[string]struct {
+		change  func(*bench)
+		modules []string // modules to run
+		want    []string // new conversion bindings; if there are none, the stale binding stays
+	}{
+		"moved to another module": {func(x *bench) {
+			x.remove(x.modules, "010-web/hooks/hook.sh")
+			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
+		}, []string{"web", "db"}, []string{"db/hooks/hook.sh up"}},
+		"moved to another module, and its hook does other things now": {func(x *bench) {
+			scantest.Program(t, x.modules, "010-web/hooks/hook.sh", program(`{"configVersion":"v1",`+pods+`}`))
+			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
+		}, []string{"web", "db"}, []string{"db/hooks/hook.sh up"}},
+		"moved to a module with another name": {func(x *bench) {
+			x.rename("010-web", "010-site")
+		}, []string{"site", "db"}, []string{"site/hooks/hook.sh up"}},
+		"renamed hook": {func(x *bench) {
+			x.remove(x.modules, "010-web/hooks/hook.sh")
+			scantest.Program(t, x.modules, "010-web/hooks/other.sh", program(converts("up", "things.x.io")))
+		}, []string{"web", "db"}, []string{"web/hooks/other.sh up"}},
+		"renamed binding": {func(x *bench) {
+			scantest.Program(t, x.modules, "010-web/hooks/hook.sh", program(converts("upgrade", "things.x.io")))
+		}, []string{"web", "db"}, []string{"web/hooks/hook.sh upgrade"}},
+		"moved to a module that does not run": {func(x *bench) {
+			x.remove(x.modules, "010-web/hooks/hook.sh")
+			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
+		}, []string{"web"}, nil},
+		"another conversion in another module": {func(x *bench) {
+			x.remove(x.modules, "010-web/hooks/hook.sh")
+			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "others.x.io")))
+		}, []string{"web", "db"}, nil},
+		"copied to another module": {func(x *bench) {
+			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
+		}, []string{"web", "db"}, nil},
+	} {
+		x := newBench(t, runner)
+		want := x.attached()
+		c.change(x)
+		scantest.Scan(t, x.s)
+		s := x.restarted()
+		found, err := s.FindConversions(t.Context(), c.modules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+		if len(c.want) > 0 {
+			want = append(slices.DeleteFunc(want, func(name string) bool { return name == was }), c.want...)
+		}
+		got := x.attached()
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: attached bindings (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// The run of a module attaches the other bindings of a hook, and runs its onStartup hooks again, only if it finds that
+// the hook is new.
+func TestAHookWithAReplacementIsNewForTheRunOfItsModule(t *testing.T) {
+	x := newBench(t, scantest.Runner(t))
+	x.remove(x.modules, "010-web/hooks/hook.sh")
+	scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
+	scantest.Scan(t, x.s)
+	s := x.restarted()
+	found, err := s.FindConversions(t.Context(), []string{"web", "db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+	m, _ := x.s.Modules.Disk().Find("db")
+	digest, err := x.s.Modules.CodeOf("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := x.configs().Ask(t.Context(), "db", hook.Module, m.Path, digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error {
+		record, _, err := store.Load[store.Module](tx, store.ModuleKey("db"))
+		if err != nil || record.State != store.On {
+			t.Errorf("the state of the module is %q, %v", record.State, err)
+		}
+		changed, err := asked.Save(tx, "db")
+		if !changed {
+			t.Error("the hook is not new")
+		}
+		return err
+	})
+}
