@@ -45,7 +45,7 @@ type discovered struct {
 	Left []string `json:"left,omitempty"`
 	// Stale are attached bindings that their hooks no longer have.
 	Stale []stale.Binding `json:"outlived,omitempty"`
-	// Conversions are the attached conversion bindings that other hooks replace.
+	// Conversions are attached conversion bindings that their hooks no longer have, and the bindings that replace them.
 	Conversions stale.Conversions `json:"conversions,omitzero"`
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
@@ -81,7 +81,7 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	if err := s.decider.Decide(ctx, t, k, &found.Decisions); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable()); err != nil {
+	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable(), found.Whole && found.Broken() == 0); err != nil {
 		return workflow.Outcome{}, err
 	}
 	releases, err := s.safety.Begin(ctx, set, permission)

@@ -16,6 +16,11 @@ import (
 // Conversions are conversion bindings in the store that their hooks no longer have, and the bindings of other hooks that
 // replace them. A conversion can move to another module, whose run may begin much later than the run of the first
 // module. So all these bindings are replaced in one transaction, before the first of these runs.
+//
+// If no hook converts the objects any more, the stale binding is removed, too. Otherwise, until the run of the module
+// with the stale binding, the operator would set the conversion of the CustomResourceDefinition again after each change
+// by a person. The API server continues to reject requests until the start has converged, or until a person sets the
+// strategy None.
 type Conversions struct {
 	Stale        []Binding     `json:"stale,omitempty"`
 	Replacements []Replacement `json:"replacements,omitempty"`
@@ -29,8 +34,9 @@ type Replacement struct {
 }
 
 // FindConversions returns the stale conversion bindings that hooks of the given modules replace. A binding replaces
-// another one if both are for the same CustomResourceDefinition.
-func (b *Bindings) FindConversions(ctx context.Context, modules []string) (found Conversions, err error) {
+// another one if both are for the same CustomResourceDefinition. If complete is true, no other module can have hooks,
+// and FindConversions also returns the stale bindings that no hook replaces.
+func (b *Bindings) FindConversions(ctx context.Context, modules []string, complete bool) (found Conversions, err error) {
 	stale := map[string][]Binding{} // by the name of the CustomResourceDefinition
 	if err := b.find(ctx, func(s Binding, record store.Binding) error {
 		var c hook.ConversionBinding
@@ -42,37 +48,45 @@ func (b *Bindings) FindConversions(ctx context.Context, modules []string) (found
 	}
 	replaced := map[string]bool{}
 	for _, module := range modules {
-		for _, r := range b.conversionsOf(ctx, module) {
+		all, known := b.conversionsOf(ctx, module)
+		complete = complete && known
+		for _, r := range all {
 			if crd := r.Config.CRDName; len(stale[crd]) > 0 {
 				found.Replacements, replaced[crd] = append(found.Replacements, r), true
 			}
 		}
 	}
-	for _, crd := range slices.Sorted(maps.Keys(replaced)) {
-		found.Stale = append(found.Stale, stale[crd]...)
+	for _, crd := range slices.Sorted(maps.Keys(stale)) {
+		if complete || replaced[crd] {
+			found.Stale = append(found.Stale, stale[crd]...)
+		}
 	}
 	return found, nil
 }
 
 // conversionsOf returns the conversion bindings in the current configurations of the hooks of module. It omits hooks
-// whose configurations are not known, because the run of the module reports the error.
-func (b *Bindings) conversionsOf(ctx context.Context, module string) (all []Replacement) {
+// whose configurations are not known, because the run of the module reports the error. The result known is false if
+// there is such a hook.
+func (b *Bindings) conversionsOf(ctx context.Context, module string) (all []Replacement, known bool) {
 	m, found := b.modules.Disk().Find(module)
+	if found && m.Hooks == "" {
+		return nil, true
+	}
 	digest, err := b.modules.CodeOf(module)
-	if !found || m.Hooks == "" || err != nil {
-		return nil
+	if err != nil {
+		return nil, false
 	}
 	files, _, err := hook.Find(hook.Module, m.Path)
-	if err != nil {
-		return nil
-	}
+	known = err == nil
 	for _, f := range files {
 		asked, err := b.hooks.AskOnce(ctx, module, f, digest)
 		if err != nil {
+			known = false
 			continue
 		}
 		h, err := bindings.DecodeHook(asked)
 		if err != nil {
+			known = false
 			continue
 		}
 		ids := h.Config.BindingIDs().Conversion
@@ -80,7 +94,7 @@ func (b *Bindings) conversionsOf(ctx context.Context, module string) (all []Repl
 			all = append(all, Replacement{graph.Subject{Module: module, Hook: f.Name, Binding: ids[i]}, asked, c})
 		}
 	}
-	return all
+	return all, known
 }
 
 // Replace deletes the stale bindings of c and attaches the replacements.

@@ -24,56 +24,62 @@ func TestAConversionIsReplacedBeforeTheRunsOfItsModules(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*bench)
 		modules []string // modules to run
-		want    []string // new conversion bindings; if there are none, the stale binding stays
+		want    []string // new conversion bindings
+		stays   bool     // the binding stays if other modules can have hooks
 	}{
 		"moved to another module": {func(x *bench) {
 			x.remove(x.modules, "010-web/hooks/hook.sh")
 			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
-		}, []string{"web", "db"}, []string{"db/hooks/hook.sh up"}},
+		}, []string{"web", "db"}, []string{"db/hooks/hook.sh up"}, false},
 		"moved to another module, and its hook does other things now": {func(x *bench) {
 			scantest.Program(t, x.modules, "010-web/hooks/hook.sh", program(`{"configVersion":"v1",`+pods+`}`))
 			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
-		}, []string{"web", "db"}, []string{"db/hooks/hook.sh up"}},
+		}, []string{"web", "db"}, []string{"db/hooks/hook.sh up"}, false},
 		"moved to a module with another name": {func(x *bench) {
 			x.rename("010-web", "010-site")
-		}, []string{"site", "db"}, []string{"site/hooks/hook.sh up"}},
+		}, []string{"site", "db"}, []string{"site/hooks/hook.sh up"}, false},
 		"renamed hook": {func(x *bench) {
 			x.remove(x.modules, "010-web/hooks/hook.sh")
 			scantest.Program(t, x.modules, "010-web/hooks/other.sh", program(converts("up", "things.x.io")))
-		}, []string{"web", "db"}, []string{"web/hooks/other.sh up"}},
+		}, []string{"web", "db"}, []string{"web/hooks/other.sh up"}, false},
 		"renamed binding": {func(x *bench) {
 			scantest.Program(t, x.modules, "010-web/hooks/hook.sh", program(converts("upgrade", "things.x.io")))
-		}, []string{"web", "db"}, []string{"web/hooks/hook.sh upgrade"}},
+		}, []string{"web", "db"}, []string{"web/hooks/hook.sh upgrade"}, false},
 		"moved to a module that does not run": {func(x *bench) {
 			x.remove(x.modules, "010-web/hooks/hook.sh")
 			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
-		}, []string{"web"}, nil},
+		}, []string{"web"}, nil, true},
+		"removed": {func(x *bench) {
+			x.remove(x.modules, "010-web/hooks/hook.sh")
+		}, []string{"web", "db"}, nil, true},
 		"another conversion in another module": {func(x *bench) {
 			x.remove(x.modules, "010-web/hooks/hook.sh")
 			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "others.x.io")))
-		}, []string{"web", "db"}, nil},
+		}, []string{"web", "db"}, nil, true},
 		"copied to another module": {func(x *bench) {
 			scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
-		}, []string{"web", "db"}, nil},
+		}, []string{"web", "db"}, []string{was}, false},
 	} {
-		x := newBench(t, runner)
-		want := x.attached()
-		c.change(x)
-		scantest.Scan(t, x.s)
-		s := x.restarted()
-		found, err := s.FindConversions(t.Context(), c.modules)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
-		if len(c.want) > 0 {
-			want = append(slices.DeleteFunc(want, func(name string) bool { return name == was }), c.want...)
-		}
-		got := x.attached()
-		slices.Sort(got)
-		slices.Sort(want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: attached bindings (-want +got):\n%s", name, diff)
+		for _, complete := range []bool{false, true} {
+			x := newBench(t, runner)
+			want := x.attached()
+			c.change(x)
+			scantest.Scan(t, x.s)
+			s := x.restarted()
+			found, err := s.FindConversions(t.Context(), c.modules, complete)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+			if !c.stays || complete {
+				want = slices.DeleteFunc(want, func(name string) bool { return name == was })
+			}
+			got, want := x.attached(), append(want, c.want...)
+			slices.Sort(got)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, complete %t: attached bindings (-want +got):\n%s", name, complete, diff)
+			}
 		}
 	}
 }
@@ -86,7 +92,7 @@ func TestAHookWithAReplacementIsNewForTheRunOfItsModule(t *testing.T) {
 	scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
 	scantest.Scan(t, x.s)
 	s := x.restarted()
-	found, err := s.FindConversions(t.Context(), []string{"web", "db"})
+	found, err := s.FindConversions(t.Context(), []string{"web", "db"}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
