@@ -105,6 +105,8 @@ type Answer struct {
 // [hook.ErrNoResponse] if the hook succeeded without a response. It wraps [ErrNotApplied] if the
 // hook succeeded, but the operator could not apply its output. It wraps [ErrWithdrawn] if the
 // binding was removed; then an admission request is allowed, and a conversion uses other bindings.
+// If the error of a conversion wraps [hook.ErrGone], the conversion also uses other bindings, and fails
+// with this error if there are none.
 // Any other error has a cause outside the hook.
 type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
 
