@@ -51,3 +51,13 @@ func (k *Kinds) Reached() int {
 	defer k.mu.Unlock()
 	return len(k.reaching)
 }
+
+// KnowGroup delivers an available group that an extension API server serves to k.
+func (k *Kinds) KnowGroup(ctx context.Context, groupName, version string) error {
+	text, err := json.Marshal(group{Group: groupName, Version: version, Remote: true})
+	if err != nil {
+		return err
+	}
+	object := &Object{Name: version + "." + groupName, FilterResult: text}
+	return (&appearances{Kinds: k}).Changed(ctx, Batch{Source: groupSource, Changes: []Change{{Type: Added, Object: object}}})
+}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -19,7 +20,10 @@ import (
 	"addon-operator/internal/kube"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = nil // they sleep until some time after the last error, which may be in another bubble of testing/synctest
+	os.Exit(cluster.Run(m))
+}
 
 // fixture has the clients of a test for a cluster, and a namespace in the cluster.
 type fixture struct {

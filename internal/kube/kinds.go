@@ -115,7 +115,9 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 		w.offer(lists)
 	}
 	for _, g := range k.groups {
-		k.startReach(g)
+		if w.isIn(g) {
+			k.startReach(g)
+		}
 	}
 	k.mu.Unlock()
 	k.begin()
@@ -273,10 +275,14 @@ func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	return g, true
 }
 
-// startReach starts a goroutine that calls reach for g, unless there is one already or reach has nothing to do. The
-// caller holds the lock.
+// startReach starts a goroutine that calls reach for g, unless reach has nothing to do. If such a goroutine is already
+// running, startReach ends its delay, so that it requests the kinds of g at once. The caller holds the lock.
 func (k *Kinds) startReach(g group) {
-	if k.reaching[g] != nil || !k.needs(g) {
+	if wake := k.reaching[g]; wake != nil {
+		signal(wake)
+		return
+	}
+	if !k.needs(g) {
 		return
 	}
 	wake := make(chan struct{}, 1)
@@ -307,10 +313,6 @@ func (k *Kinds) needs(g group) bool {
 func (k *Kinds) requestNow(g group) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if wake := k.reaching[g]; wake != nil {
-		signal(wake)
-		return
-	}
 	k.startReach(g)
 }
 

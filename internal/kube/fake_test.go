@@ -1,0 +1,121 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/kube"
+)
+
+// fakeServer is an API server without a network, so that a test in a bubble of testing/synctest can use it. It serves
+// empty lists of the resource of example.org that is called things, and watches that send nothing.
+type fakeServer struct {
+	mu       sync.Mutex
+	versions []string          // the versions of example.org, the preferred one first; if there are none, the group does not exist
+	kinds    map[string]string // the kinds in a version, as JSON; if there is no text, the version is unavailable
+	missing  map[string]bool   // the versions in which requests for objects get "not found"
+}
+
+const things = `{"name":"things","kind":"Thing","namespaced":true}`
+
+func (f *fakeServer) change(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fakeServer) client(t *testing.T) *kube.Client {
+	t.Helper()
+	client, err := kube.NewClient(&rest.Config{Host: "http://fake", QPS: -1, Transport: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func (f *fakeServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	code, text := f.answer(request.URL.Path)
+	if code != http.StatusOK {
+		text = fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d}`, code)
+	}
+	response := &http.Response{
+		StatusCode: code, Request: request, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)),
+	}
+	if code == http.StatusOK && request.URL.Query().Get("watch") == "true" {
+		response.Body, _ = io.Pipe()
+	}
+	return response, nil
+}
+
+func (f *fakeServer) answer(path string) (code int, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	versions := make([]string, len(f.versions))
+	for i, version := range f.versions {
+		versions[i] = fmt.Sprintf(`{"groupVersion":"example.org/%[1]s","version":"%[1]s"}`, version)
+	}
+	group := `{"kind":"APIGroup","name":"example.org","versions":[` + strings.Join(versions, ",") + `]`
+	if len(versions) > 0 {
+		group += `,"preferredVersion":` + versions[0]
+	}
+	group += "}"
+	switch {
+	case path == "/api":
+		return http.StatusOK, `{"kind":"APIVersions","versions":[]}`
+	case path == "/apis" && len(versions) == 0:
+		return http.StatusOK, `{"kind":"APIGroupList","groups":[]}`
+	case path == "/apis":
+		return http.StatusOK, `{"kind":"APIGroupList","groups":[` + group + `]}`
+	case path == "/apis/example.org" && len(versions) > 0:
+		return http.StatusOK, group
+	}
+	rest, found := strings.CutPrefix(path, "/apis/example.org/")
+	version, resource, _ := strings.Cut(rest, "/")
+	kinds, listed := f.kinds[version]
+	switch {
+	case !found || !listed:
+		return http.StatusNotFound, ""
+	case kinds == "":
+		return http.StatusServiceUnavailable, ""
+	case resource == "":
+		return http.StatusOK, `{"kind":"APIResourceList","groupVersion":"example.org/` + version + `","resources":[` + kinds + `]}`
+	case f.missing[version]:
+		return http.StatusNotFound, ""
+	}
+	return http.StatusOK, `{"kind":"ThingList","metadata":{"resourceVersion":"10"},"items":[]}`
+}
+
+// In the first request of the group, the kind is missing.
+func TestCallerThatWaitsForAKindEndsTheDelayOfItsGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &fakeServer{versions: []string{"v1"}, kinds: map[string]string{"v1": "{}"}}
+		kinds := kube.NewKinds(server.client(t), kube.Observer{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go kinds.Run(ctx)
+		if err := kinds.KnowGroup(ctx, "example.org", "v1"); err != nil {
+			t.Fatal(err)
+		}
+		_, stop := kinds.Served("example.org/v1", "Thing")
+		defer stop()
+		synctest.Wait()
+		server.change(func() { server.kinds["v1"] = things })
+		served, stop := kinds.Served("example.org/v1", "Thing")
+		defer stop()
+		synctest.Wait()
+		select {
+		case <-served:
+		default:
+			t.Error("the caller does not get the kind before the delay has ended")
+		}
+	})
+}
