@@ -48,6 +48,19 @@ func (e *NotServedError) Error() string {
 // Is reports whether target is [ErrNotServed]. [errors.Is] calls it.
 func (e *NotServedError) Is(target error) bool { return target == ErrNotServed }
 
+// undecidedError means that a kind was found in one version of its group, but the kinds of a more preferred version
+// cannot be read. So it is unknown which version is the preferred version of the kind.
+type undecidedError struct {
+	found Kind
+	err   error
+}
+
+func (e *undecidedError) Error() string {
+	return fmt.Sprintf("%v; %s has the kind, but is not the preferred version", e.err, e.found.GroupVersion())
+}
+
+func (e *undecidedError) Unwrap() error { return e.err }
+
 // IsRefused reports whether it is useless to send the same request again. This is so if the API server has answered
 // with a 4xx status other than 408, 409 and 429, or if all attempts of a write have failed because of conflicts. After
 // any other error, such as a 5xx status, a timeout or a broken connection, another attempt may succeed.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -118,4 +119,64 @@ func TestCallerThatWaitsForAKindEndsTheDelayOfItsGroup(t *testing.T) {
 			t.Error("the caller does not get the kind before the delay has ended")
 		}
 	})
+}
+
+// startFake starts a Watches for the server in a bubble of testing/synctest.
+func startFake(t *testing.T, server *fakeServer, k kube.Receiver) *run {
+	t.Helper()
+	return (&fixture{client: server.client(t)}).begin(t, k)
+}
+
+func TestAKindIsFollowedInAnotherVersionIfThePreferredOneStaysUnknown(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		recovers time.Duration // when the preferred version is available; zero if never
+		version  string
+	}{
+		"it stays unavailable":      {version: "v1"},
+		"it is available meanwhile": {recovers: 30 * time.Second, version: "v2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := &fakeServer{versions: []string{"v2", "v1"}, kinds: map[string]string{"v2": "", "v1": things}, missing: map[string]bool{}}
+				watches := startFake(t, server, newDurableReceiver())
+				defer watches.stop()
+				began := time.Now()
+				m, err := watches.Open(kube.Spec{Owner: "hook", Selection: kube.Selection{Kind: "Thing"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				recover := func() { server.change(func() { server.kinds["v2"] = things }) }
+				if test.recovers > 0 {
+					time.AfterFunc(test.recovers, recover)
+				}
+				wait(t, m)
+				if views := m.Views(); len(views) != 1 || views[0].Version != test.version {
+					t.Fatalf("the views are %v", views)
+				}
+				waited := time.Since(began)
+				if waited < test.recovers || test.recovers == 0 && waited < time.Minute {
+					t.Errorf("the monitor waited only for %v", waited)
+				}
+
+				// The monitor stays with its version, even if a list of its objects fails.
+				recover()
+				server.change(func() { server.missing[test.version] = true })
+				late, err := watches.Open(kube.Spec{
+					Owner: "late", Selection: kube.Selection{APIVersion: "example.org/" + test.version, Kind: "Thing"}, KeepFull: true,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				server.change(func() { server.missing[test.version] = false })
+				wait(t, late)
+				wait(t, m)
+				if views := m.Views(); len(views) != 1 || views[0].Version != test.version {
+					t.Errorf("later the views are %v", views)
+				}
+			})
+		})
+	}
 }

@@ -16,6 +16,12 @@ import (
 // read. The kind may be in one of these groups.
 const undiscoveredEvery = time.Minute
 
+// undecidedWithin is the time for which a monitor waits for the preferred version of a group if the kinds of this
+// version cannot be read, and another version of the group has the kind. The time is longer than most restarts of an
+// extension API server, because the monitor stays with the version in which it begins. It is limited, because an API
+// server can be broken for days, and the objects of the other version can be followed.
+const undecidedWithin = time.Minute
+
 const namespaceKind = "Namespace"
 
 // Monitor follows the objects of one selection with one filter, for one owner. It is safe for concurrent use.
@@ -28,7 +34,7 @@ type Monitor struct {
 
 	// Only the goroutine of run uses the fields below.
 	earlier []Source // sources that the owner followed in earlier processes; nil after the first call of arrange
-	version string   // version of the kind that lookUp prefers; may be empty
+	version string   // version in which the owner has followed the kind, which lookUp prefers; may be empty
 
 	mu      sync.Mutex
 	moved   chan struct{} // the method update closes and replaces it
@@ -212,6 +218,7 @@ func (m *Monitor) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		m.version = kind.GroupVersion().String()
 		m.follow(ctx, kind, appeared || waited)
 		if ctx.Err() != nil {
 			return // without leaveAll, so that the last snapshot can be read until the monitor is closed
@@ -226,12 +233,25 @@ func (m *Monitor) run(ctx context.Context) {
 
 // resolve waits until the kind is served, and returns it. The result waited is true if the kind was not served at
 // first. In this case, the owner has got an empty snapshot.
+//
+// If the kinds of the preferred version cannot be read for undecidedWithin, but another version has the kind, resolve
+// returns the kind in the other version. This concerns only monitors that have not followed the kind in any version
+// yet, see lookUp.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
+	var undecided time.Time // start of the wait for the preferred version; zero if there is no such wait
 	for {
 		kind, err := m.lookUp(ctx)
 		if err == nil || ctx.Err() != nil {
 			return kind, waited
+		}
+		if other := (*undecidedError)(nil); !errors.As(err, &other) {
+			undecided = time.Time{}
+		} else if undecided.IsZero() {
+			undecided = time.Now()
+		} else if time.Since(undecided) >= undecidedWithin {
+			m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
+			return other.found, waited
 		}
 		if !errors.Is(err, ErrNotServed) {
 			m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
@@ -250,8 +270,9 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	}
 }
 
-// lookUp returns the kind. If the selection has no version, lookUp prefers the version in which the owner followed the
-// kind in an earlier process. In another version, all objects would be new, and deletions since then would be unknown.
+// lookUp returns the kind. If the selection has no version, lookUp prefers the version in which the owner has followed
+// the kind, in this process or an earlier one. In another version, all objects would be new, and deletions since then
+// would be unknown.
 func (m *Monitor) lookUp(ctx context.Context) (Kind, error) {
 	if m.plan.apiVersion == "" && m.version != "" {
 		if kind, err := m.watches.kinds.Resolve(ctx, m.version, m.plan.kind); !errors.Is(err, ErrNotServed) {

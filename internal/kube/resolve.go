@@ -49,7 +49,8 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 
 // lookUp is like Resolve, but searches only the cache. If the kinds of an API group could not be read for the cache,
 // lookUp requests them again, because the group may be available now. If it is unknown whether a more preferred version
-// of the group has the kind, lookUp returns an error. Otherwise the result would differ from that of a later call.
+// of the group has the kind, lookUp returns an *undecidedError. Otherwise the result would differ from that of a later
+// call.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {
@@ -96,8 +97,9 @@ func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, err
 
 // inPreferredVersion returns the kind that is called name in the most preferred version of the group of found. The
 // argument found is the kind in the most preferred version that is in the cache. The versions in unknown are not in the
-// cache.
+// cache. If the kinds of a more preferred version cannot be read, inPreferredVersion returns an *undecidedError.
 func (c *Client) inPreferredVersion(ctx context.Context, found Kind, groups []*metav1.APIGroup, unknown map[schema.GroupVersion]error, name string) (Kind, error) {
+	var undecided error
 	for _, version := range preferredVersions(groups) {
 		if version == found.GroupVersion().String() {
 			break
@@ -111,11 +113,16 @@ func (c *Client) inPreferredVersion(ctx context.Context, found Kind, groups []*m
 			continue
 		}
 		if err != nil {
-			return Kind{}, fmt.Errorf("find kind %q: %w", name, err)
+			undecided = errors.Join(undecided, err)
+			continue
 		}
-		if kind, found := matchKind([]*metav1.APIResourceList{list}, name); found {
-			return kind, nil
+		if kind, has := matchKind([]*metav1.APIResourceList{list}, name); has {
+			found = kind
+			break
 		}
+	}
+	if undecided != nil {
+		return Kind{}, &undecidedError{found, fmt.Errorf("find kind %q: %w", name, undecided)}
 	}
 	return found, nil
 }
