@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // undiscoveredEvery is the interval between attempts to find a kind as long as the kinds of some API groups cannot be
@@ -43,7 +46,7 @@ type Monitor struct {
 	closed  bool
 	problem error // why settled is false
 	places  map[Source]place
-	known   map[Source]bool  // sources that the monitor had to leave; true if the owner was registered at the source
+	known   map[Source]bool  // sources that the monitor had to leave; true if the receiver may know the owner at the source
 	parting map[Source]place // places in the views of Parting
 	among   place            // the place in the watch of namespaces; zero if no namespaces are watched
 }
@@ -259,12 +262,13 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 			again.pause(ctx, err, nil)
 			continue
 		}
+		unknown := m.leaveGone(ctx)
 		m.update(func() { m.settled, m.problem = true, nil })
 		if !waited {
 			m.watches.observer.kindAwaited(m.spec.Owner, err)
 		}
 		waited = true
-		if kind, served := m.awaitServed(ctx, err); served {
+		if kind, served := m.awaitServed(ctx, err, unknown); served {
 			return kind, waited
 		}
 	}
@@ -283,15 +287,20 @@ func (m *Monitor) lookUp(ctx context.Context) (Kind, error) {
 }
 
 // awaitServed waits until the kind is served, and returns it. If ctx ends first, awaitServed returns false. The
-// argument missing is the error of the lookup that has not found the kind. If this error says that the kinds of some
-// API groups could not be read, awaitServed also returns false after undiscoveredEvery, so that the caller reads these
-// groups again.
-func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
+// argument missing is the error of the lookup that has not found the kind, and unknown is the error of leaveGone. If
+// missing says that the kinds of some API groups could not be read, or unknown is not nil, awaitServed also returns
+// false after undiscoveredEvery, so that the caller reads these groups again.
+func (m *Monitor) awaitServed(ctx context.Context, missing, unknown error) (Kind, bool) {
 	served, stop := m.watches.kinds.Served(m.plan.apiVersion, m.plan.kind)
 	defer stop()
-	var look <-chan time.Time
 	if unsure := (*NotServedError)(nil); errors.As(missing, &unsure) && unsure.Undiscovered != nil {
-		m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, missing)
+		unknown = missing
+	}
+	if unknown != nil && !apierrors.IsNotFound(unknown) { // for a short time, the group of a deleted kind has a version that is not found
+		m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, unknown)
+	}
+	var look <-chan time.Time
+	if unknown != nil {
 		timer := time.NewTimer(undiscoveredEvery)
 		defer timer.Stop()
 		look = timer.C
@@ -303,6 +312,47 @@ func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
 		return kind, true
 	}
 	return Kind{}, false
+}
+
+// leaveGone is called when the kind is not served. It delivers the deletions of the objects that the owner has followed,
+// and leaves their views. If another version of the kind is still served, the objects still exist, and leaveGone does
+// nothing. If an answer of the API server is missing, leaveGone returns an error, and must be called again.
+func (m *Monitor) leaveGone(ctx context.Context) (unknown error) {
+	m.mu.Lock()
+	sources := slices.Clone(m.earlier)
+	for source, known := range m.known {
+		if known {
+			sources = append(sources, source)
+		}
+	}
+	m.mu.Unlock()
+	served := map[schema.GroupResource]bool{}
+	for _, source := range sources {
+		resource := schema.GroupResource{Group: source.Group, Resource: source.Resource}
+		if _, asked := served[resource]; !asked {
+			var err error
+			if served[resource], err = m.watches.client.isServed(ctx, source); err != nil {
+				return err
+			}
+		}
+		if served[resource] {
+			continue
+		}
+		joined := source
+		joined.Kind = cmp.Or(source.Kind, m.plan.kind) // an earlier source has no Kind, and the API server has no name for it
+		p := m.watches.objects.join(joined, m.spec.Filter, &owner{name: m.spec.Owner, resume: true, leaving: true, gone: true})
+		select {
+		case <-p.owner.ready:
+		case <-ctx.Done():
+			p.leave(false)
+			return ctx.Err()
+		}
+		m.update(func() {
+			m.earlier = slices.DeleteFunc(m.earlier, func(other Source) bool { return other == source })
+			delete(m.known, source)
+		})
+	}
+	return nil
 }
 
 // follow follows the objects of kind until ctx ends or the kind is no longer served.
@@ -373,7 +423,7 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 // earlierSources returns the sources that the owner followed in earlier processes. If all of them have the same
 // version, lookUp prefers it from then on.
 func (m *Monitor) earlierSources() (sources []Source) {
-	if m.spec.Earlier == nil || !m.spec.Resume || (m.plan.apiVersion != "" && !m.plan.followsNamespace) {
+	if m.spec.Earlier == nil || !m.spec.Resume {
 		return nil
 	}
 	versions := map[string]bool{}
@@ -453,8 +503,9 @@ func (m *Monitor) notServed() {
 func (m *Monitor) leaveAll() (registered bool) {
 	m.update(func() {
 		for source, p := range m.places {
-			m.known[source] = isClosed(p.owner.ready)
-			registered = registered || m.known[source]
+			ready := isClosed(p.owner.ready)
+			m.known[source] = ready || p.owner.resume
+			registered = registered || ready
 			p.leave(false)
 		}
 		clear(m.places)

@@ -34,7 +34,8 @@ type Receiver interface {
 	Changed(ctx context.Context, batch Batch) error
 
 	// Left is called when owners no longer follow the view, because its namespace does not match their selections any
-	// more. All earlier changes have been delivered before this call. If a monitor is closed, Left is not called.
+	// more, or because the API server no longer serves its kind. All earlier changes have been delivered before this
+	// call. If a monitor is closed, Left is not called.
 	Left(ctx context.Context, view View, owners []string) error
 }
 
@@ -54,7 +55,8 @@ const (
 	Resumed Cause = "resumed"
 	// Gap means that the API server did not have the changes since the stored version. So the receiver must compare
 	// the list with the objects that were delivered before. If an object differs, it was changed. If it is new, it was
-	// added. If it is missing, it was deleted.
+	// added. If it is missing, it was deleted. If the kind or the namespace of the view no longer exists, the list is
+	// empty and has the stored version.
 	Gap Cause = "gap"
 	// Periodic means that the period of an owner has passed, see [Spec]. As for [Gap], the receiver compares the list
 	// with the objects that were delivered before.
