@@ -143,8 +143,11 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 // holdRun removes the remaining tasks of t's run and holds a task at the first node of the run
 // instead. If such a task is held already, the run of t joins the run of that task. If the
 // quarantine or pause does not hold the first node, as in a reload, a new run starts after the
-// release instead.
+// release instead. If t is an item, its fan-out task is held later, when it continues.
 func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
+	if err := g.parents.returnItem(t); err != nil {
+		return err
+	}
 	first := b.nodes[b.first(n)]
 	next := g.follow(b, graph.Edge{To: first.ID}, t.Run, t.Subject)
 	q, _, err := store.Load[store.QuarantinedItem](g.tx, store.QuarantineKey(reason.By))

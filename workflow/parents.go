@@ -87,6 +87,22 @@ func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	return first, p.countDown(second, nil)
 }
 
+// returnItem adds t, an item in a queue of its own, to the items that its fan-out task has yet to start. The caller
+// removes t. If the fan-out task continues after all, it starts the item again, because no later run may repeat it. If
+// no fan-out task waits for t, returnItem does nothing.
+func (p *parents) returnItem(t *store.Task) error {
+	parent, awaited, err := fanOutAt(p.tx, t.Parent)
+	if err != nil || !awaited || !t.OwnQueue {
+		return err
+	}
+	item := graph.Item{Subject: t.Subject, Queue: homeQueue(t), Wait: true, AllowFailure: t.AllowFailure}
+	if err := store.SaveItem(p.tx, parent.ID, parent.FanOut.Len, item); err != nil {
+		return err
+	}
+	parent.FanOut.Len++
+	return p.queues.save(parent)
+}
+
 // itemDone records the facts of the current item of t, and moves t to the next item.
 func (p *parents) itemDone(t *store.Task, facts []graph.Fact) {
 	store.DeleteItem(p.tx, t.ID, t.FanOut.Next)

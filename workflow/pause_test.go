@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -154,6 +155,39 @@ func TestAModuleThatIsPausedDuringItsSynchronizationsAwaitsThemAfterItsResumptio
 		w.expect("release-check m")
 		w.expectAllEnded()
 	})
+}
+
+func TestARunThatContinuesAfterAShortPauseMissesNoSynchronization(t *testing.T) {
+	for _, fails := range []bool{false, true} { // whether the run waits for a retry during the pause, or for an attempt
+		t.Run(fmt.Sprint("fails ", fails), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.reports("module-run m", lifecycle.JustEnabled)
+				w.lists(lifecycle.ModuleSynchronization,
+					graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}, Queue: "q", Wait: true}, graph.Item{Subject: graph.Subject{Module: "m", Hook: "i"}})
+				block, open := w.gate("module-schedule-event x/h"), w.gate("module-kubernetes-synchronization m/i")
+				w.start(in("q", on(lifecycle.OnModuleSchedule, "x", "h")), on(lifecycle.OnResourcesAbsent, "m"))
+				w.expectAny("module-schedule-event x/h", "module-run m", "module-kubernetes-synchronization m/i")
+				if fails {
+					open(workflow.Outcome{}, errors.New("503"))
+				}
+				w.pause(module("m"))
+				block(workflow.Outcome{}, nil)
+				w.expectPending("q")
+				w.reports("module-run m", lifecycle.AlreadyStarted) // for the run after the pause
+				w.resume(module("m"))
+				w.reports("module-kubernetes-synchronization m/i")
+				if !fails {
+					open(workflow.Outcome{}, nil)
+				}
+				w.sleep(time.Minute)
+				if ran := w.ran(); !slices.Contains(ran, "module-kubernetes-synchronization m/h") {
+					t.Errorf("after the pause, only these steps ran: %q", ran)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
 }
 
 func TestPausedHookOfAModuleMissesNoEventAndItsModuleRuns(t *testing.T) {

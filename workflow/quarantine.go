@@ -71,6 +71,9 @@ func (z *quarantines) removeItem(b *bound, t *store.Task, q *store.QuarantinedIt
 		z.parents.itemDone(t, nil)
 		return z.queues.saveTop()
 	default:
+		if err := z.parents.returnItem(t); err != nil {
+			return err
+		}
 		return z.remover.removeLast(t, nil)
 	}
 }
