@@ -185,11 +185,25 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	case there != nil || n.JoinsRunning: // without an equal task, the running task has ended since the fan-out was created
 		return nil
 	}
-	if wait {
-		child.Parent = &store.Ref{ID: t.ID, Pos: t.Pos}
-		t.FanOut.Open++
+	if !wait {
+		return fs.arrivals.tail(child, child.Queue)
 	}
-	return fs.arrivals.tail(child, child.Queue)
+	parent := &store.Ref{ID: t.ID, Pos: t.Pos}
+	child.Parent = parent
+	t.FanOut.Open++
+	// child may replace or join an equal task that has another parent. So the stored t must be a fan-out task that waits
+	// for child, and t may not wait for child any more.
+	if err := fs.queues.save(t); err != nil {
+		return err
+	}
+	if err := fs.arrivals.tail(child, child.Queue); err != nil {
+		return err
+	}
+	stored, _, err := fanOutAt(fs.tx, parent)
+	if err == nil {
+		t.FanOut.Open = stored.FanOut.Open
+	}
+	return err
 }
 
 // startLagging adds child, the run of a module whose earlier run fails, to the retry queue of the module. If an equal

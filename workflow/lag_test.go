@@ -294,6 +294,28 @@ func TestNoTaskWaitsForADeferredRunOfAFailingModule(t *testing.T) {
 	})
 }
 
+// The run of module b that waits in queue main has the parent that waited for it before the restart. The new converge
+// must not wait for it, too.
+func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(group("10", 2, "b", "c"), nil, nil)
+		w.failsToSynchronize("q")
+		w.set("module-kubernetes-synchronization b/h", returns(effects("patch")))
+		w.doEffects(map[string]error{"patch": errors.New("500 Internal Server Error")})
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		w.restart()
+		w.e.ContinueOnFailure = true
+		w.start(newStart())
+		w.ran()
+		w.succeeds()
+		w.sleep(time.Minute)
+		w.expect("release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
 func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
