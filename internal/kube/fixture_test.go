@@ -21,7 +21,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	utilruntime.ErrorHandlers = nil // they sleep until some time after the last error, which may be in another bubble of testing/synctest
+	// The handlers sleep until some time after the last error, which may be in another bubble of testing/synctest.
+	utilruntime.ErrorHandlers = nil //nolint:reassign // client-go has no other way to remove them
 	os.Exit(cluster.Run(m))
 }
 

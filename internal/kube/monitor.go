@@ -242,19 +242,24 @@ func (m *Monitor) run(ctx context.Context) {
 // yet, see lookUp.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
-	var undecided time.Time // start of the wait for the preferred version; zero if there is no such wait
+	var patience <-chan time.Time // ends the wait for the preferred version; nil if there is no such wait
 	for {
 		kind, err := m.lookUp(ctx)
 		if err == nil || ctx.Err() != nil {
 			return kind, waited
 		}
-		if other := (*undecidedError)(nil); !errors.As(err, &other) {
-			undecided = time.Time{}
-		} else if undecided.IsZero() {
-			undecided = time.Now()
-		} else if time.Since(undecided) >= undecidedWithin {
+		other, undecided := errors.AsType[*undecidedError](err)
+		switch {
+		case !undecided:
+			patience = nil
+		case patience == nil:
+			patience = time.After(undecidedWithin)
+		}
+		select {
+		case <-patience:
 			m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
 			return other.found, waited
+		default:
 		}
 		if !errors.Is(err, ErrNotServed) {
 			m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
