@@ -245,26 +245,6 @@ func TestAListThatJoinsMovesNoVersion(t *testing.T) {
 	d.want("Modified a@40")
 }
 
-// TestObjectsOfAViewThatIsGoneAreDeletedForEachOwner delivers an empty list to one owner after the other. It is unknown
-// whether the namespace still matches the labels of the second owner, so the first list is not delivered to it.
-func TestObjectsOfAViewThatIsGoneAreDeletedForEachOwner(t *testing.T) {
-	t.Parallel()
-	d := newTestReceiver(t)
-	d.attachLate(`,"namespaces":{"labelSelector":{"matchLabels":{"team":"a"}}}`)
-	for _, owners := range [][]string{us, {late}} {
-		if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.Gap, Owners: owners, Version: d.stored(label)}); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Left(t.Context(), label, owners); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d.want("Deleted a@", "Deleted b@", "late: Deleted a@", "late: Deleted b@")
-	if all, err := allCursors(d.db); err != nil || len(all) > 0 {
-		t.Errorf("cursors remain: %+v, %v", all, err)
-	}
-}
-
 func TestADamagedRecordOfTheStartEndsTheWebhooks(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -279,8 +279,7 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 }
 
 // Left deletes the cursor of a view that is no longer in use, or removes owners from it. If the
-// namespace of the view matches again later, or its kind is served again, its objects are treated
-// as new.
+// namespace of the view matches again later, its objects are treated as new.
 func (r *receiver) Left(ctx context.Context, v kube.View, owners []string) error {
 	used, err := r.inUse(v, owners)
 	if err != nil {

@@ -3,11 +3,9 @@ package kube_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -548,55 +546,6 @@ func TestNamespacesThatNoLongerMatchAfterARestartAreLeft(t *testing.T) {
 	k.until(t, "namespaces a and b to leave", func(k *durableReceiver) bool { return len(k.left) == 2 })
 	if got, want := k.deliveredTo("hook"), []string{"Deleted in-" + b}; !slices.Equal(got, want) {
 		t.Errorf("delivered %q, want %q", got, want)
-	}
-}
-
-// When the namespace no longer matches, the operator may not list its objects any more, as if a RoleBinding in the
-// namespace had been deleted.
-func TestADeletedNamespaceThatCannotBeListedIsLeft(t *testing.T) {
-	t.Parallel()
-	for name, restarted := range map[string]bool{"while the monitor runs": false, "while no process runs": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, k := newFixture(t), newDurableReceiver()
-			label := map[string]string{"team": s.namespace} // no other test uses this label
-			s.label(t, s.namespace, label)
-			s.create(t, "one")
-			var forbidden atomic.Bool
-			var refused atomic.Int64
-			operator := fixtureOf(t, answering(s.config, func(path string) int {
-				if path != "/api/v1/namespaces/"+s.namespace+"/configmaps" || !forbidden.Load() {
-					return 0
-				}
-				refused.Add(1)
-				return http.StatusForbidden
-			}), s.namespace)
-			spec := kube.Spec{Owner: "hook", Selection: s.configMaps()}
-			spec.Selection.Namespaces, spec.Selection.NamespaceLabels = nil, &metav1.LabelSelector{MatchLabels: label}
-			watches := operator.begin(t, k)
-			earlier := watches.open(t, spec).Views()
-			if restarted {
-				watches.stop()
-			}
-			forbidden.Store(true)
-			s.label(t, s.namespace, nil)
-			if restarted {
-				spec.Resume, spec.Earlier = true, func() []kube.View { return earlier }
-				operator.begin(t, k).open(t, spec)
-			}
-			// The objects of an existing namespace may exist.
-			eventually(t, "two requests", func() bool { return refused.Load() > 1 })
-			if got := k.deliveredTo("hook"); len(got) > 0 {
-				t.Errorf("delivered %q", got)
-			}
-			if err := s.api.CoreV1().Namespaces().Delete(t.Context(), s.namespace, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			k.until(t, "the namespace to leave", func(k *durableReceiver) bool { return len(k.left) == 1 && k.left[0] == earlier[0] })
-			if got := k.deliveredTo("hook"); !slices.Equal(got, []string{"Deleted one"}) {
-				t.Errorf("delivered %q", got)
-			}
-		})
 	}
 }
 

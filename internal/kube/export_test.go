@@ -61,8 +61,3 @@ func (k *Kinds) KnowGroup(ctx context.Context, groupName, version string) error 
 	object := &Object{Name: version + "." + groupName, FilterResult: text}
 	return (&appearances{Kinds: k}).Changed(ctx, Batch{Source: groupSource, Changes: []Change{{Type: Added, Object: object}}})
 }
-
-// IsServed reports whether the API server serves the resource in any version of the group.
-func (c *Client) IsServed(ctx context.Context, groupName, resource string) (bool, error) {
-	return c.isServed(ctx, Source{Group: groupName, Version: "v1", Resource: resource})
-}

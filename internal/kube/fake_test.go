@@ -2,10 +2,8 @@ package kube_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -96,30 +94,6 @@ func (f *fakeServer) answer(path string) (code int, text string) {
 	return http.StatusOK, `{"kind":"ThingList","metadata":{"resourceVersion":"10"},"items":[]}`
 }
 
-func TestAKindIsServedIfAnyVersionOfItsGroupHasIt(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		server *fakeServer
-		served bool
-		failed bool
-	}{
-		"no group":                         {server: &fakeServer{}},
-		"another kind":                     {server: &fakeServer{versions: []string{"v1"}, kinds: map[string]string{"v1": `{"name":"others","kind":"Other"}`}}},
-		"the kind":                         {server: &fakeServer{versions: []string{"v1"}, kinds: map[string]string{"v1": things}}, served: true},
-		"the kind in another version":      {server: &fakeServer{versions: []string{"v2", "v1"}, kinds: map[string]string{"v2": "{}", "v1": things}}, served: true},
-		"an unavailable version":           {server: &fakeServer{versions: []string{"v2", "v1"}, kinds: map[string]string{"v2": "{}", "v1": ""}}, failed: true},
-		"a version that is announced only": {server: &fakeServer{versions: []string{"v1"}}, failed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			served, err := test.server.client(t).IsServed(t.Context(), "example.org", "things")
-			if served != test.served || (err != nil) != test.failed {
-				t.Errorf("served: %t, %v", served, err)
-			}
-		})
-	}
-}
-
 // In the first request of the group, the kind is missing.
 func TestCallerThatWaitsForAKindEndsTheDelayOfItsGroup(t *testing.T) {
 	t.Parallel()
@@ -201,57 +175,6 @@ func TestAKindIsFollowedInAnotherVersionIfThePreferredOneStaysUnknown(t *testing
 				wait(t, m)
 				if views := m.Views(); len(views) != 1 || views[0].Version != test.version {
 					t.Errorf("later the views are %v", views)
-				}
-			})
-		})
-	}
-}
-
-// As long as the API server does not say that the kind is gone, the objects may still exist.
-func TestObjectsOfAKindThatIsUnknownAreNotDeleted(t *testing.T) {
-	t.Parallel()
-	unavailable, announced, listed := map[string]string{"v1": ""}, map[string]string{}, map[string]string{"v1": things}
-	for name, test := range map[string]struct {
-		apiVersion string
-		kinds      map[string]string
-		settled    bool
-	}{
-		"the version is unavailable":            {apiVersion: "example.org/v1", kinds: unavailable},
-		"the earlier version is unavailable":    {kinds: unavailable},
-		"the version is announced only":         {apiVersion: "example.org/v1", kinds: announced, settled: true},
-		"only the kind is listed":               {kinds: listed},
-		"the earlier version is announced only": {kinds: announced, settled: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server, k := &fakeServer{versions: []string{"v1"}, kinds: maps.Clone(test.kinds), missing: map[string]bool{"v1": true}}, newDurableReceiver()
-				view := kube.View{Source: kube.Source{Group: "example.org", Version: "v1", Resource: "things", Kind: "Thing"}}
-				k.cursors[view], k.versions[view] = map[string]delivered{"ns/one": {uid: "1"}}, "5"
-				watches := startFake(t, server, k)
-				defer watches.stop()
-				m, err := watches.Open(kube.Spec{
-					Owner: "hook", Selection: kube.Selection{APIVersion: test.apiVersion, Kind: "Thing"}, Resume: true,
-					Earlier: func() []kube.View { earlier := view; earlier.Kind = ""; return []kube.View{earlier} },
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(10 * time.Minute)
-				ctx, cancel := context.WithCancelCause(t.Context())
-				cancel(errors.New("the group is unavailable"))
-				if err := m.Wait(ctx); (err == nil) != test.settled {
-					t.Errorf("the error of Wait is %v", err)
-				}
-				if events := k.deliveredTo("hook"); len(events) > 0 {
-					t.Errorf("delivered %q", events)
-				}
-				server.change(func() { server.versions = nil; clear(server.kinds) })
-				k.until(t, "the monitor to leave", func(k *durableReceiver) bool { return len(k.left) == 1 && k.left[0] == view })
-				k.untilDelivered(t, "hook", "Deleted one")
-				wait(t, m)
-				if lists := k.lists; len(lists) != 1 || lists[0].Version != "5" {
-					t.Errorf("the lists are %+v", lists)
 				}
 			})
 		})

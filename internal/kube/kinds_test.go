@@ -241,45 +241,6 @@ func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 	k.untilDelivered(t, "hook", "Added one")
 }
 
-func TestOfAKindThatWasDeletedWhileAwayAllIsDeleted(t *testing.T) {
-	t.Parallel()
-	s, k := newFixture(t), newDurableReceiver()
-	resource := s.define(t, "Gewgaw")
-	s.put(t, resource, "Gewgaw", "one")
-	s.awaitKind(t, resource.GroupVersion().String(), "Gewgaw")
-	specs := []kube.Spec{
-		{Owner: "any", Selection: kube.Selection{Kind: "Gewgaw", Namespaces: []string{s.namespace}}, Filter: filter(t, ".spec")},
-		{Owner: "v1", Selection: kube.Selection{APIVersion: resource.GroupVersion().String(), Kind: "Gewgaw", Namespaces: []string{s.namespace}}},
-	}
-	first := s.begin(t, k)
-	for i := range specs {
-		views := first.open(t, specs[i]).Views()
-		specs[i].Resume, specs[i].Earlier = true, func() []kube.View { return views }
-	}
-	first.stop()
-	if err := s.undefine("Gewgaw"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the kind to be gone", func() bool {
-		served, err := s.client.IsServed(t.Context(), resource.Group, resource.Resource)
-		return err == nil && !served
-	})
-
-	second := s.begin(t, k)
-	for _, spec := range specs {
-		m := second.open(t, spec)
-		k.untilDelivered(t, spec.Owner, "Deleted one")
-		if views := m.Views(); len(views) > 0 {
-			t.Errorf("the views of %s are %v", spec.Owner, views)
-		}
-	}
-	s.define(t, "Gewgaw")
-	s.put(t, resource, "Gewgaw", "one")
-	for _, spec := range specs {
-		k.untilDelivered(t, spec.Owner, "Deleted one", "Added one")
-	}
-}
-
 func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()

@@ -10,9 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // undiscoveredEvery is the interval between attempts to find a kind as long as the kinds of some API groups cannot be
@@ -46,7 +43,7 @@ type Monitor struct {
 	closed  bool
 	problem error // why settled is false
 	places  map[Source]place
-	known   map[Source]bool  // sources that the monitor had to leave; true if the receiver may know the owner at the source
+	known   map[Source]bool  // sources that the monitor had to leave; true if the owner was registered at the source
 	parting map[Source]place // places in the views of Parting
 	among   place            // the place in the watch of namespaces; zero if no namespaces are watched
 }
@@ -267,13 +264,12 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 			again.pause(ctx, err, nil)
 			continue
 		}
-		unknown := m.leaveGone(ctx)
 		m.update(func() { m.settled, m.problem = true, nil })
 		if !waited {
 			m.watches.observer.kindAwaited(m.spec.Owner, err)
 		}
 		waited = true
-		if kind, served := m.awaitServed(ctx, err, unknown); served {
+		if kind, served := m.awaitServed(ctx, err); served {
 			return kind, waited
 		}
 	}
@@ -292,20 +288,15 @@ func (m *Monitor) lookUp(ctx context.Context) (Kind, error) {
 }
 
 // awaitServed waits until the kind is served, and returns it. If ctx ends first, awaitServed returns false. The
-// argument missing is the error of the lookup that has not found the kind, and unknown is the error of leaveGone. If
-// missing says that the kinds of some API groups could not be read, or unknown is not nil, awaitServed also returns
-// false after undiscoveredEvery, so that the caller reads these groups again.
-func (m *Monitor) awaitServed(ctx context.Context, missing, unknown error) (Kind, bool) {
+// argument missing is the error of the lookup that has not found the kind. If this error says that the kinds of some
+// API groups could not be read, awaitServed also returns false after undiscoveredEvery, so that the caller reads these
+// groups again.
+func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
 	served, stop := m.watches.kinds.Served(m.plan.apiVersion, m.plan.kind)
 	defer stop()
-	if unsure := (*NotServedError)(nil); errors.As(missing, &unsure) && unsure.Undiscovered != nil {
-		unknown = missing
-	}
-	if unknown != nil && !apierrors.IsNotFound(unknown) { // for a short time, the group of a deleted kind has a version that is not found
-		m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, unknown)
-	}
 	var look <-chan time.Time
-	if unknown != nil {
+	if unsure := (*NotServedError)(nil); errors.As(missing, &unsure) && unsure.Undiscovered != nil {
+		m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, missing)
 		timer := time.NewTimer(undiscoveredEvery)
 		defer timer.Stop()
 		look = timer.C
@@ -317,47 +308,6 @@ func (m *Monitor) awaitServed(ctx context.Context, missing, unknown error) (Kind
 		return kind, true
 	}
 	return Kind{}, false
-}
-
-// leaveGone is called when the kind is not served. It delivers the deletions of the objects that the owner has followed,
-// and leaves their views. If another version of the kind is still served, the objects still exist, and leaveGone does
-// nothing. If an answer of the API server is missing, leaveGone returns an error, and must be called again.
-func (m *Monitor) leaveGone(ctx context.Context) (unknown error) {
-	m.mu.Lock()
-	sources := slices.Clone(m.earlier)
-	for source, known := range m.known {
-		if known {
-			sources = append(sources, source)
-		}
-	}
-	m.mu.Unlock()
-	served := map[schema.GroupResource]bool{}
-	for _, source := range sources {
-		resource := schema.GroupResource{Group: source.Group, Resource: source.Resource}
-		if _, asked := served[resource]; !asked {
-			var err error
-			if served[resource], err = m.watches.client.isServed(ctx, source); err != nil {
-				return err
-			}
-		}
-		if served[resource] {
-			continue
-		}
-		joined := source
-		joined.Kind = cmp.Or(source.Kind, m.plan.kind) // an earlier source has no Kind, and the API server has no name for it
-		p := m.watches.objects.join(joined, m.spec.Filter, &owner{name: m.spec.Owner, resume: true, leaving: true, gone: true})
-		select {
-		case <-p.owner.ready:
-		case <-ctx.Done():
-			p.leave(false)
-			return ctx.Err()
-		}
-		m.update(func() {
-			m.earlier = slices.DeleteFunc(m.earlier, func(other Source) bool { return other == source })
-			delete(m.known, source)
-		})
-	}
-	return nil
 }
 
 // follow follows the objects of kind until ctx ends or the kind is no longer served.
@@ -428,7 +378,7 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 // earlierSources returns the sources that the owner followed in earlier processes. If all of them have the same
 // version, lookUp prefers it from then on.
 func (m *Monitor) earlierSources() (sources []Source) {
-	if m.spec.Earlier == nil || !m.spec.Resume {
+	if m.spec.Earlier == nil || !m.spec.Resume || (m.plan.apiVersion != "" && !m.plan.followsNamespace) {
 		return nil
 	}
 	versions := map[string]bool{}
@@ -508,9 +458,8 @@ func (m *Monitor) notServed() {
 func (m *Monitor) leaveAll() (registered bool) {
 	m.update(func() {
 		for source, p := range m.places {
-			ready := isClosed(p.owner.ready)
-			m.known[source] = ready || p.owner.resume
-			registered = registered || ready
+			m.known[source] = isClosed(p.owner.ready)
+			registered = registered || m.known[source]
 			p.leave(false)
 		}
 		clear(m.places)

@@ -34,8 +34,7 @@ type Receiver interface {
 	Changed(ctx context.Context, batch Batch) error
 
 	// Left is called when owners no longer follow the view, because its namespace does not match their selections any
-	// more, or because the API server no longer serves its kind. All earlier changes have been delivered before this
-	// call. If a monitor is closed, Left is not called.
+	// more. All earlier changes have been delivered before this call. If a monitor is closed, Left is not called.
 	Left(ctx context.Context, view View, owners []string) error
 }
 
@@ -55,8 +54,7 @@ const (
 	Resumed Cause = "resumed"
 	// Gap means that the API server did not have the changes since the stored version. So the receiver must compare
 	// the list with the objects that were delivered before. If an object differs, it was changed. If it is new, it was
-	// added. If it is missing, it was deleted. If the kind or the namespace of the view no longer exists, the list is
-	// empty and has the stored version.
+	// added. If it is missing, it was deleted.
 	Gap Cause = "gap"
 	// Periodic means that the period of an owner has passed, see [Spec]. As for [Gap], the receiver compares the list
 	// with the objects that were delivered before.

@@ -330,18 +330,17 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 	return f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }
 
-// unsubscribe removes the owners that are leaving, for example because the namespace no longer matches. If the
-// namespace was deleted, the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists
-// the source, and the receiver compares the list with the objects that were delivered before. If objects were delivered
-// to an owner in an earlier process, the owner must be registered before unsubscribe removes it. If the source is gone,
-// it cannot be listed, and the receiver gets an empty list instead.
+// unsubscribe removes the owners that are leaving because the namespace no longer matches. If the namespace was
+// deleted, the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists the source,
+// and the receiver compares the list with the objects that were delivered before. If objects were delivered to an owner
+// in an earlier process, the owner must be registered before unsubscribe removes it.
 func (f *watch) unsubscribe(ctx context.Context) error {
 	f.mu.Lock()
 	leaving, known := false, false
 	for _, v := range f.views {
 		for _, o := range v.owners {
 			leaving = leaving || o.leaves()
-			known = known || (o.leaves() && o.registered && !o.gone)
+			known = known || (o.leaves() && o.registered)
 		}
 	}
 	f.mu.Unlock()
@@ -363,19 +362,11 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 	}
 	f.mu.Unlock()
 	for i, v := range views {
-		if slices.ContainsFunc(left[i], func(o *owner) bool { return o.gone }) {
-			if err := f.deliverGone(ctx, v); err != nil {
-				return err
-			}
-		}
 		if err := f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Left(ctx, v.name, names(left[i])) }); err != nil {
 			return err
 		}
 		for _, o := range left[i] {
 			f.reads.remove(f, v, o)
-			if o.gone && !o.registered {
-				close(o.ready)
-			}
 		}
 		f.mu.Lock()
 		if !slices.ContainsFunc(v.owners, func(o *owner) bool { return o.registered }) {
@@ -384,33 +375,4 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 		f.mu.Unlock()
 	}
 	return nil
-}
-
-// deliverGone delivers an empty list of v, because its source is gone. All owners get the list, so that the receiver
-// does not have to record that some of them are behind. The version of v stays the same: if the source exists again
-// later, the watch continues at this version, or the receiver gets a list.
-func (f *watch) deliverGone(ctx context.Context, v *view) error {
-	f.mu.Lock()
-	version, asked := later(v.delivered, f.version), v.asked
-	f.mu.Unlock()
-	if !asked {
-		if err := f.reads.callReceiver(ctx, f.source, func(r Receiver) (err error) {
-			version, err = r.Stored(ctx, v.name)
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	if version == "" {
-		return nil // no list of the view has been delivered
-	}
-	f.mu.Lock()
-	v.objects, v.sorted, v.dirty = map[objectKey]*Object{}, nil, true
-	judged := judgeAll([]gathered{{view: v}})
-	owners := names(pick(v.owners, func(o *owner) bool { return o.registered || o.gone }))
-	f.mu.Unlock()
-	f.announce()
-	f.reads.observer.failuresChanged(judged...)
-	list := List{View: v.name, Cause: Gap, Owners: owners, Version: version}
-	return f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }

@@ -2,10 +2,8 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,55 +40,4 @@ func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, a
 			return fmt.Errorf("the API server does not serve %s of %s: %w", plural, apiVersion, errors.Join(missing, context.Cause(ctx)))
 		}
 	}
-}
-
-// isServed reports whether the API server serves the resource of source in any version of its group. It uses no cache.
-// If the API server does not answer for one of the versions, isServed returns an error. An example is an extension API
-// server that is unavailable: its objects may still exist.
-func (c *Client) isServed(ctx context.Context, source Source) (bool, error) {
-	if source.Group == "" {
-		return true, nil // every API server serves these resources
-	}
-	text, err := read(c.get("/apis/"+source.Group, "").Do(ctx))
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("request the versions of %s: %w", source.Group, err)
-	}
-	var group metav1.APIGroup
-	if err := json.Unmarshal(text, &group); err != nil {
-		return false, fmt.Errorf("parse the versions of %s: %w", source.Group, err)
-	}
-	for _, version := range group.Versions {
-		list, err := c.resources(ctx, version.GroupVersion)
-		if err != nil {
-			return false, err // even "not found", because the group announces the version
-		}
-		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == source.Resource }) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// isGone reports whether source cannot have objects any more, because its namespace does not exist or its resource is
-// not served. If an answer of the API server is missing, isGone returns an error.
-func (c *Client) isGone(ctx context.Context, source Source) (bool, error) {
-	if source.Namespace != "" {
-		// a list instead of a get, because a monitor that selects namespaces by labels needs the permission to list them
-		namespace := Source{Version: "v1", Resource: "namespaces", Names: source.Namespace}
-		exists := false
-		if _, err := c.list(ctx, namespace, true, newestVersion, func() { exists = false }, func(json.RawMessage) error {
-			exists = true
-			return nil
-		}); err != nil {
-			return false, fmt.Errorf("find namespace %s: %w", source.Namespace, err)
-		}
-		if !exists {
-			return true, nil
-		}
-	}
-	served, err := c.isServed(ctx, source)
-	return err == nil && !served, err
 }

@@ -20,17 +20,16 @@ type owner struct {
 
 	changed   func()        // called after the snapshot has changed; may be nil
 	notServed func()        // called if the API server does not serve the source; may be nil
-	ready     chan struct{} // closed when there is a snapshot and the receiver has accepted it, or an owner that is gone was removed
+	ready     chan struct{} // closed when there is a snapshot and the receiver has accepted it
 
 	// The lock of the watch guards the fields below.
 	registered bool
 	leaving    bool   // the watch must deliver the changes that are pending, and then remove the owner
-	gone       bool   // the source cannot have objects any more, and the owner is leaving
 	since      string // the owner does not get the changes up to this version
 }
 
 // leaves reports whether the watch must remove the owner, after it has delivered the pending changes.
-func (o *owner) leaves() bool { return o.leaving && (o.registered || !o.resume || o.gone) }
+func (o *owner) leaves() bool { return o.leaving && (o.registered || !o.resume) }
 
 // views are the views of a source, by the text of their filter. The lock of the watch guards the map.
 type views map[string]*view
@@ -92,9 +91,9 @@ func (v *view) wantsFull() bool {
 	return slices.ContainsFunc(v.owners, func(o *owner) bool { return o.keep })
 }
 
-// newcomers returns the owners that must be registered.
+// newcomers returns the owners that are not registered yet.
 func (v *view) newcomers() []*owner {
-	return pick(v.owners, func(o *owner) bool { return !o.registered && !o.gone })
+	return pick(v.owners, func(o *owner) bool { return !o.registered })
 }
 
 // lacking reports whether the source must be listed for the view. This is so if it was never listed for the view, or

@@ -55,7 +55,6 @@ func (f *watch) run(ctx context.Context) {
 		}
 		if err != nil {
 			f.failed(err)
-			f.findGone(ctx, err)
 		}
 		f.retry.pause(ctx, err, f.wake)
 	}
@@ -104,38 +103,6 @@ func (f *watch) failed(err error) {
 			notServed()
 		}
 	}
-}
-
-// findGone is called with the error of a request for the source. If owners are leaving, and the error may mean that the
-// source cannot have objects any more, findGone asks the API server for the namespace and the kind. For example, the
-// permission to list the objects may have been deleted with their namespace. If the source is gone, findGone records
-// this in the owners, so that unsubscribe removes them without a list.
-func (f *watch) findGone(ctx context.Context, err error) {
-	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return
-	}
-	f.mu.Lock()
-	var leaving []*owner
-	for _, v := range f.views {
-		leaving = append(leaving, pick(v.owners, func(o *owner) bool { return o.leaving })...)
-	}
-	f.mu.Unlock()
-	if len(leaving) == 0 {
-		return
-	}
-	gone, err := f.reads.client.isGone(ctx, f.source)
-	if err != nil {
-		f.reads.observer.sourceFailed(f.source, err)
-	}
-	if !gone {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, o := range leaving {
-		o.gone = true
-	}
-	signal(f.wake)
 }
 
 // stream opens a watch that starts after f.version, and reads it until it ends.

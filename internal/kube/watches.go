@@ -68,8 +68,7 @@ type Spec struct {
 	// Kind of their sources can be empty. If the selection has no APIVersion, the version of these views is preferred
 	// as long as it is served. If the selection has NamespaceLabels, and the namespace of such a view does not match
 	// any more, the remaining changes of the view are delivered, such as the deletions of its objects with the
-	// namespace, and then [Receiver.Left] is called. The same happens if the kind of such a view is no longer served. If
-	// Earlier is nil, there are no such views.
+	// namespace, and then [Receiver.Left] is called. If Earlier is nil, there are no such views.
 	Earlier func() []View
 }
 
