@@ -44,6 +44,12 @@ func (o *clusterObserver) hooks() kube.Observer {
 			o.log.Warn().Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).Err(missing).
 				Msg("a hook watches a kind that is not served, and sees no objects until it is")
 		},
+		KindSettled: func(owner string, kind kube.Kind, err error) {
+			s := triggers.SubjectOf(owner)
+			o.log.Warn().Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).
+				Str("kind", kind.Kind).Str("apiVersion", kind.GroupVersion().String()).Err(err).
+				Msg("the preferred version of a kind is unavailable; a hook watches the kind in another version")
+		},
 		KindFailed: func(apiVersion, kind string, err error) {
 			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("cannot look up kind; retrying")
 		},

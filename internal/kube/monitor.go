@@ -235,8 +235,8 @@ func (m *Monitor) run(ctx context.Context) {
 // first. In this case, the owner has got an empty snapshot.
 //
 // If the kinds of the preferred version cannot be read for undecidedWithin, but another version has the kind, resolve
-// returns the kind in the other version. This concerns only monitors that have not followed the kind in any version
-// yet, see lookUp.
+// returns the kind in the other version. This does not concern monitors that have followed the kind in a version that is
+// still served, see lookUp.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	var patience <-chan time.Time // ends the wait for the preferred version; nil if there is no such wait
@@ -254,7 +254,7 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 		}
 		select {
 		case <-patience:
-			m.watches.observer.kindFailed(m.plan.apiVersion, m.plan.kind, err)
+			m.watches.observer.kindSettled(m.spec.Owner, other.found, err)
 			return other.found, waited
 		default:
 		}

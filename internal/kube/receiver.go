@@ -162,6 +162,9 @@ type Observer struct {
 	// KindAwaited is called each time an owner starts to wait for a kind, because the kind is not served yet or no
 	// longer.
 	KindAwaited func(owner string, missing *NotServedError)
+	// KindSettled is called when an owner begins to follow kind, although the kinds of a more preferred version cannot
+	// be read. The argument err says why they cannot.
+	KindSettled func(owner string, kind Kind, err error)
 }
 
 func (o Observer) sourceFailed(s Source, err error) {
@@ -220,6 +223,12 @@ func (o Observer) kindAwaited(owner string, missing error) {
 	var kind *NotServedError
 	if o.KindAwaited != nil && errors.As(missing, &kind) {
 		o.KindAwaited(owner, kind)
+	}
+}
+
+func (o Observer) kindSettled(owner string, kind Kind, err error) {
+	if o.KindSettled != nil {
+		o.KindSettled(owner, kind, err)
 	}
 }
 
