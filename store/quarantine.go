@@ -68,6 +68,8 @@ type QuarantinedItem struct {
 	// Standalone is set if the item can run without its fan-out: it belongs to a global hook, or no run waits for it.
 	// After the release, only the item runs again, because no new run repeats it.
 	Standalone bool `json:"standalone,omitempty"`
+	// FanOut is the ID of the fan-out task that waited for the item; zero if none did.
+	FanOut ID `json:"fanOut,omitzero"`
 	// AllowFailure is set if the binding of the item allows its hook to fail.
 	AllowFailure bool `json:"allowFailure,omitempty"`
 	// Rerun is set if other runs have skipped this work because it is in quarantine. After the release, a new run

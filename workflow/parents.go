@@ -95,12 +95,16 @@ func (p *parents) returnItem(t *store.Task) error {
 	if err != nil || !awaited || !t.OwnQueue {
 		return err
 	}
-	item := graph.Item{Subject: t.Subject, Queue: homeQueue(t), Wait: true, AllowFailure: t.AllowFailure}
-	if err := store.SaveItem(p.tx, parent.ID, parent.FanOut.Len, item); err != nil {
+	return p.addItem(parent, graph.Item{Subject: t.Subject, Queue: homeQueue(t), Wait: true, AllowFailure: t.AllowFailure})
+}
+
+// addItem adds item to the items that the fan-out task t has yet to start.
+func (p *parents) addItem(t *store.Task, item graph.Item) error {
+	if err := store.SaveItem(p.tx, t.ID, t.FanOut.Len, item); err != nil {
 		return err
 	}
-	parent.FanOut.Len++
-	return p.queues.save(parent)
+	t.FanOut.Len++
+	return p.queues.save(t)
 }
 
 // itemDone records the facts of the current item of t, and moves t to the next item.

@@ -39,6 +39,9 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	if q.Standalone, err = isStandalone(z.tx, t); err != nil {
 		return err
 	}
+	if t.OwnQueue && !q.Standalone {
+		q.FanOut = t.Parent.ID
+	}
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = q.Subject, q.ID.String()
 	r.Detail = fmt.Sprintf("the process died %d times while it ran, the last time while nothing else ran", crashes)
@@ -71,9 +74,6 @@ func (z *quarantines) removeItem(b *bound, t *store.Task, q *store.QuarantinedIt
 		z.parents.itemDone(t, nil)
 		return z.queues.saveTop()
 	default:
-		if err := z.parents.returnItem(t); err != nil {
-			return err
-		}
 		return z.remover.removeLast(t, nil)
 	}
 }
@@ -190,7 +190,8 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 
 // startOver adds a task at the first node of q's run to the tail of the main queue, or of the
 // configuration's queue. If the item can run without its fan-out, the task processes only the item,
-// in its queue. Held events and schedule ticks need no new task.
+// in its queue. If the fan-out task that waited for the item still exists, it starts the item again
+// instead. Held events and schedule ticks need no new task.
 func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	b := z.graphs.named[q.Graph]
 	switch {
@@ -201,6 +202,18 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	case !q.First.IsZero():
 		return nil
 	}
+	// Save the claim of the process that was the last to run the item. The next process put the item into quarantine.
+	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
+	if err := store.Save(z.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
+		return err
+	}
+	fanOut, err := z.fanOutOf(q)
+	if err != nil {
+		return err
+	}
+	if fanOut != nil {
+		return z.parents.addItem(fanOut, graph.Item{Subject: q.Subject, Queue: q.Queue, Wait: true, AllowFailure: q.AllowFailure})
+	}
 	n := b.nodes[graph.NodeID(q.Node)]
 	t := z.follow(b, graph.Edge{To: b.first(n)}, q.Run, q.Subject)
 	queue := queueOf(t.Subject)
@@ -208,12 +221,22 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 		t.Node, t.Subject, t.OwnQueue, queue = q.Node, q.Subject, true, q.Queue
 		t.AllowFailure = q.AllowFailure
 	}
-	// Save the claim of the process that was the last to run the item. The next process put the item into quarantine.
-	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
-	if err := store.Save(z.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
-		return err
-	}
 	return z.arrivals.tail(t, queue)
+}
+
+// fanOutOf returns the fan-out task that waited for the item of q; nil if it does not exist any more. It still exists
+// if it has not continued since then, because it waits for an attempt or a retry.
+func (z *quarantines) fanOutOf(q *store.QuarantinedItem) (fanOut *store.Task, err error) {
+	if q.FanOut.IsZero() {
+		return nil, nil
+	}
+	err = eachHead(z.tx, func(t *store.Task) error {
+		if t.ID == q.FanOut && t.FanOut != nil && t.Graph == q.Graph && t.Node == q.Node {
+			fanOut = t
+		}
+		return nil
+	})
+	return fanOut, err
 }
 
 // putBack adds the tasks that an older version stored with q to the tail of their queue.

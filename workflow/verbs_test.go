@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,6 +217,7 @@ func TestAStepIsNotifiedOfEachSkippedSynchronization(t *testing.T) {
 				w.e = w.engine()
 				w.lists(lifecycle.GlobalSynchronization, bindings("h", "q", "a")...)
 				id := c.enter(w)
+				w.ran()
 				if err := w.e.Skip(id, "ann", "known"); err != nil {
 					t.Fatal(err)
 				}
@@ -224,6 +226,10 @@ func TestAStepIsNotifiedOfEachSkippedSynchronization(t *testing.T) {
 					t.Errorf("skips of which the step was notified (-want +got):\n%s", diff)
 				}
 				w.expectHeld()
+				w.sleep(time.Hour)
+				if ran := w.ran(); slices.Contains(ran, synchronization) {
+					t.Errorf("the skipped Synchronization ran: %q", ran)
+				}
 			})
 		})
 	}
