@@ -205,7 +205,8 @@ type converter struct {
 	review  conversionReview
 	crd     string
 	links   []link
-	removed bool // no hook converts objects of crd any more
+	removed bool  // no hook converts objects of crd any more
+	gone    error // of the last called hook that no longer exists; nil if there is none
 	report  Report
 }
 
@@ -249,14 +250,15 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	if version == wanted {
 		return hook.Converted{Objects: objects}, nil
 	}
+	row := chain(c.links, version, wanted)
 	switch {
 	case c.removed:
 		return relabelAll(objects, wanted)
+	case row == nil && c.gone != nil:
+		return hook.Converted{}, c.gone
 	case len(c.links) == 0: // another hook may convert the objects, but its binding is not in the table yet
 		return hook.Converted{}, fmt.Errorf("the hooks that convert %s are being replaced; try again", c.crd)
-	}
-	row := chain(c.links, version, wanted)
-	if row == nil {
+	case row == nil:
 		return hook.Converted{Failed: fmt.Sprintf("no hooks convert %s from %s to %s", c.crd, version, wanted)}, nil
 	}
 	sent := objects
@@ -272,11 +274,11 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 		})
 		c.report.Ran += answer.Ran
 		gone := errors.Is(err, hook.ErrGone)
+		if gone {
+			c.gone = err
+		}
 		if gone || errors.Is(err, ErrWithdrawn) {
 			c.withdraw(l.Asked)
-			if gone && chain(c.links, version, wanted) == nil {
-				return hook.Converted{}, err
-			}
 			return c.one(ctx, version, sent)
 		}
 		if err != nil || answer.Converted.Failed != "" {

@@ -306,6 +306,32 @@ func TestConversionsGoOnWithoutAHookThatIsGone(t *testing.T) {
 	}
 }
 
+// A hook that is gone is not called again for the next group of objects. If no other hook converts this group, the
+// error names the hook that is gone: it is not known whether the objects can be converted.
+func TestAHookThatIsGoneIsNamedForLaterGroupsOfObjects(t *testing.T) {
+	t.Parallel()
+	all := conversionsOf([2]string{"v1", "v3"}, [2]string{"v1", "v3"})
+	all[0].Binding, all[1].Binding = "first", "second"
+	all[0].Config.Conversions = append(all[0].Config.Conversions, hook.Conversion{FromVersion: "v2", ToVersion: "v3"})
+	reports := make(chan Report, 1)
+	s := serve(t, Table{Conversions: all, Complete: true}, func(_ context.Context, q ReviewRequest) (Answer, error) {
+		if q.Binding == "first" {
+			return Answer{}, fmt.Errorf("hook %s %w", q.Binding, hook.ErrGone)
+		}
+		converted, err := relabelAll(q.Objects, q.Version)
+		return Answer{Converted: converted}, err
+	}, 1, func(r Report) { reports <- r })
+	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v3",` +
+		`"objects":[{"apiVersion":"x.io/v1","kind":"T"},{"apiVersion":"x.io/v2","kind":"T"}]}}`
+	code, answer := s.post(t, "/things.x.io", review)
+	if code != http.StatusInternalServerError || answer != "hook first is not there any more" {
+		t.Errorf("got %d %s", code, answer)
+	}
+	if r := <-reports; r.Result != Broken {
+		t.Errorf("the result is %s", r.Result)
+	}
+}
+
 func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
