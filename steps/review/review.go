@@ -57,7 +57,7 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	_, notStarted := errors.AsType[*hook.StartError](err)
 	switch {
 	case err == nil, errors.Is(err, hook.ErrNoResponse):
-	case errors.Is(err, webhook.ErrNotApplied):
+	case errors.Is(err, webhook.ErrNotApplied), errors.Is(err, errInterrupted):
 		ran.Err = nil
 		err = fmt.Errorf("%s: %w", subject, err)
 	case notStarted:
@@ -175,7 +175,7 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 }
 
 // apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics. The error
-// wraps [webhook.ErrNotApplied], unless the API server or the schemas of the values reject the output.
+// wraps [webhook.ErrNotApplied] or errInterrupted, unless the API server or the schemas of the values reject the output.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	out, err := hookio.Decode(r.Module, o.Data)
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	case workflow.IsRefused(err):
 		return err
 	case err != nil:
-		return notApplied(err)
+		return notApplied(ctx, err)
 	}
 	if out.Global == nil && len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
@@ -209,7 +209,18 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	if err == nil || hookio.IsInvalid(err) {
 		return err
 	}
-	return notApplied(err)
+	return notApplied(ctx, err)
 }
 
-func notApplied(err error) error { return fmt.Errorf("%w: %w", webhook.ErrNotApplied, err) }
+// errInterrupted is the error for a valid output that could not be applied before ctx ended. The webhook server reports
+// it as a timeout.
+var errInterrupted = errors.New("output not applied in time")
+
+// notApplied returns the error for a valid output that could not be applied because of err. A full disk is an error of
+// the operator even if it was full until ctx ended.
+func notApplied(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, store.ErrFull) {
+		return fmt.Errorf("%w: %w", errInterrupted, err)
+	}
+	return fmt.Errorf("%w: %w", webhook.ErrNotApplied, err)
+}

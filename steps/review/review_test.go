@@ -423,6 +423,34 @@ func TestAReviewOnAFullDiskIsRepeatedUntilItsTimeout(t *testing.T) {
 	}
 }
 
+// late runs hooks. At the end of a run, the API server stops waiting for the response.
+type late struct {
+	review.Runner
+	stop context.CancelFunc
+}
+
+func (l late) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
+	result, err := l.Runner.Run(ctx, run)
+	l.stop()
+	return result, err
+}
+
+// If a hook needs so much time that none is left for its operations, the review has the result "timeout", and not
+// "error": nothing outside the hook has failed.
+func TestOperationsThatTheTimeoutInterruptsAreNoErrorOfTheOperator(t *testing.T) {
+	t.Parallel()
+	f := hooked(t, `echo '{"operation":"Delete","apiVersion":"v1","kind":"ConfigMap","namespace":"n","name":"a"}' >$KUBERNETES_PATCH_PATH`+"\n"+allow)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Runner = late{f.Runner, cancel}
+	_, err := f.Answer(ctx, request(hook.TypeValidating))
+	if !errors.Is(err, context.Canceled) || errors.Is(err, webhook.ErrNotApplied) || errors.Is(err, webhook.ErrHookFailed) {
+		t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff([]string{"web/hooks/x.sh check.example.com kubernetesValidating"}, f.runs.seen); diff != "" {
+		t.Errorf("reported runs (-want +got):\n%s", diff)
+	}
+}
+
 // If a hook succeeds but writes no response, the error must say so, and must not wrap webhook.ErrHookFailed.
 func TestAHookWithoutAResponseHasNotFailed(t *testing.T) {
 	t.Parallel()
