@@ -129,6 +129,9 @@ func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err er
 	}
 	e.Binding = name
 	if len(include) > 0 {
+		if err := r.included(in.Hook.Config, include); err != nil {
+			return run, err
+		}
 		if err := r.Bindings.Ready(ctx, r.Module, r.Hook); err != nil {
 			return run, err
 		}
@@ -141,6 +144,32 @@ func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err er
 		return run, err
 	}
 	return run, r.Exchange.Fill(&run, in, false)
+}
+
+// included returns an error if a conversion includes the snapshot of a kubernetes binding that is not attached. This is
+// possible because conversion bindings can be attached before the other bindings of their hook. Without the snapshot,
+// the hook could return wrong objects, which the API server would store.
+func (r *review) included(config hook.Config, names []string) error {
+	if r.Type != hook.TypeConversion {
+		return nil
+	}
+	ids := config.BindingIDs().Kubernetes
+	return r.DB.View(func(tx *store.Tx) error {
+		for _, name := range names {
+			i, found := config.KubernetesNamed(name)
+			if !found {
+				continue
+			}
+			b, ok, err := store.Load[store.Binding](tx, store.BindingKey(r.Module, r.Hook, ids[i]))
+			if err != nil {
+				return err
+			}
+			if !ok || b.Detached || b.Kind != store.Kubernetes {
+				return fmt.Errorf("%s: the snapshots of %s are not known, because the binding is not attached yet", r.subject, name)
+			}
+		}
+		return nil
+	})
 }
 
 // processOutput parses the whole output of the hook. It applies the output only if the whole output is valid.

@@ -30,6 +30,7 @@ import (
 	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // config is the configuration of the hook of a fixture.
@@ -448,6 +449,45 @@ func TestOperationsThatTheTimeoutInterruptsAreNoErrorOfTheOperator(t *testing.T)
 	}
 	if diff := cmp.Diff([]string{"web/hooks/x.sh check.example.com kubernetesValidating"}, f.runs.seen); diff != "" {
 		t.Errorf("reported runs (-want +got):\n%s", diff)
+	}
+}
+
+// noSnapshots implements bindings.Snapshots for hooks whose kubernetes bindings are not attached.
+type noSnapshots struct{}
+
+func (noSnapshots) Ready(context.Context, string, string) error { return nil }
+func (noSnapshots) Snapshot(graph.Subject) []*kube.Object       { return nil }
+
+// A conversion binding can be attached before the kubernetes bindings of its hook. A hook that converted objects
+// without their snapshots could return wrong objects.
+func TestAConversionWaitsUntilTheBindingsOfItsSnapshotsAreAttached(t *testing.T) {
+	t.Parallel()
+	f := hooked(t, `echo '{"failedMessage":"called"}' >$CONVERSION_RESPONSE_PATH`)
+	f.hooks.Connect(noSnapshots{})
+	defaults := store.BindingKey("web", "hooks/x.sh", "defaults")
+	scantest.Update(t, f.DB, func(tx *store.Tx) error {
+		h, _, err := store.Load[store.Hook](tx, store.HookKey("web", "hooks/x.sh"))
+		with := strings.Replace(config, `{"name":"up",`, `{"name":"up","includeSnapshotsFrom":["defaults"],`, 1)
+		c, bad := hook.Load(hook.Module, []byte(strings.Replace(with, "{", `{"kubernetes":[{"name":"defaults","kind":"ConfigMap"}],`, 1)))
+		if bad != nil {
+			return bad
+		}
+		h.Config, bad = json.Marshal(c)
+		return errors.Join(err, bad, store.Save(tx, store.HookKey("web", "hooks/x.sh"), h))
+	})
+	for _, b := range []*store.Binding{nil, {Kind: store.Kubernetes, Detached: true}} {
+		if b != nil {
+			scantest.Update(t, f.DB, func(tx *store.Tx) error { return store.Save(tx, defaults, *b) })
+		}
+		got, err := f.Answer(t.Context(), request(hook.TypeConversion))
+		const want = "web/hooks/x.sh up: the snapshots of defaults are not known, because the binding is not attached yet"
+		if err == nil || err.Error() != want || errors.Is(err, webhook.ErrHookFailed) || errors.Is(err, webhook.ErrWithdrawn) || len(f.runs.seen) != 0 {
+			t.Errorf("binding %+v: got %+v and the error %v after the runs %q", b, got, err, f.runs.seen)
+		}
+	}
+	scantest.Update(t, f.DB, func(tx *store.Tx) error { return store.Save(tx, defaults, store.Binding{Kind: store.Kubernetes}) })
+	if got, err := f.Answer(t.Context(), request(hook.TypeConversion)); err != nil || got.Converted.Failed != "called" {
+		t.Errorf("once the binding is attached: got %+v, %v", got, err)
 	}
 }
 
