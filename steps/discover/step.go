@@ -81,7 +81,7 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	if err := s.decider.Decide(ctx, t, k, &found.Decisions); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable(), found.Whole && found.Broken() == 0); err != nil {
+	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable(), found.removesConversions(k)); err != nil {
 		return workflow.Outcome{}, err
 	}
 	releases, err := s.safety.Begin(ctx, set, permission)
@@ -89,6 +89,14 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	return s.outcome(&found, k, releases)
+}
+
+// removesConversions reports whether a conversion binding that no hook of the modules to run has any more must be
+// removed although no other hook replaces it. This is the case only until the current start has converged, because the
+// operator sets the strategy None as soon as the binding is removed in a later converge. If an enabled module cannot be
+// loaded, or a directory of modules may not be mounted, it is possible that another hook converts the objects.
+func (d *discovered) removesConversions(k *decide.Known) bool {
+	return d.Whole && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
 }
 
 // outcome returns the outcome of a discovery: the modules to run and to delete, and the releases to purge.

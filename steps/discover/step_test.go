@@ -179,6 +179,39 @@ func TestListsOfADiscovery(t *testing.T) {
 	}
 }
 
+// A conversion without a hook must not be removed if the operator then makes the API server return objects that no hook
+// has converted, while programs need a conversion.
+func TestAConversionIsRemovedWithoutAReplacementOnlyInAStartWithAllHooks(t *testing.T) {
+	t.Parallel()
+	good, broken := decide.Module{Name: "a", Enabled: true}, decide.Module{Name: "b", Broken: "bad"}
+	enabled, kept := broken, decide.Module{Name: "b", Enabled: true, Kept: true}
+	enabled.Enabled = true
+	for name, c := range map[string]struct {
+		other     decide.Module
+		partly    bool
+		converged uint64
+		want      bool
+	}{
+		"in a start":                       {decide.Module{Name: "b"}, false, 6, true},
+		"in the first start":               {decide.Module{Name: "b"}, false, 0, true},
+		"with a disabled broken module":    {broken, false, 6, true},
+		"with an enabled broken module":    {enabled, false, 6, false},
+		"with a kept module":               {kept, false, 6, false},
+		"with an empty directory":          {decide.Module{Name: "b"}, true, 6, false},
+		"after the start has converged":    {decide.Module{Name: "b"}, false, 7, false},
+		"after later converges have ended": {decide.Module{Name: "b"}, false, 9, false},
+	} {
+		found := discovered{Decisions: decide.Decisions{Modules: []decide.Module{good, c.other}, Enabled: []string{"a"}, Whole: !c.partly}}
+		if c.other.Enabled {
+			found.Enabled = append(found.Enabled, "b")
+		}
+		k := &decide.Known{Startup: store.Startup{StartRun: 7, Converged: c.converged}}
+		if got := found.removesConversions(k); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestDefinitionsOfEnabledModulesAreInstalledAgainAfterAStart(t *testing.T) {
 	t.Parallel()
 	state, mounted := scantest.New(t)
