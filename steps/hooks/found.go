@@ -79,7 +79,7 @@ func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bo
 
 // saveHook saves the found hook h. The result other reports whether the hook is new, or its code or configuration has
 // changed. The result rewritten reports whether the store had a record of the hook with other code or another
-// configuration.
+// configuration. A record without a digest has a configuration that the discovery saved because it had changed.
 func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {
@@ -93,7 +93,7 @@ func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten
 	if h.Awaits = old.Awaits; same {
 		h.Longest = old.Longest
 	}
-	if ok && (!config || old.Code != "" && old.Code != h.Code) {
+	if ok && (!config || old.Digest == "" || old.Code != "" && old.Code != h.Code) {
 		rewritten, h.Awaits = true, nil
 	}
 	return !same, rewritten, store.Save(tx, store.HookKey(module, name), h)

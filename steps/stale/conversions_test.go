@@ -1,12 +1,15 @@
 package stale_test
 
 import (
+	"encoding/json"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
 )
@@ -117,4 +120,41 @@ func TestAHookWithAReplacementIsNewForTheRunOfItsModule(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// The values patches of a hook are marked as outdated if the configuration of the hook has changed, also if its code is
+// the same, and although the discovery has already saved the configuration.
+func TestTheRunOfAModuleSeesThatAHookWithAReplacementHasChanged(t *testing.T) {
+	x := newBench(t, scantest.Runner(t))
+	dir := filepath.Join(x.modules, "020-db")
+	scantest.Write(t, dir, "values.yaml", `#{"configVersion":"v1","onStartup":1}`)
+	scantest.Program(t, dir, "hooks/hook.sh", "#!/bin/sh\ncut -c2- ${0%/hooks/*}/values.yaml\n")
+	scantest.Scan(t, x.s)
+	x.attach("db", hook.Module, dir)
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error {
+		patch := values.Saved{Op: values.Op{Op: "add", Path: "/db/size", Value: json.RawMessage("1")}, Hook: "db/hooks/hook.sh"}
+		return store.Save(tx, store.SavedKey("db"), []values.Saved{patch})
+	})
+	x.remove(x.modules, "010-web/hooks/hook.sh")
+	scantest.Write(t, dir, "values.yaml", `#{"configVersion":"v1","onStartup":1,`+up+`}`)
+	scantest.Scan(t, x.s)
+	s := x.restarted()
+	found, err := s.FindConversions(t.Context(), []string{"web", "db"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+	if !slices.Contains(x.attached(), "db/hooks/hook.sh up") {
+		t.Fatalf("attached bindings: %q", x.attached())
+	}
+	x.attach("db", hook.Module, dir)
+	if err := x.s.DB.View(func(tx *store.Tx) error {
+		saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey("db"))
+		if len(saved) != 1 || !saved[0].Outdated {
+			t.Errorf("the saved patches are %+v", saved)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
