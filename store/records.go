@@ -112,7 +112,8 @@ const (
 	// Off: the module is not installed, or its state is unknown. The state becomes On when a run of
 	// the module begins.
 	Off ModuleState = "off"
-	// On: a module run has begun. The module is installed when the run succeeds.
+	// On: a module run has begun, or a conversion binding is attached ahead of the first run. The
+	// module is installed when the run succeeds.
 	On ModuleState = "on"
 	// Deleting: step 6 has begun to delete the module. The bindings of the module are detached.
 	Deleting ModuleState = "retiring"

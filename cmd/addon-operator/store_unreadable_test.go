@@ -19,7 +19,7 @@ func TestAStoppedStoreShowsTheModulesWhoseRecordsCanBeRead(t *testing.T) {
 		tx.Put(store.ReleaseKey("first"), []byte(`{"revision":`))
 		tx.Put(store.RefusedConfigKey(), []byte(`{"at":`))
 		for i, name := range []string{"second", "first"} {
-			if err := store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, Enabled: true, Order: 2 - i}); err != nil {
+			if err := store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, RanInStart: 1, Enabled: true, Order: 2 - i}); err != nil {
 				return err
 			}
 		}
@@ -64,7 +64,7 @@ func TestAnUnreadableConfigMapRecordIsNamedAndModulesAreListed(t *testing.T) {
 	db := makeStore(t, s.path("store.db"))
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(store.AppliedConfigKey(), []byte(`{"config":`))
-		if err := store.Save(tx, store.ModuleKey("first"), store.Module{State: store.On, Enabled: true}); err != nil {
+		if err := store.Save(tx, store.ModuleKey("first"), store.Module{State: store.On, RanInStart: 1, Enabled: true}); err != nil {
 			return err
 		}
 		return store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: "lifecycle"})

@@ -60,7 +60,7 @@ func stoppedStore(t *testing.T) string {
 			Failed: &store.Failure{Count: 2, Error: "no such host"},
 		}
 		return errors.Join(
-			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Order: 10, Why: "enabled by values.yaml"}),
+			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, RanInStart: 1, Enabled: true, Order: 10, Why: "enabled by values.yaml"}),
 			store.Save(tx, store.ModuleKey("db"), store.Module{State: store.Off, Order: 20, Why: "nobody enables it"}),
 			store.Save(tx, store.HookKey("web", "hooks/pods.sh"), store.Hook{Config: json.RawMessage(`{"kubernetes":[{}]}`)}),
 			store.Save(tx, store.HookKey("web", "hooks/tick.sh"), store.Hook{Config: json.RawMessage(`{"schedule":[{}]}`)}),

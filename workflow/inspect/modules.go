@@ -15,7 +15,7 @@ type ModuleState string
 // States of a module. If several states apply, the one that is last in this list is shown.
 const (
 	ModuleOff         ModuleState = "off"         // not enabled, not installed
-	ModulePending     ModuleState = "pending"     // the module is enabled, and its first run has not started yet
+	ModulePending     ModuleState = "pending"     // the module is enabled, and its first run has not started or not ended yet
 	ModuleOn          ModuleState = "on"          // the module is enabled, and its last run succeeded or waits
 	ModuleDeleting    ModuleState = "deleting"    // the module is being deleted, or waits for its deletion
 	ModuleRunning     ModuleState = "running"     // a step of the module's run or deletion runs now
@@ -108,6 +108,8 @@ func recorded(m store.Module) ModuleStatus {
 		return ModuleStatus{State: ModuleDeleting, Reason: whyDeleted(&m), Since: m.DecidedAt}
 	case m.State == store.On && !m.Enabled:
 		return ModuleStatus{State: ModuleDeleting, Reason: cmp.Or(whyDeleted(&m), "not enabled") + "; its delete waits", Since: m.DecidedAt}
+	case m.State == store.On && m.RanIn == 0 && m.RanInStart == 0:
+		return ModuleStatus{State: ModulePending, Reason: "enabled; its first run has not ended"}
 	case m.State == store.On:
 		return ModuleStatus{State: ModuleOn}
 	case m.Enabled:

@@ -90,7 +90,7 @@ func TestStatusNamesProblemsModulesAndQueuesThatWaitWithTheNextCommand(t *testin
 		w.fails("release-upgrade cert-manager", helmError)
 		w.start(onStart)
 		w.saveModules(map[string]store.Module{
-			"cert-manager": {State: store.On, Enabled: true, RanIn: 1, RanAt: w.db.Now().Add(-26 * time.Hour)}, "ingress-nginx": {State: store.On, Enabled: true},
+			"cert-manager": {State: store.On, Enabled: true, RanIn: 1, RanAt: w.db.Now().Add(-26 * time.Hour)}, "ingress-nginx": {State: store.On, RanInStart: 1, Enabled: true},
 			"broken": {State: store.On, Enabled: true, Broken: "values.yaml: line 3: did not find expected key"},
 		})
 		began := time.Now()

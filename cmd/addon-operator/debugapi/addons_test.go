@@ -293,7 +293,7 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 		_, _, err := registerRound(tx, registry.Cluster, "c1", round)
 		return errors.Join(err,
 			store.Save(tx, store.AddonModuleKey("redis"), store.AddonModule{Content: "1-x"}),
-			store.Save(tx, store.ModuleKey("redis"), store.Module{Enabled: true, State: store.On, Why: "enabled by ConfigMap key redisEnabled"}),
+			store.Save(tx, store.ModuleKey("redis"), store.Module{Enabled: true, State: store.On, RanInStart: 1, Why: "enabled by ConfigMap key redisEnabled"}),
 		)
 	})
 	l := &API{DB: db, Now: time.Now}

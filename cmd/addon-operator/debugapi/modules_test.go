@@ -239,7 +239,7 @@ func TestColorsOfTheModuleGraphShowStates(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
 	save(t, db, map[string]any{
-		string(store.ModuleKey("one")):   store.Module{Enabled: true, State: store.On, Order: 1, Why: `enabled by "x"`},
+		string(store.ModuleKey("one")):   store.Module{Enabled: true, State: store.On, RanInStart: 1, Order: 1, Why: `enabled by "x"`},
 		string(store.ModuleKey("two")):   store.Module{Order: 2, State: store.Off},
 		string(store.ModuleKey("three")): store.Module{Order: 3, Enabled: true, State: store.On, Broken: "no Chart.yaml"},
 		string(store.ModuleKey("four")):  store.Module{Order: 4, Enabled: true, State: store.Off},

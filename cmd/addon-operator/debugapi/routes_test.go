@@ -29,7 +29,7 @@ func saveWeb(t *testing.T, db *store.DB) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {
 		for key, record := range map[string]any{
-			string(store.ModuleKey("web")):                               store.Module{State: store.On, Enabled: true, Order: 20},
+			string(store.ModuleKey("web")):                               store.Module{State: store.On, RanInStart: 1, Enabled: true, Order: 20},
 			string(store.ModuleKey("off")):                               store.Module{State: store.Off, Order: 10, Why: "disabled because nothing enables it"},
 			string(store.HookKey("web", "hooks/pods.sh")):                store.Hook{Config: json.RawMessage(`{"kubernetes":[{},{}],"ordered":{"beforeHelm":10}}`)},
 			string(store.HookKey("off", "hooks/pods.sh")):                store.Hook{Config: json.RawMessage(`{"schedule":[{}]}`)},
