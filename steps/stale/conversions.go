@@ -111,8 +111,8 @@ func (b *Bindings) Replace(tx *store.Tx, c Conversions) error {
 }
 
 // attach attaches the binding of r, and saves its hook. If the configuration has changed, the saved hook has no digest,
-// so that the run of its module treats the hook and its configuration as changed. The state of a module that has not run becomes On, because the bindings of such a module
-// are deleted only together with the module.
+// so that the run of its module treats the hook and its configuration as changed. The state of a module that has not run
+// becomes On, because the bindings of such a module are deleted only together with the module.
 func (r Replacement) attach(tx *store.Tx) error {
 	key := store.HookKey(r.Subject.Module, r.Subject.Hook)
 	h, known, err := store.Load[store.Hook](tx, key)
