@@ -20,7 +20,7 @@ import (
 // empty lists of the resource of example.org that is called things, and watches that send nothing.
 type fakeServer struct {
 	mu       sync.Mutex
-	versions []string          // the versions of example.org, the preferred one first; if there are none, the group does not exist
+	versions []string          // the versions of example.org, the preferred one first
 	kinds    map[string]string // the kinds in a version, as JSON; if there is no text, the version is unavailable
 	missing  map[string]bool   // the versions in which requests for objects get "not found"
 }
@@ -63,19 +63,13 @@ func (f *fakeServer) answer(path string) (code int, text string) {
 	for i, version := range f.versions {
 		versions[i] = fmt.Sprintf(`{"groupVersion":"example.org/%[1]s","version":"%[1]s"}`, version)
 	}
-	group := `{"kind":"APIGroup","name":"example.org","versions":[` + strings.Join(versions, ",") + `]`
-	if len(versions) > 0 {
-		group += `,"preferredVersion":` + versions[0]
-	}
-	group += "}"
-	switch {
-	case path == "/api":
+	group := `{"kind":"APIGroup","name":"example.org","versions":[` + strings.Join(versions, ",") + `],"preferredVersion":` + versions[0] + `}`
+	switch path {
+	case "/api":
 		return http.StatusOK, `{"kind":"APIVersions","versions":[]}`
-	case path == "/apis" && len(versions) == 0:
-		return http.StatusOK, `{"kind":"APIGroupList","groups":[]}`
-	case path == "/apis":
+	case "/apis":
 		return http.StatusOK, `{"kind":"APIGroupList","groups":[` + group + `]}`
-	case path == "/apis/example.org" && len(versions) > 0:
+	case "/apis/example.org":
 		return http.StatusOK, group
 	}
 	rest, found := strings.CutPrefix(path, "/apis/example.org/")

@@ -67,13 +67,7 @@ func TestAConversionIsReplacedBeforeTheRunsOfItsModules(t *testing.T) {
 			x := newBench(t, runner)
 			want := x.attached()
 			c.change(x)
-			scantest.Scan(t, x.s)
-			s := x.restarted()
-			found, err := s.FindConversions(t.Context(), c.modules, complete)
-			if err != nil {
-				t.Fatal(err)
-			}
-			scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+			x.replace(c.modules, complete)
 			if !c.stays || complete {
 				want = slices.DeleteFunc(want, func(name string) bool { return name == was })
 			}
@@ -93,13 +87,7 @@ func TestAHookWithAReplacementIsNewForTheRunOfItsModule(t *testing.T) {
 	x := newBench(t, scantest.Runner(t))
 	x.remove(x.modules, "010-web/hooks/hook.sh")
 	scantest.Program(t, x.modules, "020-db/hooks/hook.sh", program(converts("up", "things.x.io")))
-	scantest.Scan(t, x.s)
-	s := x.restarted()
-	found, err := s.FindConversions(t.Context(), []string{"web", "db"}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+	x.replace([]string{"web", "db"}, true)
 	m, _ := x.s.Modules.Disk().Find("db")
 	digest, err := x.s.Modules.CodeOf("db")
 	if err != nil {
@@ -137,13 +125,7 @@ func TestTheRunOfAModuleSeesThatAHookWithAReplacementHasChanged(t *testing.T) {
 	})
 	x.remove(x.modules, "010-web/hooks/hook.sh")
 	scantest.Write(t, dir, "values.yaml", `#{"configVersion":"v1","onStartup":1,`+up+`}`)
-	scantest.Scan(t, x.s)
-	s := x.restarted()
-	found, err := s.FindConversions(t.Context(), []string{"web", "db"}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+	x.replace([]string{"web", "db"}, true)
 	if !slices.Contains(x.attached(), "db/hooks/hook.sh up") {
 		t.Fatalf("attached bindings: %q", x.attached())
 	}

@@ -92,6 +92,18 @@ func (x *bench) restarted() *stale.Bindings {
 	return stale.New(x.s.DB, x.s.Log, x.s.Modules, x.configs())
 }
 
+// replace scans the modules and replaces the stale conversion bindings, as a new process does.
+func (x *bench) replace(modules []string, complete bool) {
+	x.t.Helper()
+	scantest.Scan(x.t, x.s)
+	s := x.restarted()
+	found, err := s.FindConversions(x.t.Context(), modules, complete)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	scantest.Update(x.t, x.s.DB, func(tx *store.Tx) error { return s.Replace(tx, found) })
+}
+
 func (x *bench) find(s *stale.Bindings) []stale.Binding {
 	x.t.Helper()
 	found, err := s.Find(x.t.Context())
