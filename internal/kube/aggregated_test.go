@@ -249,6 +249,25 @@ func TestNewKindOfAnExtensionServerIsFoundWhileACallerWaits(t *testing.T) {
 	}
 }
 
+func TestCallerThatWaitsForAKindEndsTheDelayOfItsGroup(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	group := s.namespace + ".example.org"
+	kinds, _ := s.kinds(t, group+"/v1", func() int { return 0 })
+	kinds.RequestEvery(time.Hour)
+	s.watching(t, kinds)
+	_, stop := kinds.Served(group+"/v1", "Nova")
+	defer stop()
+	comet, stop := kinds.Served(group+"/v1", "Comet")
+	defer stop()
+	extension := s.extend(t, group, "Comet")
+	receive(t, comet)
+	extension.add("novas", "Nova")
+	served, stop := kinds.Served(group+"/v1", "Nova")
+	defer stop()
+	receive(t, served)
+}
+
 func TestGroupInTheFirstListIsReachedThoughRequestsFail(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

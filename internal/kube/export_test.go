@@ -31,6 +31,10 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 // default is one minute.
 func (h *Watches) DeliverVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
 
+// DecideWithin sets the time for which monitors wait for the preferred version of a group if the kinds of this version
+// cannot be read. The default is one minute. Call DecideWithin before monitors are opened.
+func (h *Watches) DecideWithin(d time.Duration) { h.undecidedWithin = d }
+
 // KnowDefinitions delivers an empty first list of CustomResourceDefinitions to k.
 func (k *Kinds) KnowDefinitions(ctx context.Context) error {
 	return (&appearances{Kinds: k}).Listed(ctx, List{View: View{Source: definitionSource}})
@@ -50,14 +54,4 @@ func (k *Kinds) Reached() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.reaching)
-}
-
-// KnowGroup delivers an available group that an extension API server serves to k.
-func (k *Kinds) KnowGroup(ctx context.Context, groupName, version string) error {
-	text, err := json.Marshal(group{Group: groupName, Version: version, Remote: true})
-	if err != nil {
-		return err
-	}
-	object := &Object{Name: version + "." + groupName, FilterResult: text}
-	return (&appearances{Kinds: k}).Changed(ctx, Batch{Source: groupSource, Changes: []Change{{Type: Added, Object: object}}})
 }

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -20,11 +19,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-func TestMain(m *testing.M) {
-	// The handlers sleep until some time after the last error, which may be in another bubble of testing/synctest.
-	utilruntime.ErrorHandlers = nil //nolint:reassign // client-go has no other way to remove them
-	os.Exit(cluster.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
 // fixture has the clients of a test for a cluster, and a namespace in the cluster.
 type fixture struct {
@@ -66,6 +61,7 @@ type logs struct {
 	refused []string
 	filter  []string
 	failed  []error
+	settled []string
 }
 
 func (l *logs) observer() kube.Observer {
@@ -84,6 +80,11 @@ func (l *logs) observer() kube.Observer {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.failed = append(l.failed, err)
+		},
+		KindSettled: func(owner string, found kube.Kind, _ error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.settled = append(l.settled, owner+": "+found.Version)
 		},
 	}
 }

@@ -194,6 +194,72 @@ func TestAKindIsNotFoundInAnotherVersionWhileThePreferredOneIsUnknown(t *testing
 	}
 }
 
+func TestAKindIsFollowedInAnotherVersionIfThePreferredOneStaysUnknown(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	resource := s.define(t, "Contraption")
+	s.put(t, resource, "Contraption", "one")
+	s.awaitKind(t, resource.Group+"/v1beta1", "Contraption")
+	for name, test := range map[string]struct {
+		within  time.Duration
+		refused int64 // number of requests for the kinds of v1 that are answered "unavailable" before v1 recovers
+		version string
+		settled []string
+	}{
+		"it stays unavailable":      {300 * time.Millisecond, math.MaxInt64, "v1beta1", []string{"hook: v1beta1"}},
+		"it is available meanwhile": {time.Hour, 3, "v1", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			followed := "/apis/" + resource.Group + "/" + test.version
+			var requested, looked atomic.Int64
+			var recovered, missing atomic.Bool
+			config := answering(s.config, func(path string) int {
+				switch {
+				case path == "/apis/"+resource.Group+"/v1" && !recovered.Load() && requested.Add(1) <= test.refused:
+					return http.StatusServiceUnavailable
+				case path == followed:
+					looked.Add(1)
+				case strings.HasPrefix(path, followed+"/") && missing.Load():
+					return http.StatusNotFound
+				}
+				return 0
+			})
+			watches := fixtureOf(t, config, s.namespace).begin(t, newDurableReceiver())
+			watches.DecideWithin(test.within)
+			began := time.Now()
+			spec := kube.Spec{Owner: "hook", Selection: kube.Selection{Kind: "Contraption", Namespaces: []string{s.namespace}}}
+			m := watches.open(t, spec)
+			if test.settled != nil && time.Since(began) < test.within {
+				t.Errorf("the monitor waited only for %v", time.Since(began))
+			}
+			if got := watches.logs.settled; !slices.Equal(got, test.settled) {
+				t.Errorf("the observer was told %q", got)
+			}
+			if views := m.Views(); len(views) != 1 || views[0].Version != test.version {
+				t.Fatalf("the views are %v", views)
+			}
+
+			// The monitor stays with its version, even if a list of its objects fails.
+			recovered.Store(true)
+			missing.Store(true)
+			before := looked.Load()
+			spec.Owner, spec.Selection.APIVersion, spec.KeepFull = "late", resource.Group+"/"+test.version, true
+			late, err := watches.Open(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "further lookups of the kind", func() bool { return looked.Load() >= before+6 })
+			missing.Store(false)
+			wait(t, late)
+			wait(t, m)
+			if views := m.Views(); len(views) != 1 || views[0].Version != test.version || fmt.Sprint(shown(m)) != "[one]" {
+				t.Errorf("later the views are %v, and the snapshot shows %v", views, shown(m))
+			}
+		})
+	}
+}
+
 func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()

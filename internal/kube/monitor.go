@@ -250,7 +250,7 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 		case !undecided:
 			patience = nil
 		case patience == nil:
-			patience = time.After(undecidedWithin)
+			patience = time.After(m.watches.undecidedWithin)
 		}
 		select {
 		case <-patience:

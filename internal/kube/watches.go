@@ -17,6 +17,8 @@ type Watches struct {
 	objects    *reads
 	namespaces *reads // for the namespaces that monitors select by labels
 	monitors   workers
+
+	undecidedWithin time.Duration
 }
 
 // NewWatches returns a Watches that delivers changes to receiver. If a monitor is opened before [Watches.Run] is
@@ -28,6 +30,8 @@ func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observ
 		client: client, kinds: kinds, observer: observer,
 		objects:    newReads(client, receiver, observer),
 		namespaces: newReads(client, silent{}, quiet),
+
+		undecidedWithin: undecidedWithin,
 	}
 	h.namespaces.metadata = true
 	return h
