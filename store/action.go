@@ -12,14 +12,15 @@ import (
 // mostActions is the maximum number of stored actions.
 const mostActions = 1000
 
-// An Action is a person's use of a command that pauses or resumes work, requests a run, or changes
-// a task.
+// An Action is a person's use of a command that pauses or resumes work, requests a run, changes a task or a setting, or
+// withdraws the webhooks.
 type Action struct {
 	At time.Time `json:"at"`
 	By string    `json:"by"`
 	// Verb is the command without its arguments, such as "task retry".
 	Verb string `json:"verb"`
-	// The field What has the arguments of the command: the kind and the name of the work. It is empty for a reload.
+	// The field What has the arguments of the command, such as the kind and the name of the work. It is empty for a
+	// command without arguments, such as a reload.
 	What   string `json:"what,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Subject, Queue, Task and Run identify the target of the action. A field that is not known is zero.

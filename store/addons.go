@@ -223,7 +223,7 @@ func ChartChunks(digest string) Key { return At(Chunks).Str("chart").Str(digest)
 // chunkMark is the first byte of each chunk. Without it, a chunk could look like a damaged record.
 const chunkMark = 'z'
 
-// SaveChunk writes chunk i of data under prefix, counted from 0. It reports whether data has more chunks.
+// SaveChunk writes chunk number i of data, counted from 0, under prefix. It reports whether data has more chunks.
 func SaveChunk(tx *Tx, prefix Key, data []byte, i int) (more bool) {
 	from, to := i*ChunkSize, min((i+1)*ChunkSize, len(data))
 	tx.Put(prefix.Uint(uint64(i)), append([]byte{chunkMark}, data[from:to]...))

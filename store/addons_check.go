@@ -6,9 +6,8 @@ import (
 )
 
 // checkAddons reports errors in the records of addons configurations and registered addons: addons
-// that their owners do not list, names that do not match ids, and configurations that own addons
-// but are not ready. It also reports wrong reference counts, missing chunks, and chunks without a
-// record.
+// that their owners do not list, names that do not match ids, and failed configurations that own
+// addons. It also reports wrong reference counts, missing chunks, and chunks without a record.
 func checkAddons(tx *Tx) error {
 	c := addonsCheck{tx: tx, rounds: map[ID]bool{}, offered: map[string]string{}, refs: map[string]int{}, charts: map[string]int{}, chunks: map[string]int{}}
 	c.configurations()

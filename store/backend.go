@@ -22,18 +22,18 @@ type Backend interface {
 	Recovered()
 
 	// Snapshot writes a copy of the data as it is after the last successful commit. OpenReadOnly
-	// and Open accept the copy.
+	// and Open accept the copy of a file. RestoreMemory accepts the copy of a Memory.
 	Snapshot(w io.Writer) error
 
 	// Damaged returns the keys of the records that were found damaged when the backend was opened,
-	// up to a limit. For the value of such a record, damageOf returns an error.
+	// up to a limit. For the value of such a record, damageOf returns an error, or the value cannot be decoded.
 	Damaged() []Key
 
 	// Check verifies the structure of the stored data, for example the pages of a file. It returns
 	// all problems as one error.
 	Check() error
 
-	// Close waits until all readers are closed, and releases the backend's resources.
+	// Close releases the backend's resources. A backend with a file first waits until all readers are closed.
 	Close() error
 }
 

@@ -328,7 +328,7 @@ type cursor struct {
 	ended    bool
 }
 
-// stored is a record as it is in the file: the value has a checksum.
+// stored is the key and the value of a record. A boltReader keeps the value as it is in the file, with its checksum.
 type stored struct{ key, value []byte }
 
 // read reads the next records of the range into ahead, and returns the number of records.

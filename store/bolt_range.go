@@ -23,7 +23,7 @@ type rangeVisit struct {
 	down     bool
 	value    func(k Key, stored []byte) []byte
 	yield    func(Key, []byte) bool
-	records  []stored // the records of the current leaf
+	records  []stored // the records of the current leaf, with the values to yield
 
 	leaves int            // number of leaves read so far; starts at fewLeaves if the visit must not read ahead
 	ahead  sync.WaitGroup // the goroutine that reads ahead

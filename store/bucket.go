@@ -23,12 +23,11 @@ type Deferral struct {
 	// Tasks is the number of tasks deferred so far.
 	Tasks int `json:"tasks"`
 	// Expedited is the ID of the newest task that a person has expedited; zero if there is none.
-	// The rate limit applies neither to that task nor to older tasks of the hook.
+	// The rate limit applies neither to that task nor to older tasks of the hook in this queue.
 	Expedited ID `json:"expedited,omitzero"`
-	// If a transition had no room to return all deferred tasks to the queue, Returned is the ID of
-	// the last task that it returned, and ReturnedTo is the slot of that task; otherwise both are
-	// zero. While the task is in that slot, all newer tasks of the hook that have not begun are
-	// behind it.
+	// Returned is the ID of the deferred task that was the last to return to the queue in an earlier
+	// transition, and ReturnedTo is the slot of that task; both are zero if they are not known. While
+	// the task is in that slot, all newer tasks of the hook that have not begun are behind it.
 	Returned   ID     `json:"returned,omitzero"`
 	ReturnedTo uint64 `json:"returnedTo,omitempty"`
 }

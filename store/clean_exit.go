@@ -45,7 +45,7 @@ func (db *DB) ExitedCleanly(epoch uint64) bool {
 // record its clean exit in a transaction of the store. If NoteCleanExit fails, the next process treats the end of
 // this process as a crash.
 func (db *DB) NoteCleanExit() error {
-	if db.exits == nil { // the store is read-only
+	if db.exits == nil { // the store is read-only, or is still being opened
 		return nil
 	}
 	return db.exits.add(db.Epoch())

@@ -51,9 +51,9 @@ func newCommitter(db *DB, timed func(Commit)) *committer {
 // returns the error. fn runs at most once. While fn runs, the store commits nothing, and runs the function of no
 // other call of Update. fn can run on the goroutine of another caller of Update, and must not call Update or Close.
 //
-// If several calls of Update wait at the same time, one commit has the writes of all of them. If this commit fails,
-// all these calls return an error. After ErrFull, the caller may try again. After any other failure of a commit, the
-// store is poisoned, except if the guard rejected the commit.
+// One commit can have the writes of several calls of Update that wait at the same time. If this commit fails, all these
+// calls return an error. After ErrFull, the caller may try again. A commit that the guard rejects does not poison the
+// store; see [DB.Guard]. Any other failure of a commit poisons the store.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
@@ -97,7 +97,8 @@ func (c *committer) commitGroup(first *request) {
 	sound := false
 	defer func() {
 		if !sound {
-			// Only a call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow.
+			// A call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow. A panic leads here
+			// if it does not come from a transaction or a function passed to OnCommit.
 			c.db.poison(errors.New("a transaction ended its goroutine"))
 			g.abandon()
 		}

@@ -33,8 +33,8 @@ func (d Damaged) problem() Problem {
 	return Problem{
 		Kind: DamagedRecord, Object: d.ID.String(),
 		Error: fmt.Sprintf("%s cannot be read and was moved to the table of damaged records: %s", d, d.Error),
-		Fix: "repeat the work of the lost record. For a converge: addon-operator reload; for a module: addon-operator module run NAME; addon-operator store dump " +
-			DamagedRecords.String() + " shows its bytes",
+		Fix: "repeat the work of the lost record: addon-operator reload for a converge, addon-operator module run NAME for a module. addon-operator store dump " +
+			DamagedRecords.String() + " --show-secrets shows the bytes of the record",
 		Command: []string{"task", "skip", d.ID.String(), "--reason", "seen"},
 	}
 }
@@ -101,9 +101,9 @@ func ParsePiece(k Key) (p PieceOf, ok bool) {
 	return p, parts.Err() == nil
 }
 
-// DropItem removes item i of the fan-out task id. next is the number of the item that the task
-// processes next. DropItem increases the numbers of the items from next to i-1 by one, and returns
-// the new number of the next item.
+// DropItem removes item i of the fan-out task id. The argument next is [FanOut.Next] of the task.
+// DropItem increases the numbers of the items from next to i-1 by one, and returns the new value of
+// FanOut.Next.
 func DropItem(tx *Tx, id ID, next, i int) int {
 	for ; i > next; i-- {
 		if raw := tx.Get(itemKey(id, i-1)); raw != nil && json.Valid(raw) {

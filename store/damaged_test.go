@@ -39,7 +39,7 @@ func TestADamagedRecordIsMovedWithItsBytesAndReportedUntilItIsForgotten(t *testi
 		p := problems[0]
 		if p.Kind != store.DamagedRecord || p.Object != "2-7" || !p.Since.Equal(now) ||
 			p.Error != "record modules/nginx cannot be read and was moved to the table of damaged records: unexpected end" ||
-			!slices.Equal(p.Command, []string{"task", "skip", "2-7", "--reason", "seen"}) || !strings.Contains(p.Fix, "addon-operator store dump damaged shows its bytes") {
+			!slices.Equal(p.Command, []string{"task", "skip", "2-7", "--reason", "seen"}) || !strings.Contains(p.Fix, "addon-operator store dump damaged --show-secrets shows the bytes of the record") {
 			t.Errorf("the problem is %+v", p)
 		}
 		if !store.ForgetDamaged(tx, id) || store.ForgetDamaged(tx, id) {

@@ -47,8 +47,9 @@ func (db *DB) Epoch() uint64 { return db.identity.epoch }
 // Now returns the time by the store's clock, as transactions see it.
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
-// Damaged returns the keys of the records whose checksums did not match when the store was opened.
-// Damaged returns at most one hundred keys. Load returns a RecordError for such a record.
+// Damaged returns the keys of the records whose checksums did not match when the store was opened: at most one hundred
+// keys, and none for a store that [OpenToQuery] has opened. Load returns a RecordError for such a record, unless Open
+// has moved the record; see [DB.MovedAtOpen].
 func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 
 // MovedAtOpen returns the records that could not be read when the store was opened. These records were moved to the
@@ -60,8 +61,8 @@ func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 
 // Err returns nil while the store accepts transactions. Afterwards it returns the reason why it does not: ErrPoisoned
-// with its cause after a failed commit, ErrFenced after a call of Fence or after the guard returned ErrFenced, or
-// ErrClosed after Close.
+// with its cause, for example after a failed commit; ErrFenced after a call of Fence or after the guard returned
+// ErrFenced; ErrClosed after Close; or, if the store is open for reading only, ErrCorrupt after a View found damage.
 func (db *DB) Err() error { return db.lifetime.reason() }
 
 // poison makes the store reject all further transactions because of err. Afterwards the process
@@ -104,8 +105,9 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 	return tx.err
 }
 
-// Close waits for the running transactions, makes the waiting calls of Update fail with ErrClosed,
-// and releases the file. A second call does nothing and returns nil.
+// Close waits for the running transactions and releases the file. If the commit of a call of Update has not begun when
+// Close is called, the writes of that call are discarded, and it returns ErrClosed. A second call of Close does nothing
+// and returns nil.
 func (db *DB) Close() error {
 	db.lifetime.end(ErrClosed)
 	if !db.commits.close() {

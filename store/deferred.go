@@ -18,8 +18,8 @@ type outOfQueueTask struct {
 // IsOutOfQueue reports whether t is in no queue, because it is deferred or held.
 func (t *Task) IsOutOfQueue() bool { return t.Slot == 0 }
 
-// Key returns the key of t's header. The header of a queued task has a key in its queue; that of a
-// held task, a key in its lane; and that of a deferred task, a key for its due time.
+// Key returns the key of t's header: in table [Queues] for a queued task, in table [Held] for a held task, and in table
+// [Deferred] for a deferred task.
 func (t *Task) Key() Key {
 	if t.IsHeld() {
 		return t.LaneKey().held().Uint(t.ID.Epoch).Uint(t.ID.N)

@@ -9,8 +9,8 @@ var (
 	// a command that needs data of the store asks this operator over its socket.
 	ErrLocked = errors.New("store is in use by another process")
 
-	// ErrCorrupt means that the file or a record in it cannot be decoded. Rename the file
-	// and restore a snapshot.
+	// ErrCorrupt means that the file or a record in it cannot be decoded. If the error wraps a
+	// RecordError, the rest of the store can be used. Otherwise restore a snapshot with [Restore].
 	ErrCorrupt = errors.New("store is corrupt")
 
 	// ErrNewer means that a newer version of the operator wrote the file. The version that wrote
@@ -63,8 +63,8 @@ var (
 	// not write any more.
 	ErrStale = errors.New("store belongs to a later epoch")
 
-	// ErrPoisoned means that a commit failed and the content of the disk is unknown. The process
-	// must stop; the next one verifies the file.
+	// ErrPoisoned means that the store cannot be used any more, for example because a commit failed
+	// and the content of the disk is unknown. The process must stop; the next one verifies the file.
 	ErrPoisoned = errors.New("store is poisoned by a failed commit")
 
 	// ErrFenced means that another operator may have replaced this process, which therefore must

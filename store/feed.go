@@ -10,7 +10,7 @@ import (
 // Changes returns a channel that receives a value after commits that wrote or deleted records whose keys begin with one
 // of prefixes. The value arrives before Update returns, and before the functions that were passed to Tx.OnCommit run. A
 // reader that has received it sees the new records, but may not see yet what these functions change in memory. One
-// value can stand for several commits. A commit whose writes leave the records as they were also causes a value. The
+// value can represent several commits. A commit whose writes leave the records as they were also causes a value. The
 // channel is never closed.
 //
 // Changes is for parts of the operator that react to records, such as triggers. The writers of a record do not know
@@ -23,13 +23,14 @@ func Changes(db *DB, prefixes ...Key) <-chan struct{} {
 type ChangedKeys struct{ reader *feedReader }
 
 // NewChangedKeys returns ChangedKeys for the keys that begin with one of prefixes. It collects the keys of all later
-// commits, until [ChangedKeys.Take] is called. If Take is never called, up to one key is kept for each record.
+// commits, and keeps each key until [ChangedKeys.Take] returns it. If Take is never called, up to one key is kept for
+// each record.
 func NewChangedKeys(db *DB, prefixes ...Key) *ChangedKeys {
 	return &ChangedKeys{db.commits.feed.add(prefixes, map[string]bool{})}
 }
 
-// C returns a channel that, like the channel of [Changes], receives a value after commits. The value means that Take
-// has keys to return.
+// C returns a channel that, like the channel of [Changes], receives a value after commits. Take can then return keys,
+// unless an earlier call of Take has already returned them.
 func (c *ChangedKeys) C() <-chan struct{} { return c.reader.changed }
 
 // Take returns the collected keys in their order in the store. Later calls do not return a key again unless its record

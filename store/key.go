@@ -21,7 +21,7 @@ const (
 	// chunk.
 	Payloads
 	// Unique holds, for each waiting unique task, the key of its header. Of several equal tasks, at most one waits.
-	// Key: queue, graph, node, module, hook, binding, and the configuration if the task has one. The table also holds
+	// Key: home queue, graph, node, module, hook, binding, and the configuration if the task has one. The table also holds
 	// the marks of modules whose pending tasks are being canceled. Key of a mark: empty queue (no task has one), graph,
 	// module. The value of a mark is a Ref as JSON.
 	Unique
@@ -33,10 +33,11 @@ const (
 	Hooks
 	// Bindings holds the attached bindings. Key: module (empty for a global hook), hook, binding.
 	Bindings
-	// Cursors holds the object versions delivered to hooks. Key: cursor, object.
+	// Cursors holds the object versions delivered to hooks. Key: cursor, namespace and name of the object. In the key
+	// of the cursor's own record, the namespace and the name are empty.
 	Cursors
-	// Versions holds the resourceVersions from which watches resume. Key: kind, namespace,
-	// selectors.
+	// Versions holds the resourceVersions from which watches resume. Key: one text with the resource,
+	// the namespace, the names and the selectors.
 	Versions
 	// Ticks holds the last tick of each cron. Key: module (empty for a global hook), hook, binding.
 	Ticks
@@ -60,7 +61,7 @@ const (
 	Addons
 	// Runs holds the runs. Key: run.
 	Runs
-	// History holds the attempts and results of tasks. Key: run, task id (epoch, number).
+	// History holds the attempts and results of tasks. Key: run, id of the record (epoch, number).
 	History
 	// Buckets holds the state of hooks' rate limits. Key: module (empty for a global hook), hook.
 	Buckets
@@ -68,8 +69,8 @@ const (
 	// of each object. Key: queue, graph, node, module, hook, binding, object or empty for the
 	// number.
 	Backlogs
-	// Notes holds, for each task with a journal, which of the effects the task has executed. Key:
-	// task id (epoch, number).
+	// Notes holds the notes that steps write while they carry out a journal; see [SaveNote]. Key: task
+	// id (epoch, number).
 	Notes
 	// Problems holds current problems that no failing task shows. Key: kind, module, hook, binding, object, and the
 	// configuration if the problem has one.
@@ -104,9 +105,9 @@ const (
 	// Holders is the table of the rounds and modules that use addon contents. Key: state ("live" or "dropped"),
 	// holder.
 	Holders
-	// Contents holds the parsed contents of addon archives and directories. Key: content.
+	// Contents describes the parsed contents of addon archives and directories. Key: content.
 	Contents
-	// Charts holds the charts of addons. Key: digest of the archive.
+	// Charts describes the charts of addons. Key: digest of the archive.
 	Charts
 	// Chunks holds the bytes of contents and charts in pieces. Key: "content" and content, or
 	// "chart" and digest; then the number of the piece.

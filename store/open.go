@@ -79,8 +79,7 @@ func openToQuery(path string, o Options) (*DB, error) {
 	return newReadOnly(path, b, o)
 }
 
-// openReadOnly does the work of OpenReadOnly. The errors of openReadOnly contain neither the path
-// nor advice.
+// openReadOnly does the work of OpenReadOnly. It adds neither the path nor advice to errors.
 func openReadOnly(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDONLY, o.wait())
 	if err != nil {

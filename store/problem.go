@@ -22,7 +22,7 @@ const (
 	NewDirectory     ProblemKind = "new directory"         // a module directory is not used yet
 	ChangedDirectory ProblemKind = "changed directory"     // the module has not run since its directory changed
 	GoneDirectory    ProblemKind = "missing directory"     // an installed module has no directory
-	BadDirectories   ProblemKind = "unreadable directory"  // the module directories cannot be read
+	BadDirectories   ProblemKind = "unreadable directory"  // a directory of modules cannot be read, or is perhaps not mounted
 	UnknownKey       ProblemKind = "unknown key"           // a key of the ConfigMap belongs to no module
 	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check blocked the deletion of releases
 	FailingFilter    ProblemKind = "failing filter"        // a jqFilter fails on an object
@@ -85,8 +85,8 @@ func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 }
 
 // ReplaceProblems replaces the stored problems of kind by problems. ReplaceProblems reports whether
-// any record changed. If there are too many problems, ReplaceProblems stores only the first of
-// them.
+// any record changed. If the problems exceed a limit, ReplaceProblems stores only those at the
+// beginning of the slice.
 func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool, err error) {
 	stays := map[string]bool{}
 	size := 0

@@ -29,7 +29,7 @@ func EndsKey() Key { return At(Meta).Str("ends") }
 func ExclusiveKey() Key { return At(Meta).Str("alone") }
 
 // PreparationKey returns the key of the record of work that must be complete before the engine
-// claims tasks of modules.
+// claims tasks of the main queue or of a parallel queue.
 func PreparationKey() Key { return At(Meta).Str("preparation") }
 
 // Begin records that the process of the given epoch begins to process tasks. If the process before
@@ -68,7 +68,7 @@ type QuarantinedItem struct {
 	// Standalone is set if the item can run without its fan-out: it belongs to a global hook, or no run waits for it.
 	// After the release, only the item runs again, because no new run repeats it.
 	Standalone bool `json:"standalone,omitempty"`
-	// FanOut is the ID of the fan-out task that waited for the item; zero if none did.
+	// FanOut is the ID of the fan-out task that waited for the item of a module; zero if none did.
 	FanOut ID `json:"fanOut,omitzero"`
 	// AllowFailure is set if the binding of the item allows its hook to fail.
 	AllowFailure bool `json:"allowFailure,omitempty"`

@@ -22,7 +22,7 @@ const (
 	// AwaitsStart: a step that must run before the hook of the task has not run in this start, or
 	// the module of the task cannot be loaded. The task is held.
 	AwaitsStart ReasonKind = "start"
-	// AwaitsRelease: an item of the task's module or global hook is in quarantine. The task is held.
+	// AwaitsRelease: an item in quarantine holds the task; see [QuarantinedItem.Holds].
 	AwaitsRelease ReasonKind = "quarantine"
 	// AwaitsResume: a person paused the task's module or hook. The task is held.
 	AwaitsResume ReasonKind = "pause"
@@ -49,8 +49,8 @@ func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) 
 // Is reports whether the reason is of that kind. Is returns false for a nil reason.
 func (r *Reason) Is(kind ReasonKind) bool { return r != nil && r.Kind == kind }
 
-// String returns the reason as one line for people. The line begins with "held" or "deferred" if
-// the task is outside of its queue.
+// String returns the reason as one line for people. The line begins with "held" or "deferred" if a
+// task with this reason leaves its queue.
 func (r *Reason) String() string {
 	switch {
 	case r.Holds():

@@ -20,11 +20,11 @@ type Hook struct {
 	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
-	// Longest is the approximate duration of the longest successful run; zero if there is none.
+	// Longest is the approximate duration of the longest successful run with this Digest; zero if there is none.
 	Longest time.Duration `json:"longest,omitempty"`
-	// Awaits names the bindings for which the hook's new code has not run yet. When the new code
-	// has run for all bindings in Awaits, the output of the earlier code is deleted. Awaits is
-	// empty if the earlier code has left no output.
+	// Awaits names the start bindings for which the hook's new code has not run yet. When the new code has run for all
+	// of them, the values patches and enabled overrides that only the earlier code has written are deleted. Awaits is
+	// empty if there are none, or if the hook has no start bindings.
 	Awaits []string `json:"awaits,omitempty"`
 }
 
@@ -47,23 +47,26 @@ const (
 )
 
 // A Binding is an attached binding. While the record of a binding exists, the operator watches the
-// objects or the schedule of the binding, and adds tasks for events and ticks.
+// objects of the binding, follows its schedule, or serves its webhook.
 type Binding struct {
 	Kind BindingKind `json:"kind"`
 	// Config is the configuration of the binding, as package hook encodes it.
 	Config json.RawMessage `json:"config"`
 	Queue  string          `json:"queue"`
-	// AttachedIn is the epoch in which the binding was attached. In this epoch, the first snapshot
-	// of the binding is the baseline for changes. In later epochs the cursor is the baseline.
+	// AttachedIn is the epoch in which the binding was attached with this Config. In this epoch, the
+	// first snapshot of the binding is the baseline for changes. In later epochs the cursor is the
+	// baseline.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
-	// Baseline is the number that [Tx.NextID] returned in the transaction that attached the binding.
-	// Tasks of the epoch AttachedIn with a greater number were created after the first snapshot.
+	// Baseline is the number that [Tx.NextID] returned in the transaction that attached the binding
+	// with this Config. Tasks of the epoch AttachedIn with a greater number were created after the
+	// first snapshot.
 	Baseline uint64 `json:"baseline,omitempty"`
-	// Detached is set while the module is being deleted. No more tasks are added for the binding,
-	// but its snapshot can still be read.
+	// Detached is set while the module is being deleted. No more tasks are added for the binding, and
+	// its webhook is not served, but its snapshot can still be read.
 	Detached bool `json:"detached,omitempty"`
 	// AttachedInStart is the start run in which the binding was last attached, after the onStartup
-	// hooks; 0 if an older version attached it.
+	// hooks. It is 0 for a conversion binding that was attached before them, and if an older version
+	// attached the binding.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
 	// SyncedIn is the start run in which the Synchronization of the binding last succeeded or was
 	// skipped.
@@ -125,7 +128,7 @@ const (
 // A Module is the stored state of a module: everything that its directory does not contain.
 type Module struct {
 	State ModuleState `json:"state"`
-	// Order is the number at the beginning of the name of its directory.
+	// Order is the number at the beginning of the name of its directory, or a default if there is none.
 	Order int `json:"order,omitempty"`
 	// RanInStart is the start run in which a run of the module has last ended.
 	RanInStart uint64 `json:"startedIn,omitempty"`
@@ -144,9 +147,9 @@ type Module struct {
 	// time at which Broken became non-empty. SetBroken sets both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
-	// Defined is the digest of the CRDs that were last installed for the module, and DefinedIn is
-	// the start run of that installation. Undefined is the reason why the CRDs could not be
-	// installed; empty if they could. While Undefined is set, the module does not run.
+	// Defined is the digest of the CRDs at their last installation, and DefinedIn is the start run of that
+	// installation. Undefined is the reason why some of these CRDs could not be installed; empty if all
+	// were installed. While Undefined is set, the module does not run.
 	Defined   string `json:"defined,omitempty"`
 	DefinedIn uint64 `json:"definedIn,omitempty"`
 	Undefined string `json:"undefined,omitempty"`
@@ -165,14 +168,13 @@ func LoadReadableModules(tx *Tx) (map[string]Module, error) {
 	return loadModules(tx, func(err error) bool { return errors.As(err, new(*RecordError)) })
 }
 
-// loadModules returns the records of all modules by name. If a record cannot be read, loadModules calls passes, a
-// function, with the error. If this function returns true, loadModules omits the record; otherwise loadModules returns
-// the error.
-func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
+// loadModules returns the records of all modules by name. If a record cannot be read, loadModules passes the error to
+// the function omit. If omit returns true, loadModules leaves out the record; otherwise loadModules returns the error.
+func loadModules(tx *Tx, omit func(error) bool) (map[string]Module, error) {
 	known := map[string]Module{}
 	for key := range tx.Range(At(Modules)) {
 		m, _, err := Load[Module](tx, key)
-		if passes(err) {
+		if omit(err) {
 			continue
 		}
 		if err != nil {
@@ -292,9 +294,9 @@ func FamilyKey(name string) Key { return Families().Str(name) }
 func Families() Key { return At(Metrics).Str("family") }
 
 // ShardKey returns the key of a shard. A shard has the series of one hook and group in a range of positions. The range
-// begins at the position that from gives, and ends where the range of the next shard begins. Package series encodes the
-// shard and computes the positions. The group is empty for series that do not expire. If from is 0, the key is also the
-// prefix of the keys of the hook's other shards in this group.
+// begins at the position in the argument from, and ends where the range of the next shard begins. Package series
+// encodes the shard and computes the positions. The group is empty for series that do not expire. If from is 0, the key
+// is also the prefix of the keys of the hook's other shards in this group.
 func ShardKey(group, module, hook string, from uint64) Key {
 	k := ShardsOf(group).Str(module).Str(hook)
 	if from == 0 {
@@ -364,8 +366,8 @@ func (m *Module) HasRunSince(l Startup) bool {
 	return m.State == On && m.RanInStart == l.StartRun
 }
 
-// An AllowedPurge is a person's permission for the next discovery to delete releases without the
-// safety check.
+// An AllowedPurge is a person's permission for the next discovery to delete up to the given number of Releases without
+// the safety check.
 type AllowedPurge struct {
 	Releases int       `json:"releases"`
 	By       string    `json:"by,omitempty"`

@@ -48,7 +48,7 @@ type Restoration struct {
 	// Replaces is set if there is a present file.
 	Replaces bool
 	// Before is set if an earlier call has restored this snapshot already, and no operator has
-	// started with the restored store.
+	// worked with the restored store.
 	Before bool
 	// Bytes is the size of the snapshot; the restored file is hardly larger. Free is the number of
 	// free bytes in the file system of the store.
@@ -212,7 +212,7 @@ func (r *restore) isOther() error {
 	present, err1 := os.Stat(r.path)
 	snapshot, err2 := os.Stat(r.snapshot)
 	if err1 == nil && err2 == nil && os.SameFile(present, snapshot) {
-		return fmt.Errorf("store: restore the snapshot %s: it is the store itself; give the path of another snapshot", r.snapshot)
+		return fmt.Errorf("store: restore the snapshot %s: it is the store itself; give the path of a snapshot", r.snapshot)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (r *restore) compare(db *DB) error {
 		return err
 	}
 	if r.Present != r.ID && !r.options.OtherStore {
-		return fmt.Errorf("store: restore the snapshot %s: %w: %s, %s is %s; restore a snapshot of this store, or allow the other one with --other-store",
+		return fmt.Errorf("store: restore the snapshot %s: %w: its id is %s, and %s has the id %s; restore a snapshot of this store, or allow the other one with --other-store",
 			r.snapshot, ErrOtherStore, r.ID, r.path, r.Present)
 	}
 	if r.Present == r.ID && mark.Restored == filepath.Base(r.snapshot) && mark.Epoch == r.Epoch && mark.At.Equal(r.Lost.From) {

@@ -105,7 +105,7 @@ type Record struct {
 	Output string `json:"output,omitempty"`
 	// Changes are the changed values; nil if there are none. The changes contain no secrets.
 	Changes *ValueChanges `json:"changes,omitempty"`
-	// Into names the run that continues the work of this run.
+	// Into names the task that does the work instead, or the item in quarantine that holds the work.
 	Into string `json:"into,omitempty"`
 	// Omitted is the number of later attempts of the same step in this run whose records were deleted.
 	Omitted int `json:"omitted,omitempty"`
@@ -128,10 +128,10 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 	}
 }
 
-// TrimHistory deletes the oldest finished runs and their history: all runs that ended before the
-// given time, and further runs until at least as many bytes are freed as excess says. TrimHistory
-// deletes at most limit records of the history in one call. TrimHistory returns the number of freed
-// bytes and whether it must be called again. TrimHistory never deletes the newest run.
+// TrimHistory deletes finished runs and their history, in the order of their numbers. It stops at the first finished
+// run that did not end before the given time, if it has then freed at least excess bytes. TrimHistory deletes at most
+// limit records of the history in one call. It returns the number of freed bytes and whether it must be called again.
+// It never deletes the newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

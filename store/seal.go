@@ -31,7 +31,8 @@ func seal(buf []byte, k Key, v []byte) []byte {
 
 // unseal returns the value that the stored bytes of the key k contain. If the checksum does not
 // match, unseal returns the stored bytes unchanged, and false. damageOf recognizes such a value by
-// the mark at its beginning.
+// the mark at its beginning. If the mark itself is damaged, unseal also returns the stored bytes and
+// false, but only the decoding of the value can then find the damage.
 func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	if len(stored) == 0 || stored[0] != sealMark {
 		return stored, len(stored) == 0 || unsealed(k.Table(), stored[0])

@@ -112,7 +112,8 @@ type Task struct {
 	AllowFailure bool `json:"lenient,omitempty"`
 	// NoBatch is set if an attempt must process this task alone.
 	NoBatch bool `json:"alone,omitempty"`
-	// OwnQueue marks an item of a node's fan-out that is processed in a queue of its own.
+	// OwnQueue marks a task that processes one item of a node's fan-out instead of the fan-out task: in another queue,
+	// or without the fan-out.
 	OwnQueue bool `json:"solo,omitempty"`
 	// Waits is set while a unique task waits for its first attempt. While Waits is set, no equal
 	// task is added to the queue.
@@ -186,10 +187,10 @@ type Ref struct {
 // A FanOut is the state of a fan-out task, which represents its items.
 type FanOut struct {
 	Len  int `json:"len"`
-	Next int `json:"next"` // number of the first item that is neither done nor started
+	Next int `json:"next"` // number of the first item that has neither ended nor become a task of its own
 	Open int `json:"open"` // number of items in other queues that have not ended
 	// Edge is set for the fan-out of an edge, which starts a task for each item. The fan-out task
-	// of a node processes its items itself.
+	// of a node processes its items itself, except items for other queues.
 	Edge bool `json:"edge,omitempty"`
 	// Group is the parallel group of the items that run now. The items of the next group start after
 	// the items of this group have ended.
@@ -237,8 +238,8 @@ type Claim struct {
 	Excused bool `json:"excused,omitempty"`
 	// Restored is set if the claim was made on an earlier task with the same item, which may have been in another queue.
 	Restored bool `json:"restored,omitempty"`
-	// Tasks is the number of tasks that the claim covers. Tasks replaces End when the tasks leave
-	// their slots for a lane.
+	// Tasks replaces End when the tasks of a batch leave their slots for a lane. It is the number of
+	// tasks that the claim covers; before that, and for a single task, it is zero.
 	Tasks int `json:"tasks,omitempty"`
 }
 
@@ -338,8 +339,8 @@ func LoadPayload(tx *Tx, t *Task) error {
 	return nil
 }
 
-// DropTask deletes t's header, and all other records of t: pieces of its payload, items, its journal
-// and its index record.
+// DropTask deletes t's header, the pieces of its payload, its items, its journal and its record in table [Events]. The
+// caller must delete the records of t in other tables, such as [Unique].
 func DropTask(tx *Tx, t *Task) {
 	tx.Delete(t.Key())
 	unindexEvent(tx, t)

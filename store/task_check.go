@@ -81,7 +81,7 @@ func (c *taskCheck) task(t *Task) {
 }
 
 // claims reports a queue in which two tasks are claimed by the same epoch. Restored claims do not count, because they
-// were made in other queues.
+// may have been made in other queues.
 func (c *taskCheck) claims(t *Task) {
 	if t.Claim == nil || t.Claim.Epoch == 0 || t.Claim.Restored {
 		return

@@ -24,7 +24,7 @@ type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
 	// Restored is the name of the snapshot if [Restore] made the copy from it; otherwise empty. Until
-	// is the time of the last commit of the store that was replaced, if known.
+	// is the end of [Restoration.Lost]; zero if the copy was not made by Restore.
 	Restored string    `json:"restored,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }

@@ -126,8 +126,8 @@ func (tx *Tx) write(w Write) {
 	case len(w.Key) == 0 || len(w.Key) > maxKey || len(w.Value) > maxValue:
 		tx.fail(fmt.Errorf("store: write a key of %d bytes and a value of %d: %w", len(w.Key), len(w.Value), ErrTooLarge))
 	default:
-		// Even after a failure, the write is added to the pending ones. Without this, a loop that
-		// deletes keys until no key is left would never end.
+		// Even after a failure, the write is added to the pending ones, so that Written counts it.
+		// Otherwise a loop that writes until the budget is spent would never end.
 		tx.pending.put(w)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// longestError is the maximum length of a recorded error in bytes.
+// longestError is the length in bytes above which the error of an attempt is shortened.
 const longestError = 4 << 10
 
 // A failure describes why an attempt failed.
@@ -36,8 +36,9 @@ func (f failure) text() string {
 	return whole(s[:longestError/4]) + " … " + whole(s[len(s)-longestError*3/4:])
 }
 
-// A Cancellation is the reason why an attempt is canceled. The attempt fails with this reason,
-// unless Skip is set.
+// A Cancellation is the reason why an attempt is canceled. If the step then returns an error, the
+// attempt fails with this reason, unless Skip is set. If the step succeeds nevertheless, the
+// attempt succeeds.
 type Cancellation struct {
 	// By is the name of the person or component that canceled the attempt.
 	By     string
@@ -58,7 +59,8 @@ func (c *canceledError) Error() string {
 	return text
 }
 
-// canceled returns the reason why the attempt of ctx was canceled; nil if it was not.
+// canceled returns the Cancellation that ended ctx, the context of an attempt; nil if there is
+// none.
 func canceled(ctx context.Context) *canceledError {
 	why := (*canceledError)(nil)
 	if errors.As(context.Cause(ctx), &why) {
@@ -68,7 +70,7 @@ func canceled(ctx context.Context) *canceledError {
 }
 
 // attempts are the running attempts. Each can be canceled from the commit of its claim until its
-// step has returned.
+// step and the effects of the step have ended.
 type attempts struct {
 	ctx    context.Context //nolint:containedctx // parent of the attempts' contexts; set by start
 	loaded atomic.Int64    // payload bytes of the batches of running attempts
@@ -94,7 +96,8 @@ func (a *attempts) begin(c *claim) {
 	a.running[c] = struct{}{}
 }
 
-// end is called when the step of c has returned. Afterwards the attempt cannot be canceled.
+// end is called when the step of c and its effects have ended. Afterwards the attempt cannot be
+// canceled.
 func (a *attempts) end(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

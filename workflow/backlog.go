@@ -14,10 +14,11 @@ const (
 	deleted  = "Deleted"
 )
 
-// backlogs counts the events that wait for a binding. The events are counted from the time when the
-// queue becomes long until no event of the binding waits. While the events are counted, the count
-// is exact. The newest event of an object is recorded if it was added while at least mostEvents
-// events of the binding were waiting.
+// backlogs counts the events of a binding that wait or that an attempt processes. The events are
+// counted from the time when the queue or lane becomes long, or when many tasks of the hook are
+// deferred, until no event of the binding is left. While the events are counted, the count is
+// exact. The newest event of an object is recorded if it was added while at least mostEvents events
+// of the binding were waiting.
 type backlogs struct {
 	*txn
 	history *history
@@ -25,13 +26,15 @@ type backlogs struct {
 	unique  *unique
 }
 
-// isEvent reports whether t is an event that waits for a binding.
+// isEvent reports whether t is an event that is counted. Unique tasks are not counted: at most one
+// of several equal ones waits.
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
-// coalesceEvent replaces the waiting event of the same object with t, a new event, if too many
-// events of the binding wait. coalesced is true if t must not be added to the queue. A replaced
-// Added event stays an Added event, because the hook has not received it. A Deleted event, and the
-// events of its object before it, are never replaced.
+// coalesceEvent replaces the newest waiting event of an object with t, a new Modified event of the
+// same object, if too many events of the binding wait. The result coalesced is true if t must not
+// be added to the queue. A replaced Added event stays an Added event, because the hook has not
+// received it. After a Deleted event was added, neither this event nor older events of its object
+// are replaced.
 func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	if !l.isEvent(t) {
 		return false, nil
@@ -75,8 +78,8 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 }
 
 // backlog returns the number of events that wait for the binding of t, and whether they are
-// counted. The events are counted from the time when the queue becomes long until no event of the
-// binding waits.
+// counted. If they are not counted yet, and the queue or lane of t has become long, backlog counts
+// them.
 func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	n, counted, err = store.Load[int](l.tx, store.BacklogKey(t, nil))
 	if err != nil || counted {
@@ -88,8 +91,8 @@ func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	return store.CountEvents(l.tx, t), true, nil
 }
 
-// hasBacklog reports whether the lane or queue of the new task t is so long that the events in it
-// must be counted.
+// hasBacklog reports whether the lane or queue of the new task t is so long that the events of t's
+// binding must be counted.
 func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
 	if t.IsHeld() {
 		lane, _, err := store.LoadLane(tx, t.LaneKey())
@@ -113,9 +116,9 @@ func (l *backlogs) countBacklog(t *store.Task) error {
 	return store.Save(l.tx, key, store.CountEvents(l.tx, t))
 }
 
-// coveredBy returns the slots of t's queue that an attempt of t's hook covers: from is the first
-// slot, and to is the slot behind the last one. Both slots are 0 if no attempt of the hook has
-// begun.
+// coveredBy returns the slots of t's queue that a begun attempt of t's hook covers. The result from
+// is the first slot, and the result to is the slot behind the last one. Both are 0 if no attempt of
+// the hook has begun.
 func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	for head, err := range heads(tx, t.Queue) {
 		if err != nil {

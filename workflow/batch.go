@@ -26,7 +26,7 @@ type batches struct {
 	remover *remover
 
 	memory *atomic.Int64 // payload bytes of all running batches
-	loaded int           // payload bytes that the transition has added to memory; subtracted if it fails
+	loaded int           // payload bytes that the transition has added to memory; subtracted if the transition fails
 }
 
 // extendBatch adds the tasks that directly follow c's own task, and belong to the same hook, to the
@@ -85,8 +85,8 @@ func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
 	return bucket.Deferrals[t.Queue], err
 }
 
-// covered reports whether the interrupted claim c covered the task other. n is the number of tasks
-// before this task that c covered.
+// covered reports whether the interrupted claim c covered the task other. The parameter n is the
+// number of tasks that c covered before this task.
 func covered(c *store.Claim, n int, other *store.Task) bool {
 	if c.Tasks > 0 {
 		return n < c.Tasks

@@ -11,13 +11,13 @@ import (
 )
 
 // BlockedBy returns the reason why t cannot start; nil if there is none. BlockedBy ignores the
-// tasks before t in the queue of t. BlockedBy only reads records, so every reader of a store finds
-// the reason that the engine acts on, even if no engine runs.
+// tasks before t in the queue of t, and an incomplete preparation. BlockedBy only reads records, so
+// every reader of a store finds the reason that the engine acts on, even if no engine runs.
 //
-// Only the implementation of a step knows two kinds of reasons: the answer of a [Gater], and the
-// rate limit of a [RateLimiter]. The engine asks the step for them when the task reaches the head
-// of its queue. If the task is blocked, the engine takes it out of the queue, and records the
-// reason with the lane that holds the task, or with the deferred task.
+// Two kinds of reasons are known only to the implementation of a step: the answer of a [Gater], and
+// the rate limit of a [RateLimiter]. The engine asks the step for them when the task reaches the
+// head of its queue. If such a reason blocks the task, the engine takes the task out of the queue,
+// and records the reason with the lane that holds the task, or with the deferred task.
 func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	switch {
 	case t.IsHeld():
@@ -65,8 +65,9 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	}
 }
 
-// limitReason returns the reason of a task that a rate limit defers. every is the minimum time
-// between two runs of its hook, and due is the time of the next run.
+// limitReason returns the reason of a task that a rate limit defers. The parameter every is the
+// time after which the limit allows one more run of the hook, and the parameter due is the time at
+// which the task is due.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
@@ -87,7 +88,7 @@ func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	what := strings.TrimSpace(t.Node + " " + t.Subject.String())
 	return &store.Reason{
 		Kind: store.AwaitsExclusive, By: t.ID,
-		Detail: fmt.Sprintf("waits for task %s (%s), which runs exclusively because the operator died while it ran", t.ID, what),
+		Detail: fmt.Sprintf("waits for task %s (%s), which runs exclusively because the operator died while this task ran", t.ID, what),
 	}, nil
 }
 
@@ -116,7 +117,7 @@ func exclusiveTask(tx *store.Tx) (*store.Task, error) {
 	return t, nil
 }
 
-// retryReason returns the reason why t is not retried yet; nil if t can start.
+// retryReason returns the reason why t is not retried yet; nil if t is due.
 func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 	due := dueAt(t, tx.Now())
 	if !tx.Now().Before(due) {
@@ -129,10 +130,9 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 	return reason
 }
 
-// quarantineReason returns the reason why t must be held if an item of the module or global hook of
-// t is in quarantine, or a person paused the module or hook of t. If t must not be held,
-// quarantineReason returns nil. A task with a journal is not held, because its step has run
-// already. An abandoned task is not held, because its step does not run.
+// quarantineReason returns the reason why a quarantine or a pause holds t; nil if none does. See
+// [store.QuarantinedItem.Holds] for the work that they hold. A task with a journal is not held,
+// because its step has run already. An abandoned task is not held, because its step does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {
 		return nil, nil
@@ -149,9 +149,10 @@ func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &reason, nil
 }
 
-// ofRun returns the subject of the run to which an item with the subject s belongs. It is the module
-// of s, if there is one. A pause of a module's hook holds only events and schedule ticks, so it must
-// be compared with the run and not with the item.
+// ofRun returns the subject of the run to which an item with the subject s belongs: the module of s
+// or, if s has no module, s itself. A pause of a module's hook holds only events and schedule
+// ticks. To keep a pause from holding the items of a run, the pause is compared with the subject of
+// the run.
 func ofRun(s graph.Subject) graph.Subject {
 	if s.Module != "" {
 		return graph.Subject{Module: s.Module}
@@ -183,8 +184,8 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &store.Reason{Kind: store.AwaitsModules, Detail: "waits until these failing modules have succeeded: " + strings.Join(modules, ", ")}, nil
 }
 
-// itemsReason returns the reason why the fan-out task t waits for its running items: no item is
-// left to start, or the running items are in a parallel group. If t does not wait for items,
+// itemsReason returns the reason why the fan-out task t waits for its items in other queues: no
+// item is left to start, or those items are in a parallel group. If t does not wait for items,
 // itemsReason returns nil.
 func itemsReason(t *store.Task) *store.Reason {
 	l := t.FanOut

@@ -29,10 +29,10 @@ func (g *graphs) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 	}
 	n := b.nodes[graph.NodeID(t.Node)]
 	if n == nil {
-		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which this version does not have", t.ID, t.Node, t.Graph)
+		return nil, nil, fmt.Errorf("task %s is at node %q, which graph %s does not have in this version", t.ID, t.Node, t.Graph)
 	}
 	if n.Junction {
-		return nil, nil, fmt.Errorf("task %s is at node %q of graph %s, which has no tasks in this version", t.ID, t.Node, t.Graph)
+		return nil, nil, fmt.Errorf("task %s is at node %q, which has no tasks in this version of graph %s", t.ID, t.Node, t.Graph)
 	}
 	return b, n, nil
 }

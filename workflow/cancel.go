@@ -6,9 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// Cancel cancels the context of the attempt that processes the task id. A hook gets SIGTERM. Cancel
-// does not wait for the end of the step. Cancel records who canceled the task and why. The errors
-// are ErrNoTask, ErrQuarantined, ErrNotRunning and those of the store.
+// Cancel cancels the context of the attempt that processes the task with the given ID. A hook gets
+// SIGTERM. Cancel does not wait for the end of the step. Cancel records who canceled the task and
+// why. The errors are ErrNoTask, ErrQuarantined, ErrNotRunning and those of the store.
 func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	var task store.Task
 	if e.attempts.cancel(func(c *claim) bool {

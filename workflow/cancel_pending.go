@@ -7,7 +7,8 @@ import (
 )
 
 // pendingCancels stores a mark for each module whose pending tasks are being removed. While the
-// mark of a module exists, no task of the module that is older than the mark begins.
+// mark of a module exists, no task of the module that is older than the mark begins, except in the
+// slot of the mark.
 type pendingCancels struct {
 	*txn
 	queues  *queues
@@ -19,7 +20,8 @@ type pendingCancels struct {
 // results are ignored. The tasks in the slot of t, and tasks that were added after the cancellation
 // began, are kept. If there are more tasks than one transition can remove, t.CancelsPending stays
 // set, and a mark stays in the store until continueCancel has removed the remaining tasks. While
-// the mark exists, the engine abandons a remaining task that reaches the head of its queue.
+// the mark exists, a remaining task that reaches the head of its queue does not start: the engine
+// drops it.
 func (c *pendingCancels) cancelPending(t *store.Task) error {
 	mark, marked, err := store.Load[store.Ref](c.tx, cancelKey(t))
 	if err != nil {
@@ -81,8 +83,8 @@ func (c *pendingCancels) continueCancel(t *store.Task) error {
 	return c.queues.save(t)
 }
 
-// cancels reports whether t cancels other, which must be an older task of the same module in
-// another slot.
+// cancels reports whether t cancels other: whether other is an older task of the same graph and
+// module in another slot.
 func cancels(t, other *store.Task) bool {
 	return other.ID.Before(t.ID) && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module &&
 		(other.Queue != t.Queue || other.Slot != t.Slot)

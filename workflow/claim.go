@@ -16,7 +16,7 @@ type claim struct {
 	bound   *bound
 	node    *graph.Node
 	outcome *Outcome // outcome in the journal of the task; nil if the task has no journal
-	prepare bool     // whether the attempt calls Prepare, before the fan-out is created
+	prepare bool     // whether the attempt prepares the fan-out, which is not created yet
 	size    int      // bytes of the payloads of the batch
 
 	ctx    context.Context //nolint:containedctx // context of the attempt, set at the commit of the claim
@@ -35,7 +35,8 @@ func (c *claim) copyTask() *store.Task {
 	return &t
 }
 
-// covers reports whether the attempt of c processes the task id, alone or in a batch.
+// covers reports whether the attempt of c processes the task with the given id, alone or in a
+// batch.
 func (c *claim) covers(id store.ID) bool {
 	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
 }

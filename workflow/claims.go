@@ -21,9 +21,9 @@ type claims struct {
 	batches     *batches
 }
 
-// claim gives t to a worker, and records the claim in the header of t. If t is a fan-out task, item
-// is its current item. crashes is the number of earlier epochs that crashed while they processed
-// this task.
+// claim gives t to a worker, and records the claim in the header of t. If t is a fan-out task, the
+// parameter item is its current item. The parameter crashes is the number of earlier epochs that
+// crashed while they processed this task.
 func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item, crashes int) (*claim, error) {
 	c := &claim{bound: b, node: n, prepare: n.ForEach != "" && t.FanOut == nil && !t.OwnQueue}
 	if err := store.LoadPayload(cs.tx, t); err != nil {
@@ -77,7 +77,7 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 			if err != nil {
 				return err
 			}
-			return &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("the payload is missing")}
+			return &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("the outcome is missing")}
 		}
 		c.outcome, c.task.Resumed = &out, true
 	}
@@ -85,9 +85,10 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 }
 
 // tryClaim claims t. If the operator has crashed at least twice (exclusiveAfter) while t ran, t is
-// claimed only when no other task runs; until then wait is true. If the operator has crashed at
-// least three times (quarantineAfter) while t ran, and t ran alone in the last of these crashes,
-// tryClaim quarantines t instead. If t is a fan-out task, item is its current item.
+// claimed only when no other task runs; until then, the result wait is true. If the operator has
+// crashed at least three times (quarantineAfter) while t ran, and t ran alone in the last of these
+// crashes, tryClaim quarantines t instead. If t is a fan-out task, all this applies to its current
+// item, the parameter item.
 func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err
@@ -108,8 +109,8 @@ func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.It
 	return c, false, err
 }
 
-// restoreInterruption gives t the claim that noteInterruption saved for t or for its item, if there
-// is one.
+// restoreInterruption gives t the claim that was saved when an earlier task with the same item was
+// removed or quarantined, if there is one.
 func (cs *claims) restoreInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
 	if t.Claim != nil || t.Journal || n.Batch {
 		return nil

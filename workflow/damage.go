@@ -10,7 +10,7 @@ import (
 
 // repairable returns the unreadable record that caused err. repairable returns nil if err has
 // another cause, or if the engine cannot continue without the record. The engine can continue
-// without a record that only the engine writes, and without a record that the operator can replace.
+// without a record in one of the engineTables, and without a record that the operator can replace.
 // It can also continue without the record of a module, because the next discovery treats this
 // module as a new module.
 func repairable(err error) *store.RecordError {
@@ -25,7 +25,8 @@ func repairable(err error) *store.RecordError {
 	return damaged
 }
 
-// engineTables are the tables whose records the engine alone writes.
+// engineTables are the tables whose records the engine writes; of these records, only the notes are
+// written by steps.
 var engineTables = []store.Table{
 	store.Queues, store.Deferred, store.Held, store.Payloads, store.Journal, store.Notes, store.Unique, store.Backlogs, store.Events,
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
@@ -44,8 +45,8 @@ type repair struct {
 
 // moveDamaged moves an unreadable record to the table of damaged records. If the record is a piece
 // of a task, such as its payload, moveDamaged also changes the task so that it does not need the
-// piece. A missing piece cannot be moved, but its task is changed too. found is false if there was
-// nothing to move or change.
+// piece. A missing piece cannot be moved, but its task is changed too. The result found is false if
+// there was nothing to move or change.
 func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error) {
 	d, ok, err := store.MoveDamaged(rp.tx, rp.newID(), damaged.Key, damaged.Err)
 	if err != nil {
@@ -200,7 +201,7 @@ func (rp *repair) recount() error {
 // A census counts all tasks.
 type census struct {
 	runs     map[uint64]int        // number of tasks of each run
-	items    map[store.ID]int      // number of items of each fan-out task
+	items    map[store.ID]int      // number of pending items in other queues, by their fan-out task
 	lagging  map[store.ID]int      // number of lagging tasks, by the last task of a run, which waits for them
 	lanes    map[store.LaneKey]int // number of tasks held in each lane
 	backlogs map[string]int        // number of events of each binding; the map key is the key under which the store has this number

@@ -49,7 +49,7 @@ func (d *deferral) enqueueDue() error {
 }
 
 // recheckDeferred adds the tasks deferred by a rate limit to the tails of their queues if they are
-// due. A task is due at once if the rate limit of its hook has changed.
+// due. A task is due at once if the interval of the rate limit of its hook has changed.
 func (d *deferral) recheckDeferred() error {
 	newer := newerTasks{limits: d.limits}
 	err := eachDeferred(d.tx, func(t *store.Task) error {
@@ -107,8 +107,9 @@ func (d *deferral) enqueueDeferred(t *store.Task) (err error) {
 	return d.queues.save(t)
 }
 
-// expedite puts t, a deferred task, at the tail of its queue. If a rate limit deferred t, expedite also returns all
-// tasks of the same hook and queue that the limit has deferred. The limit does not apply to these tasks.
+// expedite puts t, a deferred task, at the tail of its queue. If a rate limit deferred t, expedite also puts back all
+// tasks of the same hook and queue that the limit has deferred. The limit does not apply to these tasks. If t is held,
+// expedite returns ErrHeld.
 func (d *deferral) expedite(t *store.Task) error {
 	if t.IsHeld() {
 		return heldError(d.tx, t)
@@ -139,7 +140,8 @@ func (d *deferral) expedite(t *store.Task) error {
 	return d.enqueueExpedited()
 }
 
-// enqueueExpedited puts the expedited tasks of all hooks at the tails of their queues, oldest first.
+// enqueueExpedited puts the expedited tasks of all hooks at the tails of their queues, in the order
+// of their due times.
 func (d *deferral) enqueueExpedited() error {
 	newer := newerTasks{limits: d.limits}
 	err := eachDeferred(d.tx, func(t *store.Task) error {

@@ -43,9 +43,9 @@ type Engine struct {
 	// progress start over at their first node. NewContainer must be set before Start.
 	NewContainer bool
 
-	// Checkpoint is called at each moment of each attempt. The worker waits until Checkpoint
-	// returns. Checkpoint is nil except in crash tests, in which it kills the process. Checkpoint
-	// must be set before Start.
+	// Checkpoint is called at each moment that an attempt reaches. The worker waits until
+	// Checkpoint returns. Checkpoint is nil except in crash tests, in which it kills the process.
+	// Checkpoint must be set before Start.
 	Checkpoint func(t Task, at Moment)
 
 	workers  workers
@@ -54,7 +54,8 @@ type Engine struct {
 }
 
 // New returns an engine that runs the graphs of implementations through the queues of db. New fails
-// if a graph is invalid, a node has no step, or two graphs share a name or a trigger.
+// if a graph is invalid, if nodes and steps do not match, or if two graphs share a name or a
+// trigger.
 func New(db *store.DB, observer Observer, implementations ...Implementation) (*Engine, error) {
 	e := &Engine{
 		db: db, observer: observer,

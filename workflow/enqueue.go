@@ -6,9 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// arrivals puts new tasks into queues and lanes. A new task is placed behind all older tasks of its
-// hook, whether they are queued, held or deferred. A new task joins an equal task that waits, if
-// there is one.
+// arrivals puts new tasks into queues and lanes. At the tail of a queue, a new task is placed
+// behind all older tasks of its hook, whether they are queued, held or deferred. Of two equal tasks
+// of a unique node that wait, only one stays.
 type arrivals struct {
 	*txn
 	history  *history
@@ -22,7 +22,8 @@ type arrivals struct {
 }
 
 // tail puts the new task t at the tail of the given queue. If older tasks of its lane are held, t
-// is held behind them. tail does not add t if an equal task waits, or if t is coalesced with a
+// is held behind them. If a rate limit defers older tasks of its hook, t is deferred with them.
+// tail does not add t if an equal waiting task is nearer to the head, or if t is coalesced with a
 // waiting event of the same object.
 func (a *arrivals) tail(t *store.Task, queue string) (err error) {
 	t.Queue, t.Depth = queue, 0
@@ -47,7 +48,8 @@ func (a *arrivals) tail(t *store.Task, queue string) (err error) {
 	return a.limits.joinDeferred(t)
 }
 
-// front puts t at the front of the given queue, unless an equal task waits there.
+// front puts t at the front of the given queue. t replaces an equal task that waits in this queue.
+// If the equal task is deferred, held or in a parallel queue, t joins it instead.
 func (a *arrivals) front(t *store.Task, queue string) (err error) {
 	t.Queue, t.Depth = queue, 0
 	if t.Slot, err = store.FrontSlot(a.tx, queue); err != nil {
@@ -65,8 +67,8 @@ func (a *arrivals) enqueue(t *store.Task) error {
 	return a.queues.save(t)
 }
 
-// enter is like enqueue, but does not write t. If stays is true, the caller must save t. If stays
-// is false, an equal task replaces t.
+// enter is like enqueue, but does not write t. If the result stays is true, the caller must save t.
+// Otherwise, t has joined an equal task.
 func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	if a.unique.isUnique(t) {
 		dropped, err := a.joinEqual(t)
@@ -118,8 +120,9 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 	return true, a.history.record(r)
 }
 
-// replace removes old, a waiting task, because the equal task t is processed before it. The parent
-// of old waits for t, except if t is held: no task waits for a held task.
+// replace removes old, a waiting task, because the equal task t is nearer to the head. If t has no
+// parent, it gets the parent of old. If t has a parent or is held, the parent of old stops waiting:
+// no task waits for a held task.
 func (a *arrivals) replace(old, t *store.Task) (err error) {
 	if t.IsHeld() {
 		if err := a.remover.drop(old, store.Joined, t); err != nil {
@@ -133,8 +136,9 @@ func (a *arrivals) replace(old, t *store.Task) (err error) {
 	return a.remover.drop(old, store.Joined, t)
 }
 
-// nearer reports whether a is processed before b. Deferred tasks come first, because they are
-// older. Tasks in parallel queues come before the tasks of their home queue.
+// nearer reports whether a is nearer to the head than b. Deferred and held tasks are treated as
+// nearer than queued tasks, because in most cases they are older. Tasks in parallel queues are
+// treated as nearer than the tasks of their home queue.
 func nearer(a, b *store.Task) bool {
 	if a.IsOutOfQueue() != b.IsOutOfQueue() {
 		return a.IsOutOfQueue()
@@ -145,7 +149,8 @@ func nearer(a, b *store.Task) bool {
 	return bytes.Compare(a.Pos.Key(), b.Pos.Key()) < 0
 }
 
-// holdNew holds the new task t in lane k. If reason is nil, the lane keeps its reason.
+// holdNew holds the new task t in lane k, unless t joins an equal waiting task. If reason is nil,
+// the lane keeps its reason.
 func (a *arrivals) holdNew(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	t.Pos, t.Lane = store.Pos{Queue: k.Queue}, k.Kind
 	stays, err := a.enter(t)

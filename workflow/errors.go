@@ -5,7 +5,8 @@ import "errors"
 // ErrNoTask is returned for an ID that names no pending task.
 var ErrNoTask = errors.New("no pending task has this id")
 
-// ErrRuns is returned for a running task, which cannot be changed.
+// ErrRuns is returned for a task that cannot be changed, because its attempt or its items run, or
+// because the attempt or the journal of another task covers it.
 var ErrRuns = errors.New("the task is running")
 
 // ErrHeld is returned for a held task, which cannot start.

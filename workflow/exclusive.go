@@ -4,16 +4,16 @@ import (
 	"addon-operator/store"
 )
 
-// exclusive stores a mark that names the task which must run exclusively. While the mark is set,
-// and this task runs or is the head of its queue, no other task is claimed.
+// exclusive stores a mark that names the task which must run exclusively. While the mark is set, no
+// other task is claimed if this task runs, or if it is the head of a queue that is not paused.
 type exclusive struct {
 	*txn
 	queues *queues
 	lanes  *lanes
 }
 
-// claimExclusive keeps all other tasks from starting until t has ended. free is true if no other
-// task runs.
+// claimExclusive keeps all other tasks from starting until t has ended. The result free is true if
+// no other task runs.
 func (x *exclusive) claimExclusive(t *store.Task) (free bool, err error) {
 	if err := store.Save(x.tx, store.ExclusiveKey(), store.Ref{ID: t.ID, Pos: t.Pos}); err != nil {
 		return false, err

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// fanOuts moves fan-out tasks from item to item. Items start in order, each once. The fan-out task
-// processes an item itself, or starts a task for the item.
+// fanOuts moves fan-out tasks from item to item. Items start in order. The fan-out task processes
+// an item itself, or starts a task for the item.
 type fanOuts struct {
 	*txn
 	queues    *queues
@@ -50,7 +50,7 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 
 // goOn continues the fan-out task t with its next item. If t must process the item itself, goOn
 // returns the item; otherwise it starts a task for the item. After the last item, goOn ends the
-// fan-out. wait is true if the next item cannot start yet.
+// fan-out. The result wait is true if the next item cannot start yet.
 func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Item, wait bool, err error) {
 	l := t.FanOut
 	if l.Next == l.Len {
@@ -173,8 +173,8 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 }
 
 // startElsewhere adds child, a task for an item of t, to the queue of child. If that queue has an equal task already,
-// child is not added. If wait is set, t waits for child or for the equal task, unless the equal task stays held. The
-// caller saves t.
+// child is not added. If the parameter wait is true, t waits for child or, as waitFor describes, for the equal task. No
+// task waits for an equal task that stays held. The caller saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
 	there, joined, err := fs.equalElsewhere(n, child)
 	switch {
@@ -191,8 +191,8 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	parent := &store.Ref{ID: t.ID, Pos: t.Pos}
 	child.Parent = parent
 	t.FanOut.Open++
-	// child may replace or join an equal task that has another parent. So the stored t must be a fan-out task that waits
-	// for child, and t may not wait for child any more.
+	// child may replace or join an equal task that has another parent. Then tail may decrement the count of t in the
+	// store. So t is saved before, and its count is read again afterwards.
 	if err := fs.queues.save(t); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (fs *fanOuts) startLagging(n *graph.Node, t, child *store.Task) error {
 	return fs.queues.save(there)
 }
 
-// equalElsewhere returns the task that does the same work as child, which is not in a queue yet; nil if there is none.
+// equalElsewhere returns the task that does the same work as child; nil if there is none. child is not in a queue yet.
 // The result joined is true if child has joined a held task.
 func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *store.Task, joined bool, err error) {
 	there, ok, err := equalTo(fs.tx, n, child)
@@ -253,42 +253,43 @@ func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *stor
 	return there, false, nil
 }
 
-// joinHeld lets child join there, an equal held task, if something still holds there. Otherwise, child replaces there,
-// because a fan-out task can wait for child, but not for a held task. joinHeld reports whether child has joined there.
-func (fs *fanOuts) joinHeld(there, child *store.Task) (joined bool, err error) {
-	reason, err := fs.openings.stillBlocked(there)
+// joinHeld lets child join old, an equal held task, if something still holds old. Otherwise, child replaces old,
+// because a fan-out task can wait for child, but not for a held task. joinHeld reports whether child has joined old.
+func (fs *fanOuts) joinHeld(old, child *store.Task) (joined bool, err error) {
+	reason, err := fs.openings.stillBlocked(old)
 	if err != nil {
 		return false, err
 	}
 	if reason != nil {
-		return true, fs.lanes.joinHeld(there, child)
+		return true, fs.lanes.joinHeld(old, child)
 	}
-	if err := noteInterruption(fs.tx, there); err != nil {
+	if err := noteInterruption(fs.tx, old); err != nil {
 		return false, err
 	}
-	return false, fs.remover.drop(there, store.Joined, child)
+	return false, fs.remover.drop(old, store.Joined, child)
 }
 
-// waitFor makes t wait for another task, the parameter there, which does the same work as an item of t. For this, t
-// becomes the parent of the other task. If another task waits for the other task already, its parent stays the same,
-// unless n has JoinsRunning. The caller saves t.
-func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
-	if there.Parent != nil && there.Parent.ID == t.ID {
+// waitFor makes t the parent of other, a task that does the same work as an item of t. So t waits for other. If the
+// parent of other still exists, other keeps it, and t does not wait for other, unless n has JoinsRunning. The caller
+// saves t.
+func (fs *fanOuts) waitFor(n *graph.Node, t, other *store.Task) error {
+	if other.Parent != nil && other.Parent.ID == t.ID {
 		return nil
 	}
-	if awaited, err := fs.parents.exists(there.Parent); err != nil || awaited && !n.JoinsRunning {
+	if awaited, err := fs.parents.exists(other.Parent); err != nil || awaited && !n.JoinsRunning {
 		return err
 	}
-	if err := fs.parents.countDown(there.Parent, nil); err != nil {
+	if err := fs.parents.countDown(other.Parent, nil); err != nil {
 		return err
 	}
-	there.Parent = &store.Ref{ID: t.ID, Pos: t.Pos}
+	other.Parent = &store.Ref{ID: t.ID, Pos: t.Pos}
 	t.FanOut.Open++
-	return fs.queues.save(there)
+	return fs.queues.save(other)
 }
 
-// equalTo returns a waiting or begun task in the queue of t that does the same work as t, and
-// whether such a task exists.
+// equalTo returns a task that does the same work as t, and whether there is one: a waiting task, as
+// equalWaiting finds it, or a begun task in the queue of t. If n has JoinsRunning, every begun task
+// with the subject of t does the same work.
 func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, error) {
 	if there, ok, err := equalWaiting(tx, t); ok || err != nil {
 		return there, ok, err

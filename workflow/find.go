@@ -31,7 +31,7 @@ func (e *Engine) Find(name string) (store.ID, error) {
 	return f.result()
 }
 
-// A rank is the state of a task. Of the tasks with the given name, Find chooses the one with the
+// A rank is the state of a task. Of the tasks with the given name, Find selects those with the
 // lowest rank.
 type rank int
 
@@ -144,5 +144,5 @@ func (f *finder) result() (store.ID, error) {
 			return store.ID{}, fmt.Errorf("%s: %w: %s", f.name, ErrAmbiguous, strings.Join(found, ", "))
 		}
 	}
-	return store.ID{}, fmt.Errorf("%s: %w, and no module or hook with a pending task has this name", f.name, ErrNoTask)
+	return store.ID{}, fmt.Errorf("%s: %w, and no module, hook or configuration with a pending task has this name", f.name, ErrNoTask)
 }

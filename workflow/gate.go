@@ -7,9 +7,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Gater returns what must run before the hook of t, as one line for people; empty if the hook can
-// run. Gate is called in a transaction and must not write. The answer may change only in a
-// transition of t's module or, if t has no module, of a global hook.
+// A Gater returns the reason why the hook of t cannot run yet, such as another step that must run
+// first, as one line for people; empty if the hook can run. Gate is called in a transaction and
+// must not write. The answer may change only when the engine starts, or in a transition of t's
+// module or, if t has no module, of a global hook.
 //
 // Gate is called only for tasks of nodes with Batch, and for items in queues of their own that can
 // run without their fan-out. If the answer is not empty, the task is held, and the answer is
@@ -18,9 +19,9 @@ type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
 
-// gate decides whether tasks can start. If [store.Reason.Holds] is true for the reason that blocks
-// the head of a queue, gate holds the task, and the tasks behind it continue. With any other
-// reason, gate leaves the task at the head.
+// gate decides whether tasks can start. gate holds the head of a queue if [store.Reason.Holds] is
+// true for the reason that blocks this task, or if older tasks that must start before it are held.
+// Then the tasks behind it continue. Otherwise, gate leaves the task at the head.
 type gate struct {
 	*txn
 	history   *history
@@ -34,9 +35,9 @@ type gate struct {
 }
 
 // blockedBy returns the reason why t, at the head of its queue, cannot start; nil if there is none.
-// The reasons are those of [BlockedBy], and two that only t's step knows: what must run before the
-// hook of t, and the rate limit of this hook. blockedBy writes nothing. b and n are nil if this
-// version does not have the graph or the node of t.
+// The reasons are those of [BlockedBy], and two that only t's step knows: the answer of a [Gater],
+// and the rate limit of the hook. blockedBy writes nothing. b and n are nil if this version does
+// not have the graph or the node of t.
 func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	if reason, err := BlockedBy(g.tx, t); reason != nil || err != nil || n == nil {
 		return reason, err
@@ -140,10 +141,10 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	return g.parents.countDown(parent, nil)
 }
 
-// holdRun removes the remaining tasks of t's run and holds a task at the first node of the run
-// instead. If such a task is held already, the run of t joins the run of that task. If the
-// quarantine or pause does not hold the first node, as in a reload, a new run starts after the
-// release instead. If t is an item, its fan-out task is held later, when it continues.
+// holdRun removes t, and holds a task at the first node of t's run instead. If such a task is held
+// already, the run of t joins the run of that task. If the quarantine or pause does not hold the
+// first node, as in a reload, a new run starts after the end of the quarantine or pause instead. If
+// t is an item, its fan-out task is held later, when it continues.
 func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
 	if err := g.parents.returnItem(t); err != nil {
 		return err
@@ -182,12 +183,12 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 	return g.arrivals.holdNew(k, next, &reason)
 }
 
-// owe records that a run must start at node after the release of q, because t has skipped its item
-// with the subject s.
+// owe records that a run must start at node when q ends, because t, or the item of t with the
+// subject s, has been skipped.
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()
-	r.Detail = q.Reason().Detail + "; after its release, a new run starts at " + string(node)
+	r.Detail = q.Reason().Detail + "; afterwards, a new run starts at " + string(node)
 	q.Rerun = string(node)
 	if err := g.history.record(r); err != nil {
 		return err

@@ -32,8 +32,8 @@ func Join(g *graph.Graph, parts ...Steps) Implementation {
 	return im
 }
 
-// check returns an error if a node has no step or has two, if a step has no node, or if the step of a node with a
-// fan-out cannot create the fan-out. Junctions and nodes with JoinsRunning must have no step.
+// check returns an error if the graph is invalid, if a node has no step or has two, if a step has no node, or if the
+// step of a node with a fan-out cannot create the fan-out. Junctions and nodes with JoinsRunning must have no step.
 func (im Implementation) check() error {
 	errs := []error{im.Graph.Check()}
 	for _, id := range im.twice {
@@ -50,7 +50,7 @@ func (im Implementation) check() error {
 			errs = append(errs, fmt.Errorf("graph %s: node %s has no step", im.Graph.Name, n.ID))
 		case n.ForEach != "":
 			if _, ok := step.(FanOuter); !ok {
-				errs = append(errs, fmt.Errorf("graph %s: the step of node %s has no items for its fan-out", im.Graph.Name, n.ID))
+				errs = append(errs, fmt.Errorf("graph %s: the step of node %s has no method Items for its fan-out", im.Graph.Name, n.ID))
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // noteInterruption saves the claim that an earlier process made on t, for the next task with the
-// same item. The caller removes t, and starts the run of t over. With the saved claim, the hook
-// learns of the interruption, and later crashes are added to the crashes of the claim.
+// same item. The caller removes t, and a later task does the work of t again. With the saved claim,
+// the hook learns of the interruption, and later crashes are added to the crashes of the claim.
 func noteInterruption(tx *store.Tx, t *store.Task) error {
 	if t.Claim == nil || t.Claim.Epoch == 0 || claimed(tx, t) {
 		return nil
@@ -21,9 +21,8 @@ func noteInterruption(tx *store.Tx, t *store.Task) error {
 	return store.Save(tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
 }
 
-// forgetInterruptions deletes the claims that noteInterruption saved for the skipped task t: the
-// claim on the current item of t or, if the fan-out of t is not created yet, the claims on all
-// items.
+// forgetInterruptions deletes the claims that are saved for the skipped task t: the claim on the
+// current item of t or, if the fan-out of t is not created yet, the claims on all items.
 func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	if n == nil || n.ForEach == "" || t.FanOut != nil {
 		item, err := itemOf(tx, t)
@@ -45,8 +44,9 @@ func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	return nil
 }
 
-// isWithin reports whether item can be an item of a fan-out about s: it matches every field that s
-// sets. The items of a fan-out about a configuration are configurations of the same scope.
+// isWithin reports whether item can be an item of a fan-out about s: its module is that of s (or
+// both have none), and it matches every other field that s sets. The items of a fan-out about a
+// configuration are configurations of the same scope.
 func isWithin(item, s graph.Subject) bool {
 	return item.Module == s.Module && (s.Hook == "" || item.Hook == s.Hook) && (s.Binding == "" || item.Binding == s.Binding) &&
 		(s.Configuration == "" || item.Configuration != "" && scopeOf(item.Configuration) == scopeOf(s.Configuration))

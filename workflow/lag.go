@@ -16,8 +16,9 @@ type lagging struct {
 }
 
 // lagBehind moves the run of a module, whose task t has just failed, to the retry queue of the
-// module, if ContinueOnFailure is set. The tasks behind the run continue. The last task of the slot
-// that the run leaves waits for the run, unless it is the fan-out task that started the run.
+// module, if ContinueOnFailure is set. The tasks behind the run continue. The last task of the
+// surrounding run waits for the moved run, unless the last task is the fan-out task that started
+// the moved run.
 func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
@@ -90,8 +91,9 @@ func (g *lagging) awaitBelow(t, run *store.Task) error {
 	return g.await(last, run)
 }
 
-// await makes last, the last task of a run, wait for run, the bottom task of the run of a failing
-// module. If last is nil, no task waits for run. The caller saves run.
+// await makes one task wait for another. The waiting task is the parameter last: the last task of a
+// run; if it is nil, no task waits. The awaited task is the parameter run: the bottom task of the
+// run of a failing module. The caller saves the awaited task.
 func (g *lagging) await(last, run *store.Task) error {
 	run.Parent = nil
 	if last == nil {
@@ -102,7 +104,8 @@ func (g *lagging) await(last, run *store.Task) error {
 	return g.queues.save(last)
 }
 
-// moveTo moves run, the upper tasks of a slot, to the tail of queue.
+// moveTo moves run, the upper tasks of a slot, to the tail of queue. If run is in this queue
+// already, moveTo only saves its bottom task.
 func (g *lagging) moveTo(run stack, queue string) error {
 	if run[0].Queue == queue {
 		return g.queues.save(run.bottom())
@@ -122,9 +125,9 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	return nil
 }
 
-// divert moves t, the head of the main queue, to another queue if t cannot start, and reports
-// whether t was moved. A task that waits for lagging tasks moves to the queue Parked. If an earlier
-// run of t's module is in the retry queue, the run of t moves behind it.
+// divert moves t, the head of its queue, to another queue if t is in the main queue and cannot
+// start. divert reports whether t was moved. A task that waits for lagging tasks moves to the queue
+// Parked. If an earlier run of t's module is in the retry queue, the run of t moves behind it.
 func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:

@@ -11,7 +11,8 @@ import (
 // A task is held if [store.Reason.Holds] is true for the reason that blocks the task. A held task
 // moves from its queue to a lane, so that the tasks behind it continue. A lane opens when nothing
 // blocks its tasks any more. The tasks of an open lane return to the tail of their queue, oldest
-// first. While a lane has tasks, newer tasks that belong to the lane are held too.
+// first. While a lane has events or schedule ticks, newer ones that belong to the lane are held
+// too.
 
 // laneOf returns the lane in which t would be held.
 func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
@@ -103,7 +104,8 @@ func heldEqual(tx *store.Tx, k store.LaneKey, t *store.Task) (*store.Task, error
 	return nil, nil
 }
 
-// joinHeld records that t joins old, an older equal task that is held. The caller drops t.
+// joinHeld records that t joins old, an older equal task that is held. The caller must remove t or,
+// if t is new, must not add it.
 func (l *lanes) joinHeld(old, t *store.Task) error {
 	r := recordOf(t, store.Joined)
 	r.Into = old.ID.String()
@@ -161,8 +163,9 @@ type laneRow struct {
 }
 
 // drain moves the tasks of the open lanes of queue back to its tail, oldest first. A lane is
-// ignored while the queue has newer tasks that belong to the lane. drain moves as many tasks as the
-// budget allows, and later transitions move the rest.
+// ignored until the tasks that were in the queue when the lane was opened have left the queue,
+// because some of them can belong to the lane. drain moves as many tasks as the budget allows, and
+// later transitions move the rest.
 func (l *lanes) drain(queue string) error {
 	rows, err := l.openRows(queue)
 	if err != nil || len(rows) == 0 {
@@ -218,7 +221,7 @@ func (l *lanes) drain(queue string) error {
 	return nil
 }
 
-// openRows returns queue's open lanes whose newer tasks have left the queue.
+// openRows returns the open lanes of queue that drain does not ignore.
 func (l *lanes) openRows(queue string) (rows []*laneRow, err error) {
 	for lane, err := range store.OpenLanes(l.tx, queue) {
 		if err != nil {
@@ -258,7 +261,7 @@ func oldestRow(rows []*laneRow) (oldest *laneRow) {
 }
 
 // laneFor returns the lane in which t, a new task, must be held because older tasks that must start
-// before t are held. ok is false if no such tasks are held.
+// before t are held. The result ok is false if no such tasks are held.
 func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	b := l.graphs.named[t.Graph]
 	if b == nil || b.nodes[graph.NodeID(t.Node)] == nil || !b.nodes[graph.NodeID(t.Node)].Batch {
@@ -279,7 +282,7 @@ func heldError(tx *store.Tx, t *store.Task) error {
 	if r := &lane.Reason; r.Is(store.AwaitsRelease) {
 		todo = "run addon-operator task release " + r.By.String()
 	} else if r.Is(store.AwaitsResume) {
-		todo = "run addon-operator resume"
+		todo = "run addon-operator resume module MODULE or addon-operator resume hook [MODULE/]HOOK"
 	}
 	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, lane.Reason.Detail, todo)
 }

@@ -8,10 +8,10 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of events after their commit. The functions of an Observer can be nil.
-// The workers call these functions, so a function must not block.
+// An Observer is notified of events after their commit. The functions of an Observer can be nil. Workers and commits
+// call these functions, so a function must neither block nor write to the store.
 type Observer struct {
-	// Began is called when a task's step begins.
+	// Began is called when an attempt begins.
 	Began func(t Task)
 	// Context returns the context of an attempt. The result is derived from ctx, and also has values for the packages
 	// that the step calls.
@@ -31,8 +31,9 @@ type Observer struct {
 	Paused func(q store.QuarantinedItem, by string, paused bool)
 	// Damaged is called when an unreadable record was moved to the table of damaged records.
 	Damaged func(d store.Damaged)
-	// Broken is called when the engine itself cannot process a queue. The parameter queue is "" for
-	// deferred tasks. Broken is not called if the disk is full: see [store.DB.Shortage].
+	// Broken is called when the engine itself cannot process a queue. The parameter queue is "" for work that belongs to
+	// no queue, such as returning deferred tasks. Broken is not called if the store is closed, or if the disk is full:
+	// see [store.DB.Shortage].
 	Broken func(queue string, err error)
 	// Acted is called after each action on a queue, with the duration of the action. Clock returns
 	// the current time, and must be set if Acted is set.

@@ -15,12 +15,13 @@ type openings struct {
 	queues *queues
 	gate   *gate
 
-	changed []string // modules whose held tasks may start now; "" means the global hooks
+	changed []string // modules whose held tasks may start now; "" means the held tasks without a module
 }
 
-// mayUnblock records that this transition may allow held tasks of the module of s to start. If s
-// has no module, mayUnblock records the same for the held tasks of the global hooks. Held tasks
-// about a configuration are unblocked only by freeHeld.
+// mayUnblock records that this transition may allow held tasks of the module of s to start. If s has no module,
+// mayUnblock records the same for the held tasks without a module, such as those of global hooks. If s is a
+// configuration, mayUnblock records nothing: only a quarantine holds tasks about configurations, and freeHeld unblocks
+// them when it ends.
 func (o *openings) mayUnblock(s graph.Subject) {
 	if s.Configuration == "" {
 		o.mayUnblockModule(s.Module)
@@ -33,8 +34,8 @@ func (o *openings) mayUnblockModule(module string) {
 	}
 }
 
-// reopenChanged opens the lanes of the modules that this transition has changed, if nothing blocks
-// their tasks any more.
+// reopenChanged checks the shut lanes of each module in o.changed, and opens a lane if nothing blocks its tasks any
+// more.
 func (o *openings) reopenChanged() error {
 	if len(o.changed) == 0 {
 		return nil
@@ -54,8 +55,8 @@ func (o *openings) reopenAll() error {
 	return o.reopen(store.ShutLanes(o.tx), followUp{work: openLanes, queue: deferredTasks})
 }
 
-// reopenOf is like reopenAll, but only for the lanes of one module or, if module is empty, of the
-// global hooks.
+// reopenOf is like reopenAll, but only for the lanes of one module or, if module is empty, for those of tasks without a
+// module.
 func (o *openings) reopenOf(module string) error {
 	return o.reopen(store.ShutLanesOf(o.tx, module), followUp{work: openLanesOf, queue: deferredTasks, module: module})
 }

@@ -16,11 +16,11 @@ type groups struct {
 	*txn
 }
 
-// queueForItem returns the parallel queue for item, the next item of the fan-out task t. The result
-// queue is "" if the item must run in the queue of t. The result ready is false while the item
-// cannot start. An item cannot start while items of another group run, while its group has the
-// maximum number of running items, or until an earlier run of its module has ended. If the earlier
-// run fails and is retried, the item starts behind that run in the retry queue of the module.
+// queueForItem returns the parallel queue for item, the next item of the fan-out task t. The result queue is "" if the
+// item must run in the queue of t. The result ready is false while the item cannot start: while items of another group
+// run, or while its group has the maximum number of running items. If an earlier run of the item's module has not
+// ended, the result is the queue of that run, and the item runs behind it. Unless this queue is the retry queue of the
+// module, the item cannot start while other items of t run.
 func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1
@@ -54,8 +54,8 @@ func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, rea
 	return queue, err == nil, err
 }
 
-// hasFellow reports whether the item after the next item of t is in the same group. An item without
-// a fellow runs in the queue of t.
+// hasFellow reports whether item, the next item of t, is followed by an item of the same group. If the first item of a
+// group has no fellow, it runs in the queue of t.
 func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	if t.FanOut.Next+1 == t.FanOut.Len {
 		return false, nil

@@ -88,8 +88,8 @@ func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 }
 
 // returnItem adds t, an item in a queue of its own, to the items that its fan-out task has yet to start. The caller
-// removes t. If the fan-out task continues after all, it starts the item again, because no later run may repeat it. If
-// no fan-out task waits for t, returnItem does nothing.
+// removes t. If the fan-out task continues after all, it starts the item again, because it is possible that no later
+// run repeats the item. If t is no such item, or no fan-out task waits for t, returnItem does nothing.
 func (p *parents) returnItem(t *store.Task) error {
 	parent, awaited, err := fanOutAt(p.tx, t.Parent)
 	if err != nil || !awaited || !t.OwnQueue {

@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A preparation is work that must be complete before any task of the main queue or of a parallel
-// queue is claimed. The record of a preparation exists until the work is complete.
+// A preparation is work that must be complete before any task of the main queue or of a parallel queue is claimed. If
+// the work does not fit in one transaction, the record of the preparation exists until the work is complete.
 type preparation struct {
 	// Start is set for the preparation of a start run, which does the work of interrupted runs
 	// itself.
@@ -106,8 +106,8 @@ func (ps *preparations) restartRuns() error {
 	})
 }
 
-// runStart returns the first node of the module's run that t belongs to. runStart returns an empty
-// node if t is at the first node already, is not part of such a run, or is running.
+// runStart returns the first node of the module's run that t belongs to. runStart returns an empty node if t is at the
+// first node already, is not part of such a run, is abandoned, or is running.
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
 	if err != nil || t.OwnQueue || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {

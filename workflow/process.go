@@ -142,8 +142,8 @@ func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	return err == nil && abandoned // if the task cannot be read, the transition reports the error
 }
 
-// outcome returns the outcome in the journal. If there is no journal, outcome calls the step, and
-// writes the outcome of the step to the journal if it has effects.
+// outcome returns the outcome in the journal. If there is no journal, outcome calls the step. If the result of the step
+// has effects, outcome writes this result to the journal.
 func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) {
 	if c.outcome != nil {
 		return *c.outcome, nil
@@ -196,8 +196,8 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 	return t, nil
 }
 
-// finish ends the attempt c with out: it ends the task, or the current item of a fan-out task.
-// After the attempt has ended, finish claims the next task of the queue.
+// finish ends the attempt c with out: it ends the task, the current item of a fan-out task, or the preparation of a
+// fan-out. After the attempt has ended, finish claims the next task of the queue.
 func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
@@ -293,7 +293,7 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	return m.history.record(r)
 }
 
-// endAttempt ends the attempt c of t, if t is not retried. Other tasks that had to wait for t may
+// endAttempt ends the attempt c of t. It is called only if t is not retried. Other tasks that had to wait for t may
 // start, and the other tasks of the batch end.
 func (m *transition) endAttempt(c *claim, t *store.Task) error {
 	m.clearAttempt(c, t)

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// quarantines puts items into quarantine, and ends their quarantine. An item in quarantine is in no
-// queue. While an item is in quarantine, all other work of its module or global hook is held.
+// quarantines puts items into quarantine, and ends their quarantine. An item in quarantine is in no queue. While an
+// item is in quarantine, all other work of its module, configuration or global hook is held.
 type quarantines struct {
 	*txn
 	history   *history
@@ -23,10 +23,9 @@ type quarantines struct {
 	openings  *openings
 }
 
-// quarantine moves t into quarantine. If t is a fan-out task, quarantine moves only its current
-// item, which is the parameter item. From then on, all other work of its module or global hook is
-// held when it reaches the head of its queue. A fan-out of global hooks continues with its next
-// item.
+// quarantine moves t into quarantine. If t is a fan-out task, only its current item, which is the parameter item, is in
+// quarantine. From then on, all other work of the same module, configuration or global hook is held when it reaches the
+// head of its queue. If the item has a module, the fan-out task is removed; otherwise it continues with its next item.
 func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crashes int) error {
 	q := store.QuarantinedItem{
 		ID: z.newID(), Graph: t.Graph, Node: t.Node, Subject: t.Subject, Queue: homeQueue(t), Run: t.Run, At: z.now, Crashes: crashes,
@@ -63,8 +62,8 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	return store.Save(z.tx, store.QuarantineKey(q.ID), q)
 }
 
-// removeItem removes the item of q from its queue. The item is t or, if t is a fan-out task, the
-// current item of t. Events and schedule ticks are held, like the other tasks of their hook.
+// removeItem removes the item of q from its queue. Events and schedule ticks are held, like the other tasks of their
+// hook. A fan-out task without a module only moves to its next item. Any other task is removed.
 func (z *quarantines) removeItem(b *bound, t *store.Task, q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(t.Node)]
 	switch {

@@ -8,11 +8,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Main is the queue to which triggers add their tasks, unless they name another one.
+// Main is the queue to which triggers add their tasks, unless the binding names another queue or the task is about a
+// configuration.
 const Main = "main"
 
-// Parked is the queue for the last steps of runs that wait for failing modules. No hook can name
-// this queue, because its name contains a space.
+// Parked is the queue for the last steps of runs that wait for failing modules. Its name contains spaces, so that no
+// hook is likely to use the same name.
 const Parked = "after failing modules"
 
 // parallelPrefix is the prefix of parallel queues, in which the items of parallel groups run.

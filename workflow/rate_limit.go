@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A RateLimiter returns the rate limit of its step for one hook. RateLimit is called in the
-// transaction that claims t, and must not write.
+// A RateLimiter returns the rate limit of its step for one hook. RateLimit is called in transactions that claim, defer
+// or return t, and must not write.
 //
 // Only the tasks of nodes with Batch are deferred. If a task reaches the head of its queue before
 // the limit allows an attempt, the task leaves the queue. Later tasks of the same hook are deferred
@@ -39,9 +39,9 @@ func (p RateLimit) span() time.Duration {
 	return p.Every * time.Duration(max(1, min(int64(p.Burst), int64(maxSpan/p.Every))))
 }
 
-// next returns the time from which the next attempt is allowed. The parameter full is the time at
-// which the bucket is full again. If this time is more than one span in the future, it was computed
-// with a wrong clock, and the attempt is allowed now.
+// next returns the time from which the next attempt is allowed. The parameter full is the time at which the bucket is
+// full again. If this time is more than one span in the future, it was computed with a wrong clock, or for a limit that
+// was stricter, and the attempt is allowed now.
 func (p RateLimit) next(full, now time.Time) time.Time {
 	if full.Sub(now) > p.span() {
 		return now
@@ -60,9 +60,9 @@ func (p RateLimit) reserve(full, now time.Time) time.Time {
 	return full
 }
 
-// limits applies the rate limits of hooks, and keeps their buckets. A hook runs at most as often as
-// its limit allows, except for tasks that a person expedites. The deferred tasks of a hook in one
-// queue keep their order.
+// limits applies the rate limits of hooks, and keeps their buckets. A hook runs for events and schedule ticks at most
+// as often as its limit allows, except for tasks that a person expedites. The deferred tasks of a hook in one queue
+// keep their order.
 type limits struct {
 	*txn
 	queues   *queues
@@ -278,11 +278,11 @@ type returning struct {
 	mixed bool        // whether a returned task was older than the task that had returned before it
 }
 
-// deferFor defers newer tasks that have not begun, and have the same hook and queue as t. t is the
-// oldest deferred task of this hook and queue. After deferFor has deferred a task, it returns
-// errEnough: a later transition calls deferFor again for the other tasks, and lets t return. A
-// separate transition is used because a transaction that has deleted many tasks finds the tail of
-// the queue slowly. If no rate limit has deferred t, deferFor does nothing.
+// deferFor defers newer tasks that have not begun, and have the same hook and queue as t. It does this only if t is the
+// first deferred task of this hook and queue that returns. After deferFor has deferred a task, it returns errEnough: a
+// later transition calls deferFor again for the other tasks, and lets t return. A separate transition is used because a
+// transaction that has deleted many tasks finds the tail of the queue slowly. If no rate limit has deferred t, deferFor
+// does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
 	if t.Every == 0 || n.find(t) != nil {
 		return nil
@@ -295,8 +295,8 @@ func (n *newerTasks) deferFor(t *store.Task) error {
 	return nil
 }
 
-// find returns the group of deferred tasks to which the deferred task t belongs; nil if t is the
-// first of its group that returns.
+// find returns the returning tasks that have the hook and the queue of t, a deferred task; nil if t is the first of
+// them, or if no rate limit has deferred t.
 func (n *newerTasks) find(t *store.Task) *returning {
 	if t.Every == 0 {
 		return nil
@@ -342,8 +342,8 @@ func (n *newerTasks) save() error {
 	return nil
 }
 
-// deferNewer defers the tasks that [newerTasks.deferFor] must defer for first, which is the oldest deferred task. The
-// tasks get the due time of first. deferNewer returns errEnough if it has deferred any.
+// deferNewer defers the tasks that [newerTasks.deferFor] must defer for first, the first deferred task that returns.
+// The tasks get the due time of first. deferNewer returns errEnough if it has deferred any.
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
@@ -429,8 +429,9 @@ func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*st
 	return nil
 }
 
-// begunBefore returns the begun task that has the same hook and queue as first; nil if there is none, or if from is 0.
-// Only the first task of a hook in a queue can have begun, but its attempt can cover tasks in later slots.
+// begunBefore returns the begun task that has the same hook and queue as first; nil if there is none. Only the first
+// task of a hook in a queue can have begun, but its attempt can cover tasks in later slots. If the parameter from is 0,
+// begunBefore returns nil, because the search of eachNewer finds the begun task itself.
 func (l *limits) begunBefore(first *store.Task, from uint64) (*store.Task, error) {
 	if from == 0 {
 		return nil, nil

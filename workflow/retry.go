@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// retries schedules the next attempts of failed tasks. A failed task, or its run from RetryFrom on,
-// stays in its slot until it succeeds. The task records the number of consecutive failures and the
-// time of the next attempt.
+// retries schedules the next attempts of failed tasks. A failed task, or its run from RetryFrom on, is tried again
+// until it succeeds. It stays in its slot, unless ContinueOnFailure moves it to a retry queue. The task records the
+// number of consecutive failures and the time of the next attempt.
 type retries struct {
 	*txn
 	history   *history

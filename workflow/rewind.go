@@ -120,8 +120,9 @@ func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 }
 
 // cancelStack removes the tasks of s, and the items of their fan-outs that wait in other queues. The parameter into is
-// the task or run that the history names as the replacement. cancelStack returns the top task if that task must end by
-// itself: an uninterruptible task, or one that runs or has begun its effects.
+// the ID of the task that the history names as the replacement; empty if there is none. cancelStack returns the top
+// task if that task must end by itself: an uninterruptible task, one that runs or has begun its effects, or a fan-out
+// task whose items still run in parallel queues. Otherwise it returns nil.
 func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error) {
 	for i, old := range s {
 		if i == 0 {
@@ -217,8 +218,8 @@ func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
 	return dropped, err
 }
 
-// supersede cancels all runs of node in the main queue, pending or running, and the deferred ones. They are replaced by
-// the run with the number run, which a start of the operator began.
+// supersede cancels all runs that have begun node or have yet to reach it, and the deferred tasks at node. They are
+// replaced by the run with the number run, which a start of the operator began.
 func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	past, before, err := stacks(w.tx, b, node)
 	if err != nil {

@@ -20,10 +20,10 @@ type routes struct {
 	pendingCancels *pendingCancels
 }
 
-// complete replaces the finished task t by the tasks of all edges whose conditions are true. The
-// tasks with the place Stack get the slot of t, with the task of the first edge on top. The bottom
-// task takes over the parent of t. The bottom task also takes over the id of t, unless it is a
-// fan-out task or its edge closes a loop.
+// complete replaces the finished task t by the tasks of all edges whose conditions are true. If t is abandoned, or is
+// an item in a queue of its own, complete follows no edge. The tasks with the place Stack get the slot of t, with the
+// task of the first edge on top. The bottom task takes over the parent of t. The bottom task also takes over the id of
+// t, unless it is a fan-out task or its edge closes a loop.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.OwnQueue {
 		return r.remover.removeLast(t, facts)

@@ -20,7 +20,7 @@ func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	}
 }
 
-// eachHead calls fn for the tasks of all queues that may have begun, until fn fails.
+// eachHead calls fn for the tasks that heads yields for each queue, until fn fails.
 func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {

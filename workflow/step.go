@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Task is the input of a step: the stored task with its payload, and data of this attempt. If the
-// node has a fan-out, the subject is that of the current item.
+// A Task is the input of a step: the stored task with its payload, and data of this attempt. While an item of a fan-out
+// is processed, the subject is that of the item.
 type Task struct {
 	store.Task
 	// Batch has the tasks of this attempt in order, the first one included.
@@ -53,9 +53,9 @@ type Withdrawal struct {
 }
 
 // Withdraw removes the events of w after Apply, in the same transaction. Withdraw keeps an event if a running attempt
-// covers it, if an interrupted attempt covered it, or if its effects have begun. Events that exceed the budget of the
-// transaction are removed in later transactions. If the operator crashes before these transactions, the remaining
-// events are delivered. Only Apply may call Withdraw.
+// covers it, if its effects have begun, or if it was the first event of an interrupted attempt. Events that exceed the
+// budget of the transaction are removed in later transactions. If the operator crashes before these transactions, the
+// remaining events are delivered. Only Apply may call Withdraw.
 func (t Task) Withdraw(w Withdrawal) {
 	if t.applied != nil {
 		t.applied.withdrawals = append(t.applied.withdrawals, w)
@@ -100,23 +100,22 @@ type Effect struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// A Step is the implementation of a node. Do runs outside of any transaction. Do may be called
-// again for the same task after a failure or an interruption. Do returns its changes outside of the
-// store as effects.
+// A Step is the implementation of a node. Do runs outside of any transaction. Do may be called again for the same task
+// after a failure or an interruption. So Do may make only those changes outside of the store that it can repeat; it
+// returns all others as effects.
 //
-// A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter],
-// [Gater] or [Skipper]. A panic in any method is an error. A method that gets a transaction must
-// change nothing but the store, because if the commit fails, the method is called again in another
-// transaction.
+// A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter], [Gater] or
+// [Skipper]. A panic in a method is treated as an error of the method; only RateLimit, which returns no error, must not
+// panic. A method that gets a transaction must change nothing but the store, because if the commit fails, the method is
+// called again in another transaction.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }
 
-// An Effecter executes the effects of its step's outcomes in order, one per call. After a crash,
-// execution starts again at the first effect, so Effect must first check whether the effect is
-// done. Effect can keep notes for this check with [store.SaveNote]. An error made by [Refused] ends
-// the attempt. After any other error, the effect is retried later. For an abandoned task, only the
-// current effect is executed or retried.
+// An Effecter executes the effects of its step's outcomes in order, one per call. An error made by [Refused] ends the
+// attempt. After any other error, and after a crash, execution starts again later at the first effect, so Effect must
+// first check whether the effect is done. Effect can keep notes for this check with [store.SaveNote]. For an abandoned
+// task, only the current effect is executed or retried.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }
@@ -127,9 +126,9 @@ type Applier interface {
 	Apply(tx *store.Tx, t Task, out Outcome) ([]graph.Fact, error)
 }
 
-// A FanOuter returns the items for which its node is repeated, in the transaction that reaches the
-// node. The note is stored with the fan-out. An error of Items rolls back the writes of Items and
-// makes the attempt fail.
+// A FanOuter returns the items for which its node is repeated, in the transaction that creates the fan-out. The result
+// note is stored in the field FanOut.Note of the task, where End finds it. An error of Items rolls back the writes of
+// Items and makes the attempt fail.
 type FanOuter interface {
 	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }

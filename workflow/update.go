@@ -9,12 +9,12 @@ import (
 	"addon-operator/store"
 )
 
-// update runs fn as one transition. After the commit, workers process the tasks that the transition
-// has claimed. If a fan-out cannot be created or ended, the transition is rolled back and repeated.
-// The repeated transition does not create or end the fan-out, but retries its task later. If a
-// record cannot be read, the record is moved to the table of damaged records, and the transition is
-// repeated without the record. A queue in which no task can be claimed does not prevent the rest of
-// the transition.
+// update runs fn as one transition. After the commit, workers process the tasks that the transition has claimed. If a
+// fan-out cannot be created or ended, the transition is rolled back and repeated. The repeated transition does not
+// create or end the fan-out, but retries its task later. If a record cannot be read, and the engine can continue
+// without the record, the record is moved to the table of damaged records, and the transition is repeated. If an error
+// prevents the claim of the next task of a queue, the transition is repeated without this claim, and the queue is
+// retried later.
 func (e *Engine) update(fn func(*transition) error) error {
 	var failing map[fanOutRef]error
 	var stuck map[string]error

@@ -49,9 +49,9 @@ func notFailedError(tx *store.Tx, t *store.Task) error {
 func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.Subject.String()) }
 
 // Skip ends the pending task with the given ID as if it had succeeded without any fact. If the task
-// is a fan-out task, Skip skips only the current item. A task in quarantine is deleted. The history
-// has the reason and the name of the person. The errors are ErrNoTask, ErrRuns and those of the
-// store.
+// is a fan-out task, Skip skips only the current item. A task in quarantine is deleted, and so is a
+// damaged record with this ID. The history has the reason and the name of the person. The errors are
+// ErrNoTask, ErrRuns and those of the store.
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)

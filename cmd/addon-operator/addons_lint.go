@@ -18,8 +18,9 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 		Short: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems or errors",
 		Long: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems or errors.\n\n" +
 			"An addon is a directory with meta.yaml, chart/ and plans/, or an archive of one. An addon with a problem\n" +
-			"makes its configuration Failed. An addon with an error does not, but its chart cannot be installed: a template\n" +
-			"does not parse, or the values of a plan violate the schema of the chart. All other findings of helm lint are advice.",
+			"makes its configuration Failed. An addon with an error does not. An error means that helm lint fails with\n" +
+			"the values of a plan, or that the create-instance-schema.json of a plan cannot be used. Warnings of helm lint and\n" +
+			"missing values are only advice.",
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeDir,
 	}

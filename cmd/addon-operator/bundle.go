@@ -61,7 +61,7 @@ var bundlePages = []bundlePage{
 }
 
 // writeBundle writes a support archive to the file called name, which must not exist, or to stdout
-// if name is "-". After an error it removes the file.
+// if name is "-". If the archive cannot be written, writeBundle removes the file.
 func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 	if from.showSecrets {
 		return &codedError{exitUsage, errors.New("--bundle leaves secrets out: remove --show-secrets")}
@@ -78,7 +78,7 @@ func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(name))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the diagnosis, the status, runs, the timeline, the output of hooks, queues, modules, hooks and settings.\n"+
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the diagnosis, the status, runs, the timeline, the output of hooks, queues, modules, hooks, addons and settings.\n"+
 		"It contains no snapshots, and of the values only the changes. Texts that look like secrets are left out. Read it before you pass it on.\n", name)
 	return err
 }
@@ -121,7 +121,7 @@ func (b *bundle) add(name string, text []byte) {
 }
 
 // page adds the files of a page to the archive. page returns an error if the page could not be
-// read.
+// read or rendered.
 func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, layout inspect.Layout) error {
 	var body bytes.Buffer
 	if err := s.get(ctx, p.path+".json", p.query, &body); err != nil {

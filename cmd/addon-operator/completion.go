@@ -24,7 +24,7 @@ const completionTimeout = time.Second
 type lister func(context.Context, *source) ([]cobra.Completion, error)
 
 // complete returns a function that completes the first argument with the values of list. The
-// function offers no values if no operator responds within completionTimeout.
+// function offers no values if they are not read within completionTimeout.
 func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, argv []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(argv) > 0 {

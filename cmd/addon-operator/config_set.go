@@ -10,6 +10,8 @@ import (
 func newConfigSet(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set NAME VALUE [DURATION]", Short: "Change a setting shown by config list, for a duration or until the operator stops",
+		Long: "Change a setting shown by config list, for a duration or until the operator stops. Without DURATION, the log level debug " +
+			"lasts 30m.",
 		Args:              args(cobra.RangeArgs(2, 3)),
 		ValidArgsFunction: from.complete(listParams),
 	}

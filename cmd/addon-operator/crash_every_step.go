@@ -27,11 +27,11 @@ func newTest() *cobra.Command {
 		Use:   "test --crash-every-step DIR",
 		Short: "Find hooks and charts that do not tolerate a crash of the operator; exits with code 1 if there are any",
 		Long: "Find hooks and charts that do not tolerate a crash of the operator; exits with code 1 if there are any.\n\n" +
-			"DIR contains the directories modules and global-hooks. The test first runs the operator twice without a kill. Then it runs\n" +
-			"one round for each kill. A round kills the operator with SIGKILL before a step, after the step, or after its effects, and\n" +
-			"starts the operator again. Then it compares the objects, the releases, the values and the failures with those of the\n" +
-			"undisturbed runs. A kill after a step makes its hook run a second time with the same binding context. Ticks of schedules are\n" +
-			"not tested.\n\n" +
+			"DIR contains the directories modules and global-hooks, or one of them. The test first runs the operator twice without a\n" +
+			"kill. Then it runs one round for each kill. A round kills the operator with SIGKILL before a step, after the step, or after\n" +
+			"its effects, and starts the operator again. Then it compares the objects, the releases, the values and the failures with\n" +
+			"those of the undisturbed runs. A kill after a step makes its hook run a second time with the same binding context. Ticks of\n" +
+			"schedules are not tested.\n\n" +
 			"The test needs an empty Kubernetes API for each round. --control-plane names a program that serves a Kubernetes API, such as\n" +
 			"the one that make controlplane builds. To use a cluster instead, such as one that kind created, set --kube-config and\n" +
 			"--disposable-cluster. In that cluster, the test deletes every object that is created during a round, including those of other programs.",

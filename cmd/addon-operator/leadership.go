@@ -29,12 +29,12 @@ type leadership struct {
 	// standby.
 	waits atomic.Pointer[standby]
 
-	got      chan struct{} // closed once the Lease is held or cannot be acquired
+	got      chan struct{} // closed once the Lease is held, is not used, or cannot be acquired
 	previous lease.Previous
 	err      error
 	waited   bool // this process was a standby before it got the Lease; set together with previous
 
-	stop  context.CancelFunc // stops the wait for the Lease and the renewals; nil before acquire
+	stop  context.CancelFunc // stops the wait for the Lease and the renewals; nil with --lease=off, and before acquire
 	ended chan struct{}      // closed once the wait and the renewals have ended
 }
 
@@ -191,6 +191,6 @@ func (l *leadership) becomeLeader(ctx context.Context) (dropped string, err erro
 // killHooks kills the running hooks, because this process has lost the right to act.
 func (l *leadership) killHooks() {
 	if killed, err := hook.KillLeftovers(l.file.db.ID()); err != nil || len(killed) > 0 {
-		l.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killed the hooks that ran: this operator may not act any more")
+		l.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killing the running hooks: this operator must not act any more")
 	}
 }

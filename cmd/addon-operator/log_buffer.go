@@ -26,8 +26,8 @@ type logBuffer struct {
 
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
-	lost    int           // number of lines lost after the last call of the function dropped; guarded by mu
-	stuck   bool          // a line found no space in the buffer since the last call of drain; guarded by mu
+	lost    int           // number of lines dropped since the last call of drain; guarded by mu
+	stuck   bool          // a line was dropped after a wait since the last call of drain, so further lines do not wait; guarded by mu
 	closing bool          // set by close; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
 	room    chan struct{} // drain closes room when it removes the pending lines, so that there is space again; guarded by mu
@@ -41,8 +41,8 @@ func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
 	return b
 }
 
-// Write adds the line p to the pending lines, or drops it if the buffer stays full. Write never
-// fails.
+// Write adds the line p to the pending lines, or drops it if the buffer stays full. When the background goroutine has
+// ended, Write writes p to w and returns the result of w. Before that, Write never fails.
 func (b *logBuffer) Write(p []byte) (int, error) {
 	var patience *time.Timer // limits the time for which p waits for space in the buffer
 	late := false

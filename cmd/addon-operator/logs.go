@@ -21,7 +21,7 @@ func newLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs [SUBJECT]", Short: "Show what hooks printed in their attempts, also of a stopped operator",
 		Long: "Show stdout and stderr of hooks and enabled scripts for each ended attempt. Of long output, the first and the last lines are\n" +
-			"shown. The newest attempt is last. Lines that look like secrets are cut off.\n\n" + subjectsOfHistory,
+			"shown. The newest attempt is last. Texts that look like secrets are masked, unless --show-secrets is given.\n\n" + subjectsOfHistory,
 		Args: args(cobra.MaximumNArgs(1)), ValidArgsFunction: from.complete(listModules),
 	}
 	t.declare(cmd)
@@ -75,5 +75,5 @@ func (f *timelineFlags) query(argv []string) (url.Values, error) {
 }
 
 // subjectsOfHistory documents the argument SUBJECT of timeline and logs.
-const subjectsOfHistory = "SUBJECT is the name of a module, a hook as MODULE/HOOK, the name of a global hook or of a queue, the ID of a task, or the\n" +
-	"number of a run."
+const subjectsOfHistory = "SUBJECT is the name of a module, a hook as MODULE/HOOK, the name of a global hook, of a queue or of an addons configuration,\n" +
+	"the ID of a task, or the number of a run."

@@ -144,7 +144,8 @@ func (m *maintenance) snapshots() ([]string, error) {
 }
 
 // untilSnapshot returns the time until the next snapshot. The interval begins at the newest
-// existing snapshot, so that snapshots are also written if each process runs only briefly.
+// existing snapshot, so that snapshots are also written if each process runs only briefly. If there is no snapshot yet,
+// the interval begins now.
 func (m *maintenance) untilSnapshot() time.Duration {
 	found, err := m.snapshots()
 	if err != nil || len(found) == 0 {

@@ -22,8 +22,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// observed contains the start times from which metrics are computed. observed covers only this
-// process: for steps that started in an earlier process, no duration is measured.
+// observed has the data that a lifecycleObserver keeps between two calls, such as the start times from which metrics
+// are computed. observed covers only this process: for steps that started in an earlier process, no duration is
+// measured.
 type observed struct {
 	mu         sync.Mutex
 	moduleRuns map[string]moduleRun     // the current run of each module
@@ -165,7 +166,7 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	}
 }
 
-// ModuleRan counts and measures an ended run of module. ModuleRan does nothing if the run began in
+// ModuleRan counts and measures an ended run of the module. ModuleRan does nothing if the run began in
 // an earlier process.
 func (o *lifecycleObserver) ModuleRan(module string) {
 	o.seen.mu.Lock()
@@ -232,10 +233,10 @@ func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
 func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
 	subject := strings.TrimSpace(q.Node + " " + q.Subject.String())
 	o.log.Error().Str("node", q.Node).Str("subject", q.Subject.String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
-		Msg("task quarantined because the operator crashed each time it ran; use addon-operator task release or addon-operator task skip")
+		Msg("task quarantined because the operator crashed each time the task ran; use addon-operator task release or addon-operator task skip")
 	o.notices.add(notice{reason: "Quarantined", message: fmt.Sprintf(
-		"%s is in quarantine because the operator crashed %d times while it ran: check what it does and how much memory it needs, then run addon-operator task release %s, or task skip to forget it",
-		subject, q.Crashes, q.ID)})
+		"%s is in quarantine because the operator crashed %d times while it ran: check what it does and how much memory it needs, then run addon-operator task release %s, or addon-operator task skip %s --reason TEXT to give up its work",
+		subject, q.Crashes, q.ID, q.ID)})
 }
 
 // paused reports that a user paused or resumed work.
@@ -252,7 +253,7 @@ func (o *lifecycleObserver) recordDamaged(d store.Damaged) {
 	o.metrics.RecordDamaged(store.Key(d.Key).Table().String())
 	o.log.Error().Str("record", d.String()).Str("error", d.Error).Str("id", d.ID.String()).Msg("moved unreadable record to the table of damaged records")
 	o.notices.add(notice{reason: "RecordDamaged", message: fmt.Sprintf(
-		"%s cannot be read and was moved to the table of damaged records: see addon-operator workflow inspect; addon-operator task skip %s forgets it", d, d.ID)})
+		"%s cannot be read and was moved to the table of damaged records: see addon-operator workflow inspect; addon-operator task skip %s --reason TEXT deletes it", d, d.ID)})
 }
 
 // looped reports that values change at each run of a module, or at each converge.
@@ -264,7 +265,7 @@ func (o *lifecycleObserver) looped(t store.Task) {
 	if t.Subject.Module != "" {
 		what = fmt.Sprintf("values of module %s change with each of its runs", t.Subject.Module)
 	}
-	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next run is delayed: check the values that its hooks write"})
+	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next run is delayed: check the values that the hooks write"})
 }
 
 // DeletionBlocked reports that a safety check blocked the deletion of releases. The argument why is

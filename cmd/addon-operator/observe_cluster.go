@@ -32,7 +32,7 @@ func (o *clusterObserver) hooks() kube.Observer {
 			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed; retrying")
 		},
 		VersionRefused: func(s kube.Source, v string, err error) {
-			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("restarting watch and comparing it with the delivered objects")
+			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("watch cannot continue at this version; listing the objects and comparing them with the delivered objects")
 		},
 		FilterFailed: o.filterFailed,
 		ReceiverFailed: func(s kube.Source, err error) {
@@ -105,8 +105,7 @@ func (o *clusterObserver) filtered(v kube.View, owners []string, took time.Durat
 	}
 }
 
-// delivered measures the time from a change until its tasks were in the queues of the affected
-// bindings.
+// delivered measures the time from the arrival of a change until its tasks were in the queues of the affected bindings.
 func (o *clusterObserver) delivered(s kube.Source, owners []string, took time.Duration) {
 	for _, owner := range owners {
 		o.metrics.EventTook(o.labels.of(owner), s.Kind, took)

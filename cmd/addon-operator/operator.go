@@ -40,8 +40,9 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// stopWithin is the maximum duration of a shutdown of the operator. Hooks are killed after 20 s.
-// The remaining time is for commits, webhooks and the Lease.
+// stopWithin is the maximum time in which the engine, the servers and the triggers end in a shutdown. Hooks are killed
+// after 20 s. The remaining time is for commits and webhooks. Afterwards, the Lease is released and the store is
+// closed.
 const stopWithin = 25 * time.Second
 
 // drainWithin is the maximum duration of the review requests that are unfinished when a shutdown
@@ -98,8 +99,9 @@ type operator struct {
 	addons        *configurations.Trigger // nil if addons configurations are not processed
 }
 
-// Run runs the operator until ctx ends, and then gives running tasks some time to end. Run returns
-// an error if the operator cannot start, or if its store can no longer be written.
+// Run runs the operator until ctx ends, and then gives running tasks some time to end. Run returns an error if the
+// operator cannot start, if its store cannot be written any more, if a component such as a server or a trigger fails,
+// or if the operator does not stop within stopWithin.
 func Run(ctx context.Context, s settings.Settings, w io.Writer) error { return run(ctx, s, w, nil) }
 
 // run implements [Run]. control is nil unless the command "test" has started this process.
@@ -146,7 +148,9 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	o.metrics.Exemplars = o.traces != nil
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, labels: newBindingLabels(o.db)}
-	o.metrics.WatchClients(time.Now) // must be called before the first request to the API server, which o.leadership sends
+	// Called before o.leadership sends requests in the background, because client-go reads its observer without a lock.
+	// The request for the ID of the cluster, which o.file.open has sent, is not observed.
+	o.metrics.WatchClients(time.Now)
 	for _, damaged := range o.db.MovedAtOpen() {
 		o.lifecycleObserver.recordDamaged(damaged)
 	}

@@ -50,8 +50,8 @@ func (o *operator) debugAPI() *debugapi.API {
 	return l
 }
 
-// rendered returns the manifest that the chart of a module renders with the current values. If withReleased is true,
-// rendered also returns the manifest of the module's release.
+// rendered returns the manifest that the chart of a module renders with the current values. The arguments loose and
+// withReleased have the same meaning as in the field Render of [debugapi.API].
 func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
 	if now, err = o.steps.Releases.Charts.Rendered(ctx, module, loose); err != nil || !withReleased {
 		return now, "", err

@@ -33,8 +33,8 @@ type planVerb struct {
 	config   string            // path of the file with the ConfigMap
 }
 
-// operatorFlags are the flags of the operator that the command "plan" also has. The command reads all
-// other settings of the operator from their environment variables.
+// operatorFlags are the flags of the operator that the command "plan" also has. If the command makes the plan without a
+// running operator, it reads all other settings of the operator from their environment variables.
 var operatorFlags = []string{
 	"modules-dir", "global-hooks-dir", "namespace", "kube-config", "kube-context", "kube-server", "store", "allow-purge",
 	"helm-driver", "helm-ignore-release", "crd-extra-labels",
@@ -52,9 +52,10 @@ func newPlan() *cobra.Command {
 			"Objects are changed by dry runs of the API server, so defaults and admission are part of the result. Hooks are not run: the\n" +
 			"values that their last runs patched are used. Hooks print their configuration (--config), and enabled scripts run, because\n" +
 			"they decide which modules are enabled.\n\n" +
-			"Without --kube-config, --kube-context, --kube-server or --store, the running operator makes the plan. With one of them, the\n" +
-			"command makes the plan without a running operator, for example in CI. The plan is then for a start of the operator. The\n" +
-			"command reads other settings from the environment variables of the operator.\n\n" +
+			"Without --kube-config, --kube-context, --kube-server or --store, the running operator makes the plan with its own settings.\n" +
+			"Only --modules-dir and --global-hooks-dir replace its settings. With one of the four flags, the command makes the plan\n" +
+			"without a running operator, for example in CI. The plan is then for a start of the operator. Settings that are not flags of\n" +
+			"this command are read from the same environment variables as for the operator.\n\n" +
 			"The exit code is 0 if nothing would change, 2 if something would change, and 1 for all errors, also for a module that would fail.",
 		Example: "  addon-operator plan\n  addon-operator plan --config-map new.yaml web\n  addon-operator plan --kube-config ~/.kube/config --namespace addons --modules-dir modules",
 	}

@@ -209,9 +209,10 @@ The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
 ` + "```" + `
 
-The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. The routes of ` + "`render`, `store`, `task`" + `, ` + "`watch`, `follow`" + `,
-` + "`/graph`, `/queue` and `/debug/pprof/`" + ` have no suffix. Secrets are omitted unless ` + "`?show-secrets=true`" + ` is added. Errors are
-text, with status 400 for an invalid request, 404 for a missing object, 409 for a conflict with the current state, and 500.
+The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. The ` + "`POST`" + ` routes except ` + "`/plan.json`" + `, the routes of
+` + "`render`, `store`, `watch` and `follow`" + `, and ` + "`/addons`, `/graph`, `/queue`" + `, the catalogs and ` + "`/debug/pprof/`" + ` have no suffix.
+Secrets are omitted unless ` + "`?show-secrets=true`" + ` is added. Errors are text, with status 400 for an invalid request, 404 for a
+missing object, 409 for a conflict with the current state, and 500.
 
 | route | command |
 |---|---|
@@ -297,8 +298,8 @@ var servedForBrowsers = map[string]string{
 	"/why":              "the causes of `?subject=NAME`",
 	"/events":           "server-sent events: one now, and one after commits of the store",
 	"/do/{action...}":   "`POST`: the actions, if `--web-actions` allows them; the rest of the path is that of the debug socket",
-	"/sign-in":          "`POST`: with a certificate, keeps a token in a cookie of the browser",
-	"/sign-out":         "`POST`: makes the browser forget it",
+	"/sign-in":          "`POST`: checks a token and stores it in a cookie of the browser; only with `--web-tls-cert-file`",
+	"/sign-out":         "`POST`: deletes the cookie with the token in the browser; only with `--web-tls-cert-file`",
 	"/assets/{file}":    "style sheet, scripts and icon",
 }
 

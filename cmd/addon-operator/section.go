@@ -9,7 +9,7 @@ import (
 )
 
 // newModuleShow returns a command that shows one kind of data of a module, such as its values. The
-// argument what is the name of the command.
+// argument what is the name of the command. If sections is true, the command has the flag --global.
 func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.Command {
 	var o output
 	var global bool

@@ -117,7 +117,7 @@ func (s *status) started(startup store.Startup, tasks int) bool {
 		tasks == 0 && startup.HasConverged()
 }
 
-// convergeStatus reports the state of the converge in the format of addon-operator.
+// convergeStatus reports the state of the converge in the format of flant/addon-operator.
 func (s *status) convergeStatus(w http.ResponseWriter, r *http.Request) {
 	startup, tasks, err := s.startup()
 	if err != nil {

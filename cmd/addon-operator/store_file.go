@@ -208,8 +208,9 @@ func (f *storeFile) rename(cluster string) (string, error) {
 	return path, os.Remove(f.path)
 }
 
-// awaitCluster checks the cluster of the store if the API server did not respond at the start. awaitCluster waits until
-// the API server responds. awaitCluster returns an error if the store belongs to another cluster.
+// awaitCluster checks the cluster of the store if the ID of the cluster was not known at the start. awaitCluster
+// repeats the request for the ID until it succeeds or ctx ends. awaitCluster returns an error if the store belongs to
+// another cluster.
 func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if f.cluster != "" {
 		return nil

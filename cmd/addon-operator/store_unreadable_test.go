@@ -73,7 +73,7 @@ func TestAnUnreadableConfigMapRecordIsNamedAndModulesAreListed(t *testing.T) {
 	}
 	closeStore(t, db)
 	for verb, want := range map[string][]string{
-		"module list":      {"first true on", "record configmap/applied cannot be read", "change the ConfigMap or restart the operator"},
+		"module list":      {"first true on", "record configmap/applied cannot be read", "start the operator again: it then reads the ConfigMap"},
 		"workflow inspect": {"record configmap/applied cannot be read"},
 	} {
 		out, err := asked(t, s.path("store.db"), verb).CombinedOutput()

@@ -12,8 +12,9 @@ import (
 )
 
 // namingTasks documents the argument TASK of the task commands.
-const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MODULE/HOOK or the name of a global hook. " +
-	"If a module or hook has several tasks, the failing one is selected, or else the running, the quarantined or the waiting one."
+const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MODULE/HOOK, or the name of a global hook or " +
+	"of an addons configuration. If several tasks match a name, the failing one is selected, or else the running, the quarantined or the " +
+	"waiting one. If several tasks in this state match, the command changes nothing and lists them."
 
 // newTaskSkip returns the command "task skip".
 func newTaskSkip(from *sourceFlags) *cobra.Command {

@@ -26,8 +26,8 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 		Use:   "inspect [RUN]",
 		Short: "Show the steps of a run, its failures, and what to do",
 		Long: "Show the steps of a run, its failures, and what to do.\n\n" +
-			"Without a number, this is the newest run that needs attention, else the current run,\n" +
-			"else the newest run with more than two steps.",
+			"Without a number, this is the newest run that needs attention, else the run of the running task, or of the first\n" +
+			"task, in queue main, else the newest unfinished run, else the newest run with more than two steps.",
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: from.complete(listRuns),
 	}

@@ -19,7 +19,7 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 		Use: "list", Short: "Show the newest runs",
 		Long: "Show the newest runs. More than three runs of one binding are combined into one line if all runs between them are runs of\n" +
 			"bindings. The line shows the number of runs, the times of the first and the last run, the number of failed attempts, and\n" +
-			"the ID of the newest run. --all, -o json and -o yaml show each run.",
+			"the ID of the newest run. Runs that need attention have lines of their own. --all, -o json and -o yaml show each run.",
 		Args: args(cobra.NoArgs),
 	}
 	runs.declare(cmd)

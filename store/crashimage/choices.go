@@ -44,7 +44,7 @@ func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 		}
 		add(func(i int) bool { return i == j || d.pending[i].file == 0 }, -1, 0, "of the files, only %s is on disk", what)
 		for cut := sector - int(c.offset%sector); cut < len(c.data); cut += sector {
-			add(func(i int) bool { return i < j }, j, cut, "%s is cut at byte %d, and what follows is lost", what, cut)
+			add(func(i int) bool { return i < j }, j, cut, "%s is cut at byte %d, and all later changes are lost", what, cut)
 			add(func(int) bool { return true }, j, cut, "%s is cut at byte %d", what, cut)
 		}
 	}

@@ -76,15 +76,15 @@ func (c *content) set(i int, s *[sector]byte) {
 	c.sectors[i] = s
 }
 
-// write writes b, beginning at the offset that at gives, and extends the content if b does not fit.
-func (c *content) write(at int, b []byte) {
+// write writes b at the given offset, and extends the content if b does not fit.
+func (c *content) write(offset int, b []byte) {
 	for len(b) > 0 {
-		s := *c.at(at / sector)
-		n := copy(s[at%sector:], b)
-		c.set(at/sector, &s)
-		at, b = at+n, b[n:]
+		s := *c.at(offset / sector)
+		n := copy(s[offset%sector:], b)
+		c.set(offset/sector, &s)
+		offset, b = offset+n, b[n:]
 	}
-	c.length = max(c.length, at)
+	c.length = max(c.length, offset)
 }
 
 // truncate sets the length of the file.

@@ -40,7 +40,7 @@ func (r *Recording) Marks() (lines []string) {
 
 // ErrUnavailable means that programs cannot be traced on this machine, because strace is not
 // installed or not allowed.
-var ErrUnavailable = errors.New("programs cannot be traced here; install strace")
+var ErrUnavailable = errors.New("programs cannot be traced here; install strace, and allow it to trace")
 
 // calls are the system calls that change a directory or its files, or make changes durable.
 const calls = "openat,open,creat,openat2,write,pwrite64,writev,pwritev,pwritev2,lseek,ftruncate,truncate,fallocate," +
@@ -53,12 +53,12 @@ type Recording struct {
 	ops    []operation       // in the order in which they began
 }
 
-// Record runs the program name with args and the additional environment env. Record returns the
-// operations of the program on the files of the directory dir. dir must be an absolute path and
+// Record runs a program with args, and with env added to the environment of this process. Record returns
+// the operations of the program on the files of the directory dir. dir must be an absolute path and
 // must not contain directories. The initial content of dir is treated as durable. The error is
 // ErrUnavailable, the error of the program with its output, or an error about a system call that
 // the model does not support.
-func Record(ctx context.Context, dir string, env []string, name string, args ...string) (*Recording, error) {
+func Record(ctx context.Context, dir string, env []string, program string, args ...string) (*Recording, error) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		return nil, ErrUnavailable
@@ -75,14 +75,14 @@ func Record(ctx context.Context, dir string, env []string, name string, args ...
 	defer trace.Close()
 	const whole = "33554432" // maximum number of bytes of a write that strace prints
 	cmd := exec.CommandContext(ctx, strace, append([]string{
-		"-f", "-qq", "-y", "-xx", "-s", whole, "-o", trace.Name(), "-e", "trace=" + calls, "--", name,
+		"-f", "-qq", "-y", "-xx", "-s", whole, "-o", trace.Name(), "-e", "trace=" + calls, "--", program,
 	}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if strings.Contains(string(out), "strace: ") {
 			return nil, fmt.Errorf("%w: %s", ErrUnavailable, out)
 		}
-		return nil, fmt.Errorf("%s: %w\n%s", name, err, out)
+		return nil, fmt.Errorf("%s: %w\n%s", program, err, out)
 	}
 	p := newParser(dir)
 	lines := bufio.NewReaderSize(trace, 1<<20)

@@ -204,12 +204,12 @@ func (t trial) empty() {
 	}
 	if err := db.View(func(tx *store.Tx) error {
 		if tx.Get(key) == nil {
-			t.Error("absent in the next")
+			t.Error("a later view does not find the empty value")
 		}
 		for range tx.Range(store.At(store.Payloads)) {
 			return nil
 		}
-		t.Error("absent from a range")
+		t.Error("a range does not visit the empty value")
 		return nil
 	}); err != nil {
 		t.Fatal(err)

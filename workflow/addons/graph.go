@@ -90,12 +90,12 @@ var Graph = &graph.Graph{
 		{
 			Number: "A3", ID: FindDuplicates, Group: add, Scope: graph.ScopeConfiguration,
 			Inputs: []graph.Input{FetchedAddons}, Outputs: []graph.Output{Problems},
-			Doc: "find addons of the configuration with the same ID",
+			Doc: "find addons of the configuration with the same ID, or with the same name and version",
 		},
 		{
 			Number: "A4", ID: FindConflicts, Group: add, Scope: graph.ScopeConfiguration,
 			Inputs: []graph.Input{FetchedAddons, Registry}, Outputs: []graph.Output{Problems},
-			Doc: "find conflicts with addons that other configurations have registered",
+			Doc: "find conflicts with addons that other configurations have registered, and with modules of the image",
 		},
 		{
 			Number: "A5", ID: RegisterAddons, Group: add, Scope: graph.ScopeConfiguration,
@@ -147,11 +147,11 @@ var Graph = &graph.Graph{
 		{From: UnregisterAddons, To: RemoveFinalizer},
 	},
 	Triggers: map[graph.Trigger]string{
-		OnConfiguration: "a configuration was added, changed or deleted, or its status is not the one that was written",
-		OnDue:           "a configuration that failed is tried again, after a shorter delay if a repository or an addon could not be fetched",
+		OnConfiguration: "a configuration was added, changed or deleted, its last round has not ended, its status or finalizer is not the one that was written, or the modules of the image changed",
+		OnDue:           "the planned time has come: to process a configuration again that failed or had a skipped step, or to repair its status or finalizer",
 	},
 	Facts: map[graph.Fact]string{
-		Wanted:   "the spec changed, or the last attempt did not end Ready",
+		Wanted:   "the spec or the conflicts with modules of the image changed, the last round has not ended, or it failed and its retry is due",
 		Deleted:  "the configuration is being deleted, or is gone",
 		IDsFreed: "an addon of the configuration has been unregistered",
 		Newer:    "the configuration was changed or deleted while it was processed",

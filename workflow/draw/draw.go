@@ -18,7 +18,7 @@ import (
 // A Tone is the color of a node's state.
 type Tone string
 
-// Tones. A node with the tone Plain is drawn like one without a state.
+// Tones. A node with the tone Plain has the color of a node without a state.
 const (
 	Plain   Tone = ""
 	Done    Tone = "done"
@@ -114,7 +114,7 @@ var legend = []struct {
 		func(e graph.Edge) bool { return e.Place == graph.BindingQueue },
 	},
 	{
-		"rewind", "a run that has passed the node goes back to it; if there is no such run, the task gets a new slot at the tail",
+		"rewind", "a run that has begun the node goes back to it; otherwise the task joins a run that has yet to reach the node, or gets a new slot at the tail",
 		func(e graph.Edge) bool { return e.Place == graph.Rewind },
 	},
 	{

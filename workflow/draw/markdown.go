@@ -52,7 +52,7 @@ func (p *page) reading() {
 		"A solid arrow puts its task on the stack of the finished task, before the tasks behind it. " +
 		"A dotted arrow puts its task in another slot or queue. " +
 		"The condition *if* holds when the step reports the fact, *unless* when it does not. " +
-		"*each of* is a fan-out: one task represents all items.")
+		"*each of* is a fan-out: one task represents all items, except on a dotted arrow, where each item gets a task of its own.")
 	var rows []string
 	for _, w := range legend {
 		if slices.ContainsFunc(p.g.Edges, w.on) {
@@ -123,7 +123,7 @@ func (p *page) after(id graph.NodeID) []string {
 	return out
 }
 
-// failure returns a sentence that says at which node the run starts over if n fails.
+// failure returns a clause that says what is tried again if n fails; empty if n has no step.
 func (p *page) failure(n *graph.Node) string {
 	wait := ", with an increasing delay"
 	if n.FixedDelay {
@@ -178,7 +178,7 @@ func traits(n *graph.Node) []string {
 		{n.Batch, "batch: one attempt processes all adjacent tasks of the same hook"},
 		{n.JoinsRunning, "joins running: it waits for items that already run, and starts none"},
 		{n.Uninterruptible, "uninterruptible: a rewind lets a run that has reached this node finish"},
-		{n.WakesFailed, "wakes failed: when it is done, failed tasks of other queues are retried at once"},
+		{n.WakesFailed, "wakes failed: when its step reports a fact, all failed tasks are retried at once"},
 	} {
 		if t.has {
 			out = append(out, t.say)

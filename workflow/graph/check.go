@@ -18,7 +18,7 @@ func (g *Graph) Check() error {
 	return errors.Join(c.errs...)
 }
 
-// names has the names of each kind.
+// names has names by their kind: "fan-out", "input", "output", "fact" or "trigger".
 type names map[string]map[string]bool
 
 func (n names) add(kind, name string) {
@@ -73,7 +73,7 @@ var nodeRules = []struct {
 	broken  func(n *Node) bool
 }{
 	{"node %s needs a number and a doc", func(n *Node) bool { return n.Doc == "" || n.Number == "" }},
-	{"junction %s declares what only a node with a task can have", func(n *Node) bool {
+	{"junction %s has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs", func(n *Node) bool {
 		return n.Junction && (n.ForEach != "" || n.RetryFrom != "" || n.Unique || n.Batch || n.JoinsRunning || len(n.Inputs)+len(n.Outputs) > 0)
 	}},
 	{"node %s cannot have both ForEach and Batch", func(n *Node) bool { return n.Batch && n.ForEach != "" }},

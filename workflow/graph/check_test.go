@@ -71,37 +71,37 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		{
 			"junction with items",
 			func(g *graph.Graph) { g.Nodes[again].ForEach = "rooms" },
-			`graph errand: junction again declares what only a node with a task can have`,
+			`graph errand: junction again has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs`,
 		},
 		{
 			"junction that retries from a node",
 			func(g *graph.Graph) { g.Nodes[again].RetryFrom = "look" },
-			`graph errand: junction again declares what only a node with a task can have`,
+			`graph errand: junction again has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs`,
 		},
 		{
 			"junction that is unique",
 			func(g *graph.Graph) { g.Nodes[again].Unique = true },
-			`graph errand: junction again declares what only a node with a task can have`,
+			`graph errand: junction again has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs`,
 		},
 		{
 			"junction with a batch",
 			func(g *graph.Graph) { g.Nodes[again].Batch = true },
-			`graph errand: junction again declares what only a node with a task can have`,
+			`graph errand: junction again has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs`,
 		},
 		{
 			"junction with an input",
 			func(g *graph.Graph) { g.Nodes[again].Inputs = []graph.Input{"key"} },
-			`graph errand: junction again declares what only a node with a task can have`,
+			`graph errand: junction again has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs`,
 		},
 		{
 			"junction with an output",
 			func(g *graph.Graph) { g.Nodes[again].Outputs = []graph.Output{"report"} },
-			`graph errand: junction again declares what only a node with a task can have`,
+			`graph errand: junction again has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs`,
 		},
 		{
 			"junction that joins running tasks",
 			func(g *graph.Graph) { g.Nodes[again].JoinsRunning = true },
-			"graph errand: junction again declares what only a node with a task can have\n" +
+			"graph errand: junction again has no task, so it cannot have ForEach, RetryFrom, Unique, Batch, JoinsRunning, Inputs or Outputs\n" +
 				"graph errand: node again has JoinsRunning and needs ForEach and the scope of a module",
 		},
 		{

@@ -45,13 +45,16 @@ const (
 // A Place says where an edge puts its task.
 type Place string
 
-// Places of tasks.
+// Places of tasks. An edge from a trigger to a node with a task cannot have the place Stack. Only the first edge of a
+// run can have the place BindingQueue; see [Graph.Check].
 const (
-	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it; not in an edge from a trigger
+	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it
 	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue
 	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
-	BindingQueue Place = "binding queue" // a new slot at the tail of the queue that the hook's binding names; only in an edge from a trigger
-	Rewind       Place = "rewind"        // a run that has begun the node goes back to it; without such a run, the same as Tail
+	BindingQueue Place = "binding queue" // a new slot at the tail of the queue that the hook's binding names
+	// Rewind makes a run that has begun the node go back to it. If there is no such run, the task joins a run that has yet
+	// to reach the node; otherwise the task is put as with Tail.
+	Rewind Place = "rewind"
 )
 
 // A Subject is what a task is about: a module, a hook, a binding, an addons configuration, or
@@ -144,8 +147,8 @@ func ModuleItems(modules []string) []Item {
 // A Node is one step of a graph.
 type Node struct {
 	ID NodeID
-	// Number is the number of the node in docs/lifecycle.md, such as "5" or "5c". A metric counts failures of
-	// nodes 5x as failed runs of modules, and failures of nodes 6x as failed deletions.
+	// Number is the number of the node in the drawing of its graph, such as "5" or "5c". In the lifecycle, a metric
+	// counts failures of nodes 5x as failed runs of modules, and failures of nodes 6x as failed deletions.
 	Number string
 	// Group is the heading under which the node is drawn. If a run of a module starts over after a
 	// quarantine, or in a new container, it starts at the first node of the group, unless RetryFrom
@@ -157,10 +160,10 @@ type Node struct {
 	// ForEach names the items for which the node is repeated in order.
 	ForEach FanOut
 	// Inputs are the data that the step receives, and Outputs are the data that it writes. Outputs
-	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle:
-	// EventObject, Objects, SnapshotsAll and SnapshotsIncluded decide what the binding context of a
-	// hook has, and EnabledAll whether its values have global.enabledModules. Whatever the inputs
-	// are, a hook receives its other values and its config.
+	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle: Objects, SnapshotsAll
+	// and SnapshotsIncluded decide what the binding context of a hook has, and whether its run waits for the snapshots.
+	// EnabledAll decides whether the values of the hook have global.enabledModules. EventObject decides which event logs
+	// and metrics name. Whatever the inputs are, a hook receives its other values and its config.
 	Inputs  []Input
 	Outputs []Output
 	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
@@ -200,7 +203,7 @@ type Edge struct {
 	Place   Place
 	// Loop marks an edge that closes a loop. If a run takes the edge for the third time in a row,
 	// the next task is delayed. Each further time that the run takes the edge in a row, the delay
-	// is longer.
+	// is longer, up to 30 s.
 	Loop bool
 	// CancelsPending removes the older queued, held and deferred tasks of the module, except those
 	// in the same slot, before the step of the next task starts. Running tasks end without a

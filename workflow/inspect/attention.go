@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// problems writes the problems of this run in full. The problems of other runs, of modules and of no run are written
-// by the method other: at most three of them, unless the layout has all rows or whole texts.
+// problems writes each problem of this run with its error and the work behind it. The problems of other runs, of
+// modules and of no run are written by the method other: at most three of them, unless the layout has all rows or whole
+// texts.
 func (p *page) problems() {
 	if len(p.run.Problems) == 0 {
 		return
@@ -52,7 +53,7 @@ func (p *page) problem(r *Problem) {
 		p.line("  last try " + l.Clock(r.At) + ", its run is under way again")
 	}
 	if r.Held > 0 {
-		p.below(plural(r.Held, "task is", "tasks are") + " held until it is released or skipped")
+		p.below("holds " + plural(r.Held, "task", "tasks") + " until it is released or skipped")
 	}
 	if text := r.Behind.text(p.layout); text != "" {
 		for i, part := range wrap(text, l.width()-12) {
@@ -72,8 +73,8 @@ func (p *page) below(text string) {
 	}
 }
 
-// Headline describes a problem in one line. For kinds of problems that stop work, the line ends with
-// the time at which the problem began.
+// Headline describes a problem in one line. If the problem is an invalid ConfigMap, a module that cannot be loaded, an
+// item in quarantine, a full disk or a slow step, the line ends with the time at which the problem began.
 func (r *Problem) Headline(layout Layout) string {
 	text := r.headline()
 	if slices.Contains([]Kind{KindRefused, KindBroken, KindQuarantined, KindFull, KindSlow}, r.Kind) && !r.At.IsZero() {
@@ -106,7 +107,7 @@ func (r *Problem) headline() string {
 	case r.Kind == KindSlow && r.Awaits != "":
 		return name + " waits long for a Helm hook, " + r.Awaits
 	case r.Kind == KindSlow:
-		return name + " runs far longer than ever"
+		return name + " runs unusually long"
 	case r.Kind == KindStalled:
 		return "queue " + r.Queue + " stands still"
 	case r.Try == 1:
@@ -116,8 +117,8 @@ func (r *Problem) headline() string {
 	}
 }
 
-// other writes a problem of another run, of a module or of no run: a stored problem in full, any
-// other problem in at most two lines.
+// other writes a problem of another run, of a module or of no run: a stored problem in full, and any
+// other problem in at most two lines if the layout cuts texts.
 func (p *page) other(r *Problem) {
 	l := p.layout
 	text := r.Headline(p.layout)

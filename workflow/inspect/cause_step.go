@@ -48,9 +48,9 @@ var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 // names objects in the middle of the text.
 const mostNearest = 5
 
-// causes returns one or more lines for each cause, with its time. The fix of a cause is below the cause, and is not cut. If
-// long texts are cut, the first cause has at most as many lines as nearest says, and each other cause
-// at most mostLast lines.
+// causes returns one or more lines for each cause, with its time. The fix of a cause is below the cause, and is not
+// cut. If long texts are cut, the parameter nearest is the maximum number of lines of the first cause, and each other
+// cause has at most mostLast lines.
 func (l Layout) causes(all []CauseStep, nearest int) string {
 	times, widest := make([]string, len(all)), 0
 	for i, c := range all {

@@ -31,12 +31,13 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 	return chooseEnded(s)
 }
 
-// mostPassed is the maximum number of runs with one or two steps that are skipped in search of a
-// run with more steps.
+// mostPassed is the maximum number of runs with one or two lines of history that are skipped in search of a run with
+// more lines.
 const mostPassed = 300
 
-// chooseEnded returns the newest run that did more than two steps, but no run older than the last
-// converge. If there is no such run, chooseEnded returns the newest run that did at least one step.
+// chooseEnded returns the newest run with more than two lines of history. If the search reaches the last converge
+// first, and the converge has a line of history, chooseEnded returns the converge. If the search ends without such a
+// run, chooseEnded returns the newest run with a line of history or, if no run has one, the newest run.
 func chooseEnded(s *scan) (id uint64, err error) {
 	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {

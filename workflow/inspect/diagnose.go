@@ -63,14 +63,14 @@ func (d *diagnostician) kubectl(args string) string {
 	return "kubectl " + args
 }
 
-// standby finds another operator in the namespace if this operator waits for it. standby also finds a store of
-// another cluster that was on the volume.
+// standby finds out whether this operator waits for the Lease of its namespace. standby also finds a store of another
+// cluster that was on the volume.
 func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
-			Pattern: SecondOperator, Text: "this operator does nothing, because another one works in the namespace: " + waits,
+			Pattern: SecondOperator, Text: "this operator does nothing until it holds the Lease of the namespace: " + waits,
 			Fix: "nothing to do if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
-				"scale one of them to 0 replicas. See who holds the Lease and when it renewed it: " + d.kubectl("get lease addon-operator-leader-election -o yaml"),
+				"scale one of them to 0 replicas. See who holds the Lease, and when it was renewed: " + d.kubectl("get lease addon-operator-leader-election -o yaml"),
 			Evidence: []CauseStep{{At: d.operator.StandbySince, Text: "this operator began to wait"}},
 		})
 	}
@@ -78,8 +78,8 @@ func (d *diagnostician) standby() (out []Finding, _ error) {
 	return append(out, other...), err
 }
 
-// since returns the time of the oldest evidence that is not in the future; zero if no evidence has
-// a time.
+// since returns the time of the oldest evidence that is not in the future; zero if there is no evidence with such a
+// time.
 func (f *Finding) since(now time.Time) (at time.Time) {
 	for _, c := range f.Evidence {
 		if !c.At.IsZero() && !c.At.After(now) && (at.IsZero() || c.At.Before(at)) {
@@ -109,8 +109,8 @@ func (d *diagnostician) otherCluster() (out []Finding, _ error) {
 // small store would fit on it.
 const littleRoom = 64 << 20
 
-// disk finds a disk with too little free space to compact the store. disk finds nothing if the disk
-// is full, because that is another problem.
+// disk finds a disk with less free space than the size of the store, which a compaction can need, or with less than
+// littleRoom. disk finds nothing if the disk is full, because that is another problem.
 func (d *diagnostician) disk() ([]Finding, error) {
 	o := &d.operator
 	needed := max(uint64(max(o.StoreBytes, 0)), littleRoom)
@@ -120,13 +120,14 @@ func (d *diagnostician) disk() ([]Finding, error) {
 	}
 	return []Finding{{
 		Pattern: LittleRoom, Text: "the disk of the store is nearly full: " + Size(*o.FreeBytes) + " are free",
-		Evidence: []CauseStep{{Text: o.Store + " has " + Size(uint64(max(o.StoreBytes, 0))) + "; a compaction needs " + Size(needed)}},
+		Evidence: []CauseStep{{Text: o.Store + " has " + Size(uint64(max(o.StoreBytes, 0))) + "; this finding ends when " + Size(needed) + " are free"}},
 		Fix:      "enlarge the volume, or delete other files on it",
-		Advice:   []Advice{{Args: []string{"store", "check"}, Why: "what uses the space in the store"}},
+		Advice:   []Advice{{Args: []string{"store", "check"}, Why: "whether the file of the store is sound"}},
 	}}, nil
 }
 
-// mostSkew is the largest difference between two clocks that is not a finding.
+// mostSkew is the maximum time by which a record can be in the future, or a start before the previous start, without
+// being a finding.
 const mostSkew = 5 * time.Second
 
 // clock finds what [diagnostician.future] finds, and also a start whose time is before that of the
@@ -140,15 +141,15 @@ func (d *diagnostician) clock() ([]Finding, error) {
 	return append(d.skew(), wrongClock(append(evidence, back...))...), err
 }
 
-// future finds a clock that differs from the clock of the API server, and records with times in the
-// future. If the clock differs from the clock of the API server, the clock is wrong now. If records
-// have times in the future, the clock is wrong, or it was wrong when the records were written.
+// future finds a difference between the clocks of the operator and of the API server, and records with times in the
+// future. If the clocks differ, one of them is wrong now. If records have times in the future, the clock of the
+// operator is wrong, or it was wrong when the records were written.
 func (d *diagnostician) future() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	return append(d.skew(), wrongClock(evidence)...), err
 }
 
-// skew finds a clock that differs from the clock of the API server.
+// skew finds a difference between the clocks of the operator and of the API server.
 func (d *diagnostician) skew() []Finding {
 	o := &d.operator
 	if o.Skew == 0 {
@@ -162,7 +163,7 @@ func (d *diagnostician) skew() []Finding {
 		Pattern: WrongClock, Text: "the clock of the API server is " + Span(o.Skew.Abs()) + direction + " the clock of the operator",
 		Evidence: []CauseStep{{At: o.SkewSince, Text: "the operator noticed it in the header Date of a response"}},
 		Fix: "synchronize the clock of the node that is wrong: run date, chronyc tracking or timedatectl on the nodes of the operator and of the API server. " +
-			"Until then, schedules tick at the wrong time, and valid certificates and tokens can be rejected",
+			"Until then, schedules can tick at the wrong time, and valid certificates and tokens can be rejected",
 	}}
 }
 
@@ -174,7 +175,7 @@ func wrongClock(evidence []CauseStep) []Finding {
 	return []Finding{{
 		Pattern: WrongClock, Text: "the clock of a node was or is wrong: the times of records in the store are not in order", Evidence: evidence,
 		Fix: "synchronize the clocks of the nodes (chronyc tracking, timedatectl): schedules, retries and certificates depend on them. " +
-			"If they are right now, wait: newer records end this finding",
+			"If they are right now, wait: this finding ends by itself",
 	}}
 }
 
@@ -252,8 +253,8 @@ const (
 	crashesShown = 2
 )
 
-// crashes finds a crash loop. If no operator runs, crashes also finds a crash of the last operator.
-// The evidence begins with the tasks that were running.
+// crashes finds a crash loop. If no operator runs, crashes also finds a crash of the last operator that interrupted a
+// task. The evidence begins with the interrupted tasks.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time
@@ -311,9 +312,9 @@ func (d *diagnostician) resumed() (text string) {
 	return text
 }
 
-// quarantineEnds reports whether an item in quarantine caused the last n crashes, so that the
-// crashes and the quarantine are one problem. quarantineEnds requires that the quarantine began at
-// or after last, which is the newest start after a crash.
+// quarantineEnds reports whether an item in quarantine caused the last n crashes, so that the crashes and the
+// quarantine are one problem. The parameter last is the newest start after a crash. quarantineEnds requires that the
+// quarantine began at this time or later.
 func (d *diagnostician) quarantineEnds(n int, last time.Time) bool {
 	return d.problem(func(p *Problem) bool { return p.Kind == KindQuarantined && p.Try >= n && !last.After(p.At) }) != nil
 }
@@ -348,13 +349,13 @@ func (d *diagnostician) lost() ([]Finding, error) {
 	}}, nil
 }
 
-// ofReach returns a function that finds the problems whose reach is at least least and at most most. It does not find
+// ofReach returns a function that finds the problems whose reach is from low to high. The function does not find
 // failing steps, because [diagnostician.failures] finds them.
-func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
+func (d *diagnostician) ofReach(low, high int) func() ([]Finding, error) {
 	return func() (out []Finding, _ error) {
 		for i := range d.problems {
 			p := &d.problems[i]
-			if p.Kind != KindFailing && least <= p.reach() && p.reach() <= most {
+			if p.Kind != KindFailing && low <= p.reach() && p.reach() <= high {
 				out = append(out, d.finding(p))
 			}
 		}
@@ -376,7 +377,7 @@ func (d *diagnostician) finding(p *Problem) Finding {
 		at.Text = strings.TrimPrefix(at.Text+"; "+plural(p.More, "other has", "others have")+" the same problem", "; ")
 	}
 	if p.Held > 0 {
-		at.Text = strings.TrimPrefix(at.Text+"; "+plural(p.Held, "task is", "tasks are")+" held until then", "; ")
+		at.Text = strings.TrimPrefix(at.Text+"; "+plural(p.Held, "task is", "tasks are")+" held because of this", "; ")
 	}
 	if at.Text != "" || !at.At.IsZero() {
 		at.Text = cmp.Or(at.Text, "since then")

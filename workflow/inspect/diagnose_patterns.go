@@ -88,8 +88,8 @@ func (d *diagnostician) attempts(p *Problem) CauseStep {
 	return c
 }
 
-// loops finds runs that the engine delays, because hooks change values in each of them and so start
-// the next one.
+// loops finds runs whose next pass the engine delays, because hooks change values in each pass and so start the next
+// one.
 func (d *diagnostician) loops() (out []Finding, _ error) {
 	loop := []byte(`"loop":{`)
 	for t, err := range d.scan.tasks(store.Deferred, func(_ store.Key, text []byte) bool { return bytes.Contains(text, loop) }) {
@@ -109,7 +109,7 @@ func (d *diagnostician) loops() (out []Finding, _ error) {
 		f := Finding{
 			Pattern:  ValueLoop,
 			Evidence: []CauseStep{{At: t.Queued, Until: t.Due, Run: t.Run, Task: t.ID, Text: "repeated " + plural(t.Loop.N, "time", "times") + "; the next one is delayed"}},
-			Fix:      "find the hook that writes a timestamp, a random value or a list without order, and let it write only if the value is missing or differs",
+			Fix:      "find the hook that writes a timestamp, a random value or a list without order. Let it write a timestamp or a random value only if the value is missing, and sort lists",
 			Advice:   []Advice{{Args: []string{"global", "patches"}, Why: "which hook wrote what, and when"}},
 		}
 		changed, err := d.changedValues(t)
@@ -146,8 +146,8 @@ func (d *diagnostician) changedValues(t *store.Task) (out []store.Record, _ erro
 	return out[:min(len(out), mostNamed)], nil
 }
 
-// onlyHook returns the beginning of a sentence about the hook of all attempts; empty if the attempts are of several hooks, or if
-// there are none.
+// onlyHook returns the beginning of a sentence about the hook of all attempts; empty if the attempts are of several
+// hooks, or if there are none.
 func onlyHook(attempts []store.Record) string {
 	if len(attempts) == 0 {
 		return ""
@@ -195,7 +195,7 @@ func (d *diagnostician) storm(queue string, group *store.BindingEvents) (Finding
 		Fix: "narrow the binding by namespace, labelSelector or fieldSelector, or by a jqFilter without the fields that change; or run the hook less often with settings.executionMinInterval",
 		Advice: []Advice{
 			{Args: []string{"why", queue}, Why: "what the queue waits for"},
-			{Args: []string{"pause", "hook", s.OfHook().String(), "--reason", "TEXT"}, Why: "stop the hook; its events stay"},
+			{Args: []string{"pause", "hook", s.OfHook().String(), "--reason", "TEXT"}, Why: "keep the hook from starting; its events stay"},
 		},
 	}
 	for _, which := range []struct {

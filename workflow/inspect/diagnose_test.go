@@ -323,7 +323,7 @@ func TestAFindingSaysForHowManyElseItStands(t *testing.T) {
 		l := layout
 		l.Now, l.Width = d.At, inspect.Unlimited
 		text := inspect.DiagnosisText(d, l)
-		for _, want := range []string{"3 others have the same problem", "2 tasks are held until then", "fix:  addon-operator resume module web"} {
+		for _, want := range []string{"3 others have the same problem", "2 tasks are held because of this", "fix:  addon-operator resume module web"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the diagnosis lacks %q:\n%s", want, text)
 			}

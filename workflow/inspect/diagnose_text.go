@@ -44,8 +44,8 @@ func (p *page) finding(f *Finding) {
 	p.remedy(f.Fix, f.Advice)
 }
 
-// remedy writes a fix, and below it commands with their purposes. If fix is empty, the commands that change something get the
-// label of the fix.
+// remedy writes a fix, and below it commands with their purposes. If fix is empty, the commands that change something
+// get the label of the fix.
 func (p *page) remedy(fix string, advice []Advice) {
 	lead := "  fix:  "
 	for _, line := range wrapFix(fix, p.layout.width()-columns(lead)) {
@@ -59,8 +59,8 @@ func (p *page) remedy(fix string, advice []Advice) {
 	p.advise(advice, act)
 }
 
-// advise writes commands with their purposes. advise does not cut commands, so that people can copy them. act is the
-// label of commands that change something.
+// advise writes commands with their purposes. advise does not cut commands, so that people can copy them. The parameter
+// act is the label of commands that change something and do not replace the fix.
 func (p *page) advise(all []Advice, act string) {
 	l := p.layout
 	for i := range all {

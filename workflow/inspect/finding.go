@@ -8,10 +8,10 @@ type Pattern string
 
 // Patterns about the whole operator or about many tasks.
 const (
-	SecondOperator Pattern = "second operator"  // another operator holds the Lease
+	SecondOperator Pattern = "second operator"  // the operator waits for the Lease
 	OtherCluster   Pattern = "other cluster"    // the volume had a store of another cluster
-	LittleRoom     Pattern = "disk nearly full" // the disk has too little free space for a compaction
-	WrongClock     Pattern = "clock"            // records have times in the future, or a start is older than an earlier start
+	LittleRoom     Pattern = "disk nearly full" // the disk may have too little free space for a compaction
+	WrongClock     Pattern = "clock"            // clocks differ, or times of records are in the future or not in order
 	Crash          Pattern = "crash"            // the operator of a stopped store crashed
 	CrashLoop      Pattern = "crash loop"       // the operator crashed again and again
 	LostWork       Pattern = "lost work"        // the store has no data for a span of time
@@ -28,8 +28,8 @@ type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
 	Text string `json:"text"`
-	// Since is the time of the oldest evidence, or of the first crash of a crash loop. For a crash
-	// loop, Since is always set; for other faults, Since is set only in a [Status].
+	// Since is the time of the first start after a crash in the last hour, if the finding is about crashes and there is
+	// such a start. Otherwise Since is the time of the oldest evidence, and is set only in a [Status].
 	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must do first. Advice has commands that show more, and commands to use

@@ -8,7 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// fixes has, for each kind of problem, what a person must do if the field Fix of the problem is empty.
+// fixes has, for some kinds of problems, what a person must do if neither the problem nor the meaning of its error has
+// a fix.
 var fixes = map[Kind]string{
 	KindFailing:     "correct what the error names; the operator then retries the step",
 	KindRefused:     "correct the ConfigMap; until then the last valid content is in force",
@@ -17,14 +18,14 @@ var fixes = map[Kind]string{
 	KindFull:        "enlarge the volume, or delete other files on it; the operator then goes on by itself",
 	KindAPIServer:   "see the log and the metrics of the API server; the operator repeats its requests by itself",
 	KindStalled:     "report the error with the log of the operator, and restart its pod: it goes on where it stopped",
-	KindSlow:        "find out what the hook waits for: kubectl logs of the operator has its output. A timeout in its settings ends such runs",
+	KindSlow:        "find out what the hook waits for: the log of the operator (kubectl logs) has the output of the hook. A timeout in the settings of the hook ends such runs",
 	KindQuarantined: "find out why the operator died: kubectl describe pod (OOMKilled: raise the memory limit, or let the hook use less), kubectl logs --previous",
 }
 
 // fixChart is the fix of a failing step that renders a chart, if the meaning of its error is not known.
 const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap; the operator then retries the step"
 
-// keeps has, for each node of a deletion, how a person can keep the module if the node fails.
+// keeps says, for nodes that delete a module, how a person can keep the module if the node fails.
 var keeps = map[string]string{
 	moduleBeforeDeleteHelm: "To keep the module, enable it again: its deletion then ends",
 	releaseDelete:          "To keep the module, enable it again: its deletion then ends, and missing objects are installed",
@@ -45,7 +46,7 @@ func (p *Problem) mend() string {
 	case p.Fix != "" && p.Kind == KindRefused:
 		return p.Fix + ". Until then the last valid content is in force"
 	case p.Kind == KindFailing && p.Node == moduleAfterDeleteHelm && p.Meaning == nil:
-		return "first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the operator then retries the step"
+		return "first make sure that the module must be deleted, and find out what the hook deletes. Then correct what the error names; the operator then retries the step"
 	case p.Fix == "" && p.Meaning != nil:
 		return p.Meaning.Fix
 	case p.Kind == KindFailing && (p.Node == releaseCheck || p.Node == releaseUpgrade):
@@ -60,10 +61,11 @@ func (p *Problem) mend() string {
 	}
 }
 
-// fixAfter returns the text of the method fix, with advice about the changes before the first failure. The newest
-// change is the first in changes. If a change of the ConfigMap enabled the module, fixAfter says how to disable the
-// module. Otherwise, if the meaning of the error is not known, fixAfter names the values in the newest change that
-// the step can read. The values are redacted as in the history.
+// fixAfter returns the text of the method fix, or a text about the changes before the first failure. The newest change
+// is the first in changes. If a change of the ConfigMap enabled the module, fixAfter adds to the text of fix how to
+// disable the module. Otherwise, if neither a fix nor the meaning of the error is known, fixAfter searches for the
+// newest change of values that the step can read, and returns a text that names these values. The values are redacted
+// as in the history.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"
@@ -80,7 +82,8 @@ func (p *Problem) fixAfter(changes []CauseStep) string {
 	return p.fix()
 }
 
-// enabledBy returns the flag with which one of the changes enabled the module of the failing step p; empty if no change did.
+// enabledBy returns the flag with which one of the changes enabled the module of the failing step p; empty if no change
+// did.
 func (p *Problem) enabledBy(changes []CauseStep) string {
 	for i := range changes {
 		if changes[i].Changes == nil {

@@ -20,13 +20,13 @@ type Follower struct {
 	reader timelineReader
 	logs   bool
 	sent   map[string]bool // identities of the first entries, which were read from the store
-	runs   map[uint64]int  // number of shown attempts of each run whose start was shown
+	runs   map[uint64]int  // number of shown attempts of each run of which the start or an attempt was shown
 	action store.ID        // the last action of a person that was read
 }
 
-// FollowTimeline returns the newest entries that req selects, and a follower for later entries. The
-// caller must pass to [Follower.Entries] the changes of all commits after the one that tx reads. To
-// miss no change, the caller must begin to collect changes before tx begins.
+// FollowTimeline returns the newest entries that req selects, and a follower for later entries. The caller must pass to
+// [Follower.Entries] all changes that are committed after the commit that tx reads, except those that the function of
+// [Follower.Wants] rejects. To miss no change, the caller must begin to collect changes before tx begins.
 func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, error) {
 	f := &Follower{reader: timelineReader{req: req}, sent: map[string]bool{}, runs: map[uint64]int{}}
 	t, err := ReadTimeline(tx, req)
@@ -126,9 +126,9 @@ func (f *Follower) about(w *store.Run) bool {
 	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)
 }
 
-// attempt appends the entry of an attempt, if the request selects the attempt and the entry is not
-// among the first entries. If the start of the attempt's run was not shown yet, the entry of the
-// start is put before the entry of the attempt.
+// attempt appends the entry of an attempt, if the request selects the attempt and the entry is not among the first
+// entries. In a timeline, if nothing of the attempt's run was shown yet, the entry of the run's start is put before the
+// entry of the attempt.
 func (f *Follower) attempt(tx *store.Tx, a *store.Record, entries []Entry) ([]Entry, error) {
 	if !f.reader.requested(a) {
 		return entries, nil

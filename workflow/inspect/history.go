@@ -23,8 +23,8 @@ type line struct {
 	epoch uint64
 }
 
-// history returns the newest lines of run's history, oldest first, and the number of older lines,
-// up to mostSkimmed.
+// history returns the newest lines of the history of run, oldest first. The result unread is the number of lines that
+// are too old to be returned or were deleted, up to mostSkimmed.
 func (s *scan) history(run uint64) (lines []line, unread int, err error) {
 	for k, v := range s.tx.Backwards(store.At(store.History).Uint(run)) {
 		read := len(lines) < mostRead

@@ -6,7 +6,8 @@
 // and below a module are the nodes of the module's run with their hooks. The state of an ended step is read from the
 // history, and the state of a pending step from the queues. A problem is something that needs attention.
 //
-// A snapshot never contains values or payloads, because they can have secrets.
+// A [Run] never contains values or payloads, because they can have secrets. In the changed values of other snapshots,
+// secrets are masked.
 package inspect
 
 import (
@@ -47,8 +48,10 @@ const (
 )
 
 // A Request names the run to show. If Run is 0, the Request selects the newest run that needs attention. If no run
-// needs attention, the Request selects the run at the head of the main queue, or else the newest unfinished run. If no
-// run is unfinished, the Request selects the newest run that did more than two steps.
+// needs attention, the Request selects the run of the running task of the main queue, or else the run of the first task
+// of the main queue. If the main queue is empty, the Request selects the newest run that has a task at the head of a
+// queue, or a deferred or held task. If no run has such a task, the Request selects the newest run with more than two
+// lines of history, but no run before the last converge.
 type Request struct {
 	Run uint64 `json:"run,omitempty"`
 }
@@ -60,7 +63,8 @@ type Run struct {
 	Epoch  uint64    `json:"epoch"` // epoch of the last write to the store
 	// Live is set if the operator runs. If no operator runs, the next one continues from this state.
 	Live bool `json:"live"`
-	// Standby names the operator for which this operator waits; empty if it does not wait.
+	// Standby says which operator holds the Lease for which this operator waits, or why the Lease cannot be acquired.
+	// Standby is empty if this operator does not wait.
 	Standby string `json:"standby,omitempty"`
 
 	ID      uint64      `json:"id"`
@@ -78,7 +82,7 @@ type Run struct {
 	Warning string `json:"warning,omitempty"`
 
 	Progress *Progress     `json:"progress,omitempty"`
-	Counts   map[State]int `json:"counts,omitempty"` // number of steps by state
+	Counts   map[State]int `json:"counts,omitempty"` // number of steps by state, without steps that have steps below them
 	Restarts *Restarts     `json:"restarts,omitempty"`
 	// Passes is the number of times that the run has gone through its nodes, at least 1. Steps has the
 	// steps of the last pass, and the steps that only earlier passes did.
@@ -95,11 +99,11 @@ type Run struct {
 	// queues.
 	Unfound int `json:"unfound,omitempty"`
 
-	// Lost is the last span for which the store has no data; nil if no such span is in the last
-	// seven days.
+	// Lost is the last span for which the store has no data; nil if there is none, or if the pending work was dropped
+	// because of it more than seven days ago.
 	Lost *store.LostSpan `json:"lost,omitempty"`
-	// Problems has the problems of this run, and after them the problems of other runs, newest run
-	// first.
+	// Problems has the problems of this run, then the problems of other runs, newest run first, and then the problems of
+	// no run.
 	Problems []Problem `json:"problems,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 }
@@ -175,17 +179,17 @@ const (
 	ForWorker    Reason = "turn"    // the task waits for nothing and is about to begin
 	ForStart     Reason = "start"   // no operator runs
 	ForPause     Reason = "pause"   // a person paused the queue of the task or all work
-	ForExclusive Reason = "alone"   // another task runs exclusively
+	ForExclusive Reason = "alone"   // another task runs exclusively, or must run exclusively next
 	ForModules   Reason = "modules" // the task waits for failing modules, which are retried in queues of their own
 )
 
 // A Wait says why a pending task does not run.
 type Wait struct {
 	For Reason `json:"for"`
-	// Ahead is the number of tasks before the task in its queue. For a fan-out task, Ahead is the
-	// number of open items.
+	// Ahead is the number of tasks before the task in its queue. For [ForStep], only the tasks in its slot, or the
+	// earlier items of its fan-out, are counted. For [ForItems], Ahead is the number of open items.
 	Ahead int `json:"ahead,omitempty"`
-	// On has the first of the tasks for which the task waits.
+	// On has the first tasks for which the task waits, at most three.
 	On []Ref `json:"on,omitempty"`
 	// Every is the minimum time between two runs of the hook under a rate limit, such as "1m30s".
 	Every string `json:"every,omitempty"`
@@ -232,11 +236,11 @@ const (
 	KindBroken      Kind = "broken"              // a module cannot be loaded
 	KindNoCRDs      Kind = "no crds"             // a module is not run, because its CRDs cannot be installed
 	KindStalled     Kind = "stalled"             // the engine cannot process a queue
-	KindSlow        Kind = "slow"                // a hook runs much longer than before, or a step waits long for a Helm hook
+	KindSlow        Kind = "slow"                // a hook runs unusually long, or a step waits long for a Helm hook
 	KindFull        Kind = "disk full"           // the disk has no space for the store
 	KindAPIServer   Kind = "api server"          // the API server is slow, or rejects or fails requests
 	KindReview      Kind = "failing webhook"     // the hook of a webhook does not answer requests
-	KindCertificate Kind = "webhook certificate" // the certificate of the webhooks expires soon
+	KindCertificate Kind = "webhook certificate" // the certificate of the webhooks expires soon or has expired
 	KindMissedTick  Kind = "missed tick"         // a schedule was due while no operator ran
 	KindPaused      Kind = "paused"              // a person paused work
 	KindQuarantined Kind = "quarantined"         // a task is in quarantine, because the operator crashed each time the task ran
@@ -261,7 +265,7 @@ type Problem struct {
 	Queue   string        `json:"queue,omitempty"`
 	Node    string        `json:"node,omitempty"`
 	Subject graph.Subject `json:"subject,omitzero"`
-	Try     int           `json:"try,omitempty"` // number of consecutive failures
+	Try     int           `json:"try,omitempty"` // number of consecutive failures, or of crashes of an item in quarantine
 	At      time.Time     `json:"at,omitzero"`
 	// Since is the time of the first of the consecutive failures. Due is the time of the next attempt.
 	Since time.Time `json:"since,omitzero"`
@@ -269,17 +273,17 @@ type Problem struct {
 	Error string    `json:"error,omitempty"`
 	// Meaning explains the error of a failing step; nil if its meaning is not known.
 	Meaning *Meaning `json:"meaning,omitempty"`
-	// Leaves describes the state of the cluster until a failing step succeeds; empty if the error
-	// shows this state.
+	// Leaves describes the state of the cluster until a failing step succeeds or a broken module is loaded; empty if
+	// the error shows this state.
 	Leaves string `json:"leaves,omitempty"`
 	// Last is the last error of the hook that answers a webhook.
 	Last   string  `json:"last,omitempty"`
 	Behind *Behind `json:"behind,omitempty"`
 	// Awaits is the Job or Pod of a Helm hook for which a slow step waits.
 	Awaits string `json:"awaits,omitempty"`
-	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that has no
-	// task. More is the number of other objects with the same problem. For a problem without a
-	// task, At is the time at which the problem began.
+	// Object names what has the problem, such as a file, a ConfigMap key or a Kubernetes object, if the problem has no
+	// task. More is the number of other objects with the same problem. For a problem without a task, At is the time at
+	// which the problem began.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command has the arguments of a command of this program that
@@ -296,8 +300,8 @@ type Problem struct {
 type Advice struct {
 	Args []string `json:"args"`
 	Why  string   `json:"why"`
-	// Instead is set if the command replaces the fix. If Instead is not set, the command is for use
-	// after the fix.
+	// Instead is set if the command replaces the fix. If Instead is not set, the command only shows something (see
+	// [Advice.ChangesNothing]), or is for use after the fix.
 	Instead bool `json:"instead,omitempty"`
 }
 
@@ -326,11 +330,11 @@ type Reader struct {
 	Stalled map[string]string
 	// Full describes the lack of space on the disk of the store; nil if there is enough space.
 	Full *store.Shortage
-	// Slow has the problems of hooks that run much longer than before, and of long waits for Helm hooks.
+	// Slow has the problems of hooks that run unusually long, and of long waits for Helm hooks.
 	Slow []Problem
 	// Webhooks has the problems of webhooks, which only the running operator knows.
 	Webhooks []Problem
-	// Missed returns the problems of schedules with missed ticks; nil if no operator runs.
+	// Missed returns the problems of schedules with missed ticks; nil if no operator runs, or if it waits for the Lease.
 	Missed func(tx *store.Tx) ([]Problem, error)
 	// Scans keeps the last scan for other readers; nil means no cache.
 	Scans *ScanCache

@@ -13,7 +13,7 @@ import (
 // A Layout is the layout of a text. The zero value has 80 columns and no colors.
 type Layout struct {
 	Width  int  // columns; 0 for 80
-	Height int  // maximum number of lines; 0 means no limit
+	Height int  // maximum number of lines; 0 means no limit, except where a function has a limit of its own
 	ASCII  bool // only ASCII icons and lines
 	Colour bool // with escape codes for colors; icons and words have the same meaning without colors
 	All    bool // no rows are merged or omitted
@@ -52,9 +52,9 @@ func (l Layout) reason(text string) string {
 	return l.clip(flat(first), 200)
 }
 
-// lines wraps text to width. If the text has more lines than the parameter most allows, its middle
-// is omitted. The beginning and the end stay, because in an error they say what failed and why.
-// Nothing is omitted if the layout cuts nothing.
+// lines wraps text to width. If the text has more lines than the parameter most allows, its middle is omitted. The
+// beginning and the end stay, because in an error they say what failed and why. If only one line is allowed, or if the
+// last word is longer than a line, the end is omitted instead. Nothing is omitted if the layout cuts nothing.
 func (l Layout) lines(text string, width, most int) []string {
 	lines := wrap(text, width)
 	if len(lines) <= most || l.whole() {
@@ -205,8 +205,8 @@ func flat(text string) string {
 // a code, and the rest of the code would be shown as text.
 var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
 
-// wrap breaks text between words into lines of at most width columns. wrap breaks a word longer than a line after a
-// slash, if the word has one.
+// wrap breaks text between words into lines of at most width columns. wrap breaks a word longer than a line after the
+// last slash that fits on the line, or at the end of the line if no slash fits.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""
@@ -241,7 +241,7 @@ func fill(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
 
-// Span returns a duration in at most six columns.
+// Span returns a duration. Durations below 100 days have at most six columns.
 func Span(d time.Duration) string {
 	d = max(d, 0)
 	switch {

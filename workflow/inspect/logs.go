@@ -18,7 +18,7 @@ type LogsRequest struct {
 	Attempt int
 }
 
-// wanted reports whether the request selects the attempt a.
+// wanted reports whether the attempt a has output, and the number that the request selects.
 func (req LogsRequest) wanted(a *store.Record) bool {
 	return a.Output != "" && (req.Attempt == 0 || a.Try == req.Attempt)
 }

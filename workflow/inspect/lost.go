@@ -10,7 +10,7 @@ import (
 const lostShown = 7 * 24 * time.Hour
 
 // lost returns the last span for which the store has no data. The result is nil if there is no such span, or if the
-// operator resumed its work longer than lostShown ago.
+// operator resumed its work more than lostShown ago.
 func (s *scan) lost() (*store.LostSpan, error) {
 	lost, ok, err := load[store.LostSpan](s.unreadable, store.LostSpanKey())
 	if err != nil || !ok || s.now.Sub(lost.At) > lostShown {

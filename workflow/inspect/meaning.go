@@ -22,9 +22,10 @@ type Meaning struct {
 	// byOperator is set if this user is the operator itself.
 	user       string
 	byOperator bool
-	// hook is the hook that answers the webhook of the error, and binding is its binding; empty if the binding is not
-	// known. The field known is the beginning of a text about the last error of the hook. The three fields are empty if
-	// the webhook does not belong to this operator.
+	// hook is the hook that answers the webhook of the error; if several hooks convert objects of the API group, hook is
+	// the first of them. binding is the binding of the hook; empty if the binding is not known. The field known is the
+	// beginning of a text about the last error of the hook. The three fields are empty if the webhook does not belong to
+	// this operator.
 	hook, binding, known string
 	// explained is set if the field What already contains the last error of the hook.
 	explained bool
@@ -68,18 +69,18 @@ const (
 var meanings = []meaning{
 	{
 		regexp.MustCompile(`in namespace (?P<namespace>\S+) because it is being terminated`), EndingNamespace,
-		"namespace $namespace is being deleted, and accepts no new objects until it is deleted",
-		"if its deletion does not end, something has a finalizer. See what is left: kubectl get namespace $namespace -o yaml. Do not remove finalizers unless you know what they protect",
+		"namespace $namespace is being deleted, and accepts no new objects",
+		"if the deletion does not end, an object has a finalizer, or an API service does not respond. See which: kubectl get namespace $namespace -o yaml. Do not remove finalizers unless you know what they protect",
 	},
 	{
 		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release.*"meta.helm.sh/release-name" must equal "[^"]+": current value is "(?P<owner>[^"]+)"`), SharedObject,
-		"$kind $name in namespace $namespace belongs to release $owner: two modules have the same object",
-		"remove the object from one of the two charts, or disable one of the modules",
+		"$kind $name in namespace $namespace belongs to release $owner: two charts have the same object",
+		"remove the object from one of the two charts, or disable the module of one of them",
 	},
 	{
 		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release`), SharedObject,
-		"$kind $name in namespace $namespace exists already, and belongs to no release",
-		"delete it if the next upgrade may create it again, or give it to the release with the label and annotations that the error names",
+		"$kind $name in namespace $namespace exists already, and does not belong to this release",
+		"delete the object if the next upgrade may create it again, or give it to the release with the label and annotations that the error names",
 	},
 	{
 		regexp.MustCompile(`User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"(?: in API group "[^"]*")? in the namespace "(?P<namespace>[^"]+)"`), MissingRights,
@@ -94,16 +95,16 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`no matches for kind "(?P<kind>[^"]+)" in version "(?P<version>[^"]+)"`), MissingKind,
 		`the cluster does not serve kind $kind of $version`,
-		`its CRD is not installed, or was deleted. Check: kubectl api-resources | grep $kind`,
+		`the CRD of $kind is missing or does not serve this version, or Kubernetes has removed this version. Check: kubectl api-resources | grep $kind`,
 	},
 	{
 		regexp.MustCompile(`failed calling webhook "(?P<name>[^"]+)".*https://(?:[^/\s"'@]*@)?(?P<host>[^/?\s"'@]+)[^\s"']*"?: (?:tls: failed to verify certificate: )?x509: certificate (?:has expired|is not yet valid)`), BadCertificate,
 		"the certificate of the admission webhook $name, on the server $host, has expired or is not valid yet, so the API server rejects the request",
-		"renew the certificate of $host, which the Service of the webhook leads to. If it is valid, the clock of a node is wrong",
+		"renew the certificate of $host, the address of the webhook. If it is valid, the clock of a node is wrong",
 	},
 	{
 		regexp.MustCompile(`failed calling webhook "(?P<name>[^"]+)"`), SilentWebhook,
-		"the admission webhook $name does not respond, so the API server rejects the request",
+		"the admission webhook $name does not respond, or not as the API server expects, so the API server rejects the request",
 		"check the pods and the Service of the webhook: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml has its address",
 	},
 	{
@@ -113,8 +114,8 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`conversion webhook for (?P<kind>.+?) failed`), SilentWebhook,
-		"the conversion webhook for $kind does not respond, so the API server cannot read or write such objects",
-		"check the pods and the Service of the webhook, which the CustomResourceDefinition names",
+		"the conversion webhook for $kind does not respond, or it rejected the conversion, so the API server cannot convert the object",
+		"check the pods and the Service of the webhook: field spec.conversion of the CustomResourceDefinition has its address",
 	},
 	{
 		regexp.MustCompile(`admission webhook "(?P<name>[^"]+)" denied the request`), RefusingWebhook,
@@ -154,7 +155,7 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`timed out waiting for the condition`), NotReady,
-		"Helm waited for objects that did not become ready, or for a Job of a Helm hook",
+		"Helm, or a command such as kubectl wait, waited for objects that did not become ready, or for a Job that did not end",
 		"see why they are not ready: kubectl get events, kubectl describe and kubectl logs of these objects",
 	},
 	{
@@ -176,7 +177,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`no such host|[Cc]ould not resolve host|Temporary failure in name resolution`), UnknownHost,
 		"the host name cannot be resolved",
-		"check its name, the Service, and CoreDNS",
+		"check the host name, the Service, and CoreDNS",
 	},
 	{
 		regexp.MustCompile(`connection refused|[Ff]ailed to connect|i/o timeout|no route to host`), SilentServer,
@@ -186,7 +187,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`the object has been modified; please apply your changes to the latest version`), Conflict,
 		"another client changed the object at the same time",
-		"if it happens again and again, two clients change the same fields; kubectl get -o yaml --show-managed-fields names them",
+		"if it happens again and again, two clients keep changing the object; kubectl get -o yaml --show-managed-fields names the clients",
 	},
 	{
 		regexp.MustCompile(`[Tt]oo [Mm]any [Rr]equests`), TooManyRequests,
@@ -249,7 +250,7 @@ var (
 )
 
 // withdrawn says what to do until the hook of an admission webhook is corrected.
-const withdrawn = ". To admit requests without a check until then: addon-operator webhooks withdraw"
+const withdrawn = ". To admit the requests of all admission webhooks without a check until the operator starts again: addon-operator webhooks withdraw"
 
 // ownWebhooks finds the webhooks that hooks of this operator answer.
 type ownWebhooks struct {
@@ -282,7 +283,7 @@ func (w ownWebhooks) meaning(text string) (*Meaning, error) {
 		}, nil
 	}
 	return &Meaning{
-		Pattern: OwnWebhook, hook: hook, binding: named[2], known: known, What: what + " fails or is too slow, or the API server cannot reach the operator: it rejects the request",
+		Pattern: OwnWebhook, hook: hook, binding: named[2], known: known, What: what + " fails or is too slow, or the API server cannot reach the operator: the request is rejected",
 		Fix: "see the log of the operator for the output of " + hook + ", and correct the hook" + withdrawn,
 	}, nil
 }

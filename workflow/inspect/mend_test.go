@@ -29,7 +29,7 @@ func TestEveryProblemSaysWhatToDo(t *testing.T) {
 		},
 		"a hook after the deletion of a release": {
 			Problem{Kind: KindFailing, Node: moduleAfterDeleteHelm},
-			"first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the operator then retries the step. " +
+			"first make sure that the module must be deleted, and find out what the hook deletes. Then correct what the error names; the operator then retries the step. " +
 				"To keep the module, enable it again: it is installed once this hook has succeeded",
 		},
 		"a slow deletion":                 {Problem{Kind: KindSlow, Node: releaseDelete}, fixes[KindSlow]},
@@ -88,14 +88,14 @@ func TestAFindingOfAProblemHasItsHeadlineItsEvidenceAndItsCommands(t *testing.T)
 	}{
 		"a queue":      {Problem{Kind: KindStalled, Queue: "q", Error: "a\nbug"}, "queue q stands still", "a bug", []string{"queue show q"}},
 		"a full disk":  {Problem{Kind: KindFull, Error: "no room", At: wordsTime}, "no task starts, because the disk is full", "no room", nil},
-		"a quarantine": {Problem{Kind: KindQuarantined, Node: "module-run", Subject: graph.Subject{Module: "web"}, Task: store.ID{Epoch: 1, N: 2}, Held: 3, Error: "died"}, "module-run web is in quarantine as 1-2", "died; 3 tasks are held until then", []string{"why web", "task release 1-2"}},
+		"a quarantine": {Problem{Kind: KindQuarantined, Node: "module-run", Subject: graph.Subject{Module: "web"}, Task: store.ID{Epoch: 1, N: 2}, Held: 3, Error: "died"}, "module-run web is in quarantine as 1-2", "died; 3 tasks are held because of this", []string{"why web", "task release 1-2"}},
 		"a file": {
 			Problem{Kind: Kind(store.NotExecutable), Object: "/m/x.sh", Error: "the hook is not executable", Fix: "chmod", Command: []string{"reload"}, Effect: "converges"}, "the hook is not executable", "/m/x.sh", []string{"reload # this converges"},
 		},
 		"a file that the error names": {Problem{Kind: Kind(store.NotExecutable), Object: "/m/x.sh", Error: "/m/x.sh is not executable"}, "/m/x.sh is not executable", "", nil},
 		"the time of a file":          {Problem{Kind: Kind(store.NotExecutable), Object: "/m/x.sh", Error: "/m/x.sh is not executable", At: wordsTime}, "/m/x.sh is not executable", "since then", nil},
 		"more objects":                {Problem{Kind: Kind(store.SharedObject), Object: "x", Error: "x is shared", More: 1}, "x is shared", "1 other has the same problem", nil},
-		"more objects and tasks":      {Problem{Kind: KindPaused, Command: []string{"resume"}, Error: "paused", More: 2, Held: 1}, "paused", "2 others have the same problem; 1 task is held until then", []string{"resume"}},
+		"more objects and tasks":      {Problem{Kind: KindPaused, Command: []string{"resume"}, Error: "paused", More: 2, Held: 1}, "paused", "2 others have the same problem; 1 task is held because of this", []string{"resume"}},
 	} {
 		d := diagnostician{evidence: &evidence{reader: &Reader{Live: true}}}
 		f := d.finding(&test.problem)

@@ -38,7 +38,7 @@ type ModuleStatus struct {
 // Modules has the states of all modules.
 type Modules struct {
 	Modules map[string]ModuleStatus `json:"modules"`
-	// Problems has the problems that have no task, and those of records that cannot be read.
+	// Problems has the problems that name an object, a fix or a command, and those of records that cannot be read.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -138,7 +138,7 @@ func resumedDeletion(name, reason string) string {
 }
 
 // running returns the status that the task t gives its module if t runs. The status is zero if t does not run, or if t
-// is an event or a schedule tick of a hook.
+// is about a binding of a hook: an event, a schedule tick, or a Synchronization in a queue of its own.
 func (s *scan) running(t *store.Task) ModuleStatus {
 	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
 		return ModuleStatus{} // an event is not part of a run of the module

@@ -136,7 +136,7 @@ func (n noter) turn() string {
 	return "when an operator starts"
 }
 
-// wait says why a step waits; empty if the place of the step in the tree shows the reason.
+// wait says why a step waits; empty if the place of the step in the tree, another note or a problem shows the reason.
 func (n noter) wait(s *Step) string {
 	w, l := s.Wait, n.layout
 	if w == nil || s.State == Interrupted {

@@ -94,12 +94,12 @@ func TestTheHeadlineOfAProblemSaysWhatFails(t *testing.T) {
 		"a quarantine":      {Problem{Kind: KindQuarantined, Node: "module-run", Subject: web, Task: store.ID{Epoch: 1, N: 2}, At: wordsTime}, "module-run web is in quarantine as 1-2, since 12:00:00Z"},
 		"the API server":    {Problem{Kind: KindAPIServer, Fix: "wait"}, "the API server does not respond as it should"},
 		"a full disk":       {Problem{Kind: KindFull, At: wordsTime}, "no task starts, because the disk is full, since 12:00:00Z"},
-		"a slow hook":       {Problem{Kind: KindSlow, Node: "module-run", Subject: web, At: wordsTime}, "module-run web runs far longer than ever, since 12:00:00Z"},
+		"a slow hook":       {Problem{Kind: KindSlow, Node: "module-run", Subject: web, At: wordsTime}, "module-run web runs unusually long, since 12:00:00Z"},
 		"a slow Helm hook":  {Problem{Kind: KindSlow, Node: "release-upgrade", Subject: web, Awaits: "Job shop/migrate"}, "release-upgrade web waits long for a Helm hook, Job shop/migrate"},
 		"a queue":           {Problem{Kind: KindStalled, Queue: "q"}, "queue q stands still"},
 		"a stored problem":  {Problem{Kind: Kind(store.NewDirectory), Object: "/m", Error: "directory /m is new", At: wordsTime}, "directory /m is new"},
 		"a paused queue":    {Problem{Kind: KindPaused, Command: []string{"resume"}, Error: "paused by ann"}, "paused by ann"},
-		"a slow global one": {Problem{Kind: KindSlow, Node: "discover-modules"}, "discover-modules runs far longer than ever"},
+		"a slow global one": {Problem{Kind: KindSlow, Node: "discover-modules"}, "discover-modules runs unusually long"},
 	} {
 		if got := test.problem.Headline(Layout{Now: wordsTime}); got != test.want {
 			t.Errorf("%s: the headline is %q, want %q", name, got, test.want)
@@ -148,7 +148,7 @@ func TestAFailingStepSaysWhenItIsTriedAgain(t *testing.T) {
 	} {
 		p := &page{layout: Layout{Now: wordsTime}, run: &Run{ID: 1, Live: test.live}}
 		p.problem(&Problem{Kind: KindFailing, Run: 1, Node: "n", Try: 1, At: wordsTime, Due: test.due, Error: "no", Held: 2, Behind: &Behind{Queue: "q", Tasks: 1, Next: []Ref{{Node: "m"}}}})
-		want := []string{"✖ n failed", "  │ no", test.want, "  2 tasks are held until it is released or skipped", "  behind it 1 task in queue q: m"}
+		want := []string{"✖ n failed", "  │ no", test.want, "  holds 2 tasks until it is released or skipped", "  behind it 1 task in queue q: m"}
 		if diff := cmp.Diff(want, p.lines); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -37,13 +37,13 @@ type PlanCounts struct {
 // module.
 type PlanModule struct {
 	Name string `json:"name"`
-	// Action is on, off, purge (a release without a module), run, or none (a module that stays off).
+	// Action is on, off, purge (a release without a module), run, or none (a module that is neither run nor deleted).
 	Action PlanAction `json:"action"`
 	// Why is the reason why the module is enabled or disabled.
 	Why string `json:"why,omitempty"`
 	// Error is the reason why the module would fail. The steps after the failure are not planned.
 	Error string `json:"error,omitempty"`
-	// Release is the reason why the release would be upgraded, installed or deleted.
+	// Release is the reason why the release would be installed or upgraded, or says that it would be deleted.
 	Release string `json:"release,omitempty"`
 	// Revision is the number of the new revision; 0 if there would be none.
 	Revision int           `json:"revision,omitempty"`
@@ -156,7 +156,7 @@ func (p *Plan) Failed() bool {
 	return slices.ContainsFunc(p.Modules, func(m PlanModule) bool { return m.Error != "" })
 }
 
-// changes reports whether the converge would change anything for m.
+// changes reports whether the converge would change anything for m, or whether m would fail.
 func (m *PlanModule) changes() bool {
 	return m.Action == PlanOn || m.Action == PlanOff || m.Action == PlanPurge ||
 		m.Error != "" || m.Revision > 0 || len(m.Values)+len(m.CRDs)+len(m.Objects) > 0

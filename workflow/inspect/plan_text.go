@@ -148,8 +148,8 @@ func (p *planPage) object(o PlanObject) {
 	p.fields("      ", o.Fields)
 }
 
-// fields writes changed fields, each in one line. If a value is a text of several lines, fields writes
-// the changed lines below the path.
+// fields writes changed fields, each in one line. If both values of a field are texts, and one of them has several
+// lines, fields writes the changed lines below the path.
 func (p *planPage) fields(indent string, fields []FieldChange) {
 	shown := len(fields)
 	if !p.layout.whole() {

@@ -132,8 +132,8 @@ func failing(s *scan) (out []Problem, err error) {
 // leavesOf has a text for a node, the error of its step shows the state of the cluster.
 var leaves = map[string]string{
 	configMapChanged:      "the last accepted content of the ConfigMap stays in force",
-	discoverModules:       "no module is installed, upgraded or deleted until this step succeeds",
-	releaseDelete:         "the release is half deleted: some of its objects can be gone",
+	discoverModules:       "no converge installs, upgrades or deletes a module until this step succeeds",
+	releaseDelete:         "the release is not deleted in full: some of its objects can be gone",
 	moduleAfterDeleteHelm: "the release and its objects are deleted",
 }
 
@@ -163,7 +163,7 @@ func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error)
 const brokenLeaves = "the release of the module stays as it is; other modules go on"
 
 // standing returns the problems that only the running operator knows: a full disk, stalled queues, slow
-// tasks, failing webhooks and missed ticks.
+// tasks, problems of webhooks and missed ticks.
 func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 	if r.Full != nil {
 		out = append(out, Problem{Kind: KindFull, At: r.Full.Since, Error: r.Full.Err.Error()})
@@ -295,9 +295,9 @@ func repair(record *store.RecordError, live bool) string {
 	case workflow.Repairable(record):
 		return "start the operator: it moves the record to the table of damaged records and goes on without it"
 	case bytes.Equal(record.Key, store.RefusedConfigKey()):
-		return "change the ConfigMap: the operator then writes the record again"
+		return "change the ConfigMap: the operator then replaces or deletes the record"
 	case bytes.Equal(record.Key, store.AppliedConfigKey()):
-		return "change the ConfigMap or restart the operator: it then reads the ConfigMap and writes the record again"
+		return "start the operator again: it then reads the ConfigMap and writes the record again"
 	case table == store.Problems && !live:
 		return "start the operator: it writes the record again when it finds the problem again"
 	case table == store.Problems:
@@ -383,7 +383,7 @@ func (w *Run) advise() []Advice {
 		out = append(out, Advice{Args: []string{"queue", "list"}, Why: "the tasks of all queues"})
 	}
 	if unusable {
-		out = append(out, Advice{Args: []string{"module", "list"}, Why: "which modules cannot be loaded"})
+		out = append(out, Advice{Args: []string{"module", "list"}, Why: "which modules are not run, and why"})
 	}
 	return out
 }

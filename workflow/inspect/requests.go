@@ -9,8 +9,8 @@ import (
 // snapshot. The field Span is the length of the period.
 type Requests struct {
 	Span time.Duration `json:"span"`
-	// Answered is the number of completed requests. 95 % of these requests took at most the time in
-	// Within. Within does not distinguish times above 30 s.
+	// Answered is the number of completed requests, except watches. 95 % of these requests took at most
+	// the time in Within. Within does not distinguish times above 30 s.
 	Answered int           `json:"answered"`
 	Within   time.Duration `json:"within"`
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status
@@ -29,8 +29,8 @@ const (
 )
 
 // slowestRequests is a command that prints where the API server has spent the most time: kinds of
-// requests, calls of etcd, and admission webhooks. The command leaves out watches, because they
-// last until the client ends them.
+// requests, calls of etcd, and admission webhooks. The command leaves out watches, because a watch
+// stays open for minutes without work.
 const slowestRequests = "kubectl get --raw /metrics | grep -E 'request_duration_seconds_sum|webhook_admission_duration_seconds_sum' | grep -v WATCH | sort -rgk2 | head -6"
 
 // problem returns the problem of the API server; nil if there is none.

@@ -20,7 +20,8 @@ const (
 	mostNames = 72
 )
 
-// mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
+// mostAlike is the maximum number of adjacent steps that are shown in separate rows although they can be merged into
+// one row; see [noter.alike]. The limit is the same for the failed attempts of one task in a timeline.
 const mostAlike = 3
 
 // tree writes the steps as rows. On a terminal of more than 80 columns, the column of the steps is as
@@ -90,7 +91,7 @@ func left(text string, width int) string {
 	return strings.Repeat(" ", max(0, width-columns(text))) + text
 }
 
-// top writes a step of the first level. A fan-out with one module is shown as that module.
+// top writes a step of the first level. A fan-out with one item is shown as that item, unless the item is a hook.
 func (p *page) top(s *Step) {
 	title := flat(s.Number + " " + s.Node)
 	if subject := flat(s.Subject.String()); subject != "" && columns(title+"  "+subject) <= p.stepColumn() {
@@ -170,8 +171,9 @@ func (s *Step) Kind() string {
 	}
 }
 
-// steps writes the rows below s. More than mostAlike adjacent steps of one state without notes are
-// merged into one row.
+// steps writes the rows below s. More than mostAlike adjacent steps of one state are merged into one row, unless the
+// layout has all rows. Only steps without notes are merged: waiting steps with no steps below them, and steps for which
+// [Step.Interesting] returns false.
 func (p *page) steps(s *Step, under string) {
 	l, all, ahead := p.layout, s.Steps, s.Ahead
 	for i := 0; i < len(all); {

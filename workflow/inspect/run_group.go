@@ -10,7 +10,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// readRuns is the maximum number of runs that are read for groups, if the limit of groups is not larger.
+// readRuns is the maximum number of runs that [Reader.RunGroups] reads if its parameter limit is not larger. If limit
+// is larger, it reads at most limit runs.
 const readRuns = 2000
 
 // fewRuns is the maximum number of runs of a group whose runs are all shown in separate lines.
@@ -26,7 +27,8 @@ type RunGroup struct {
 	// First is the oldest run, and FirstBegan is its start.
 	First      uint64    `json:"first"`
 	FirstBegan time.Time `json:"firstBegan"`
-	// Failures is the number of failed attempts of all runs; 0 for a group of one run.
+	// Failures is the number of failed attempts of all runs. For most groups of one run, failed attempts are not
+	// counted, and Failures is 0.
 	Failures int `json:"failures,omitempty"`
 	// More is set if the group may have older runs that were not read.
 	More bool `json:"more,omitempty"`

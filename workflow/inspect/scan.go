@@ -40,7 +40,7 @@ type scan struct {
 // A queue has the data of one queue.
 type queue struct {
 	name    string
-	head    *store.Task
+	head    *store.Task // the first task that can be read
 	busy    *store.Task // the task that runs although other tasks were put before it
 	more    bool        // the queue has more tasks than were counted
 	entries []entry     // the counted tasks, in order
@@ -414,9 +414,9 @@ func (s *scan) items(t *store.Task) ([]Ref, error) {
 	return on, nil
 }
 
-// behind describes the work behind a task. behind returns nil if there is no work behind the task,
-// or if the task is not the first of its queue. A running or failed task can have tasks before it
-// that were put at the front later.
+// behind describes the work behind a task. behind returns nil if there is no work behind the task, or if the task is
+// not the first of its queue. A running or failed task is treated as the first, because the tasks before it were put at
+// the front later.
 func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	q := s.queues[at.Queue]
 	first := at.before == 0 || at.Failed != nil || s.claimed(at.Task)

@@ -135,8 +135,8 @@ func (s State) ended() bool {
 	}
 }
 
-// to returns the nodes to which the pending tasks of the whole operator (graph.ScopeAll) may lead.
-// The result leaves out nodes that have a row.
+// to returns the nodes to which the run's pending tasks at nodes with the scope [graph.ScopeAll] may lead. The result
+// leaves out nodes that have a row.
 func (t *tree) to() []Ahead {
 	var out []Ahead
 	for _, at := range t.scan.order() {

@@ -30,7 +30,7 @@ type Status struct {
 	Stopped time.Time `json:"stopped,omitzero"`
 
 	// Problems is sorted by reach. The problems of the disk and of the API server are first, because they
-	// affect all work. Stalled queues, slow hooks and pauses follow. The other problems are sorted by
+	// affect all work. Stalled queues, slow steps and pauses follow. The other problems are sorted by
 	// run, newest first.
 	Problems []Problem `json:"problems,omitempty"`
 	// Findings has the current findings that are not about one problem, such as a crash loop. Only
@@ -104,8 +104,8 @@ type StatusQueue struct {
 	Tasks int    `json:"tasks"`
 	More  bool   `json:"more,omitempty"` // the queue has more tasks than were counted
 	Head  Ref    `json:"head"`
-	// Since is the time at which the task at the head was added to the queue. If the task has failed, Since is the time
-	// of the first of the consecutive failures.
+	// Since is the time at which the task at the head was created. If the task has failed, Since is the time of the first
+	// of the consecutive failures.
 	Since time.Time `json:"since,omitzero"`
 	// Wait says why the task at the head does not run; nil if that task or another task of the
 	// queue runs.

@@ -278,7 +278,7 @@ func TestAHookThatFailsAReviewCanBeWithdrawnUntilItIsCorrected(t *testing.T) {
 		w.fails("release-upgrade web", `admission webhook "pods.guard.example.com" denied the request: Hook failed`)
 		w.start(onStart)
 		w.guards()
-		const withdraw = "To admit requests without a check until then: addon-operator webhooks withdraw"
+		const withdraw = "To admit the requests of all admission webhooks without a check until the operator starts again: addon-operator webhooks withdraw"
 		if s := w.status(inspect.Reader{Live: true}); strings.Contains(s.Problems[0].Meaning.Fix, withdraw) {
 			t.Errorf("the fix for a rejected object disables the webhook: %s", s.Problems[0].Meaning.Fix)
 		}
@@ -349,7 +349,7 @@ func TestStatusShowsAHookThatHangsBeforeTheEventsThatItHoldsUpAndStepsThatFail(t
 		l := layout
 		l.Now = s.At
 		text := inspect.StatusText(s, l)
-		hangs, storm := strings.Index(text, "web/20-pods.sh pods runs far longer than ever"), strings.Index(text, "event storm: 6")
+		hangs, storm := strings.Index(text, "web/20-pods.sh pods runs unusually long"), strings.Index(text, "event storm: 6")
 		if hangs < 0 || storm < hangs || strings.Index(text, "backup.sh") < hangs {
 			t.Errorf("the hook that hangs is not shown first:\n%s", text)
 		}

@@ -26,8 +26,8 @@ const (
 // An Entry is one event of a timeline.
 type Entry struct {
 	At time.Time `json:"at"`
-	// The kind of the event: [RunBegan], [RunEnded], [Command], [Started], [Stopped], or the state
-	// in which an attempt ended.
+	// The kind of the event: [RunBegan], [RunEnded], [Command], [Started], [Stopped], [Omitted], or the
+	// state in which an attempt ended.
 	What string `json:"what"`
 	Run  uint64 `json:"run,omitempty"`
 	// Task, Node, Subject, Queue, Began and Try describe an attempt, or the target of a command. For the
@@ -45,7 +45,7 @@ type Entry struct {
 	Text string `json:"text,omitempty"`
 	// Changes are the values that the attempt changed. Secrets are removed.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
-	// Output is the output of the attempt. Only [ReadLogs] sets Output.
+	// Output is the output of the attempt. Only [ReadLogs] and [FollowLogs] set Output.
 	Output string `json:"output,omitempty"`
 
 	written position
@@ -53,10 +53,10 @@ type Entry struct {
 
 // A TimelineRequest selects a part of the timeline.
 type TimelineRequest struct {
-	// Subject is the name of a module, hook or queue, the ID of a task, or the number of a run. If
-	// Subject is empty, all entries are selected.
+	// Subject is the name of a module, hook, queue or addons configuration, the ID of a task, or the
+	// number of a run. If Subject is empty, all entries are selected.
 	Subject string
-	// Since is the time of the oldest entry; zero means any time.
+	// Entries from before Since are left out; zero means any time.
 	Since time.Time
 	// Limit is the maximum number of entries.
 	Limit int
@@ -398,8 +398,8 @@ func ended(w *store.Run) Entry {
 	return Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last}
 }
 
-// afterStart is a position after the start of the operator, and before all other records with the
-// same time.
+// afterStart is a position after the start of the operator and the commands of people, and before all
+// other records with the same time.
 var afterStart = position{number: 1}
 
 // last is a position after all other records with the same time.
@@ -425,7 +425,7 @@ func TimelineText(t *Timeline, layout Layout) string {
 		return "the history has no entries from that time\n"
 	default:
 		return layout.Item("", "the history has no entries about "+strconv.Quote(t.Subject)+
-			" from that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
+			" from that time: name a module, a hook as MODULE/HOOK, a global hook, an addons configuration, a queue, the ID of a task, or the number of a run", "")
 	}
 	rows := [][]string{{"TIME", "RUN", "WHAT", "DESCRIPTION"}}
 	for i := 0; i < len(t.Entries); i++ {

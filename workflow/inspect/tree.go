@@ -130,8 +130,8 @@ func (t *tree) entry(n *graph.Node) *graph.Node {
 	return n
 }
 
-// node returns the node with the given ID. If the graph does not have the node, for example because an
-// older version wrote the record, it returns a node that has only the ID.
+// node returns the node with the given ID. If the graph does not have the node, for example because an older version
+// wrote the record, node returns a node with this ID and the scope of a binding, so that each subject has one row.
 func (t *tree) node(id string) *graph.Node {
 	if n, ok := t.graph.Node(graph.NodeID(id)); ok {
 		return n
@@ -180,8 +180,8 @@ func (r *row) restart() {
 	})
 }
 
-// pass begins a new pass if the graph leads from n to another node that has a row already. pass drops the rows of n and
-// of the nodes behind n, because their steps are done again.
+// pass begins a new pass if n has the scope [graph.ScopeAll], and the graph leads from n to another node that has a row
+// already. pass then drops the rows of n and of the nodes behind n, because their steps are done again.
 func (t *tree) pass(n *graph.Node) {
 	if n.Scope != graph.ScopeAll {
 		return

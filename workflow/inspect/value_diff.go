@@ -15,10 +15,11 @@ import (
 type ValueDiffRequest struct {
 	// Section is the key of the section in the values.
 	Section string
-	// The comparison begins at the end of the run with the number From. If From is zero, the comparison begins at
-	// the first attempt that changed a value in the newest run with such an attempt.
+	// The comparison begins at the end of the run with the number From. If that run has not ended, no values differ. If
+	// From is zero, the comparison begins at the first attempt that changed a value in the newest run with such an
+	// attempt.
 	From uint64
-	// The comparison ends at the end of the run with the number To. If To is zero, or if the run has not ended, the
+	// The comparison ends at the end of the run with the number To. If To is zero, or if that run has not ended, the
 	// comparison ends now.
 	To uint64
 }
@@ -47,7 +48,7 @@ type ValueDiffChange struct {
 }
 
 // ReadValueDiff returns the differences of the values of a section between two times. ReadValueDiff
-// omits records that cannot be read.
+// omits attempts whose records cannot be read.
 func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	diff := ValueDiff{Changes: []ValueDiffChange{}}
 	changed, err := attemptsThatChange(tx, req.Section)

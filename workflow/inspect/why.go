@@ -38,9 +38,9 @@ type Answer struct {
 	Causes []CauseStep `json:"causes"`
 }
 
-// Why explains the subject with the given name. The subject can be a module, a hook as MODULE/HOOK, a global hook, a
-// queue, the ID of a task, or the number of a run. If several subjects have the name, Why explains all of them. If no
-// subject has the name, the error is [ErrUnknownSubject].
+// Why explains the subject with the given name. The subject can be a module, a hook as MODULE/HOOK, a global hook, an
+// addons configuration, a queue, the ID of a task, or the number of a run. If several subjects have the name, Why
+// explains all of them. If no subject has the name, the error is [ErrUnknownSubject].
 func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 	found, err := r.newEvidence(tx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 		return nil, err
 	}
 	if len(e.out.Answers) == 0 {
-		return nil, fmt.Errorf("%w %q: name a module, a hook as MODULE/HOOK, a global hook, a queue, the ID of a task, or the number of a run",
+		return nil, fmt.Errorf("%w %q: name a module, a hook as MODULE/HOOK, a global hook, an addons configuration, a queue, the ID of a task, or the number of a run",
 			ErrUnknownSubject, name)
 	}
 	e.advise()
@@ -290,8 +290,8 @@ func (e *explainer) queue() error {
 	return err
 }
 
-// usesQueue reports whether tasks can be added to the queue with the requested name. Tasks can be added to the main
-// queue and to the queues of bindings.
+// usesQueue reports whether the requested name is that of the main queue or of the queue of a binding. Other queues,
+// such as those of addons configurations, are known only while they have tasks.
 func (e *explainer) usesQueue() (bool, error) {
 	if e.name == workflow.Main {
 		return true, nil

@@ -93,7 +93,7 @@ func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs
 	return runs, nil
 }
 
-// signsOf returns texts that appear in the record of each task about the subject name.
+// signsOf returns texts that appear in the record of each task about the subject with the given name.
 func signsOf(name string) (signs [][]byte) {
 	for _, sign := range (&timelineReader{req: TimelineRequest{Subject: name}}).signs() {
 		signs = append(signs, bytes.Trim(sign, `"`))
@@ -226,7 +226,8 @@ func (c *chains) standstill(queue string) []CauseStep {
 	}
 }
 
-// heldBy returns the item in quarantine or the pause that holds a step, as a cause; nil if there is none.
+// heldBy returns the item in quarantine that holds a step, as a cause; nil if there is none. heldBy returns nil also
+// for a pause, because the text of the waiting step describes the pause.
 func (c *chains) heldBy(wait *Wait) []CauseStep {
 	if wait.Held == nil || wait.Held.By.IsZero() {
 		return nil

@@ -22,7 +22,7 @@ func TestErrorsAreExplained(t *testing.T) {
 	for text, want := range map[string]string{
 		`exit status 1: Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ops:addon-operator" cannot list resource "pods" in API group "" in the namespace "shop"`:    "kubectl auth can-i list pods -n shop --as system:serviceaccount:ops:addon-operator",
 		`clusterroles.rbac.authorization.k8s.io is forbidden: User "ann" cannot create resource "clusterroles" in API group "rbac.authorization.k8s.io" at the cluster scope`:                     "kubectl auth can-i create clusterroles --as ann",
-		"resource mapping not found for name: \"web\" namespace: \"\" from \"\": no matches for kind \"ServiceMonitor\" in version \"monitoring.coreos.com/v1\"\nensure CRDs are installed first": "its CRD is not installed, or was deleted. Check: kubectl api-resources | grep ServiceMonitor",
+		"resource mapping not found for name: \"web\" namespace: \"\" from \"\": no matches for kind \"ServiceMonitor\" in version \"monitoring.coreos.com/v1\"\nensure CRDs are installed first": "the CRD of ServiceMonitor is missing or does not serve this version, or Kubernetes has removed this version. Check: kubectl api-resources | grep ServiceMonitor",
 		`Internal error occurred: failed calling webhook "validate.policy.io": failed to call webhook: Post "https://policy.ops.svc:443/": dial tcp 10.0.0.1:443: connect: connection refused`:    "the admission webhook validate.policy.io does not respond",
 		`admission webhook "limits.policy.io" denied the request: no limits`: "the policy of the admission webhook limits.policy.io rejected",
 		`see https://docs.example.com: Get "https://ann:xxxxx@api.shop:8443/v1/x?y=1": tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time`:         "the certificate of the server api.shop:8443 has expired, or is not valid yet",
@@ -159,7 +159,7 @@ func TestWhyOfAModuleNamesTheStepThatKeepsAllModulesWaiting(t *testing.T) {
 		page := inspect.WhyText(why, l)
 		for _, want := range []string{
 			"Why does nothing run for module web?", "discover-modules fails: module web: enabled script: exit status 1",
-			"no module is installed, upgraded or deleted until this step succeeds", "correct what the error names",
+			"no converge installs, upgrades or deletes a module until this step succeeds", "correct what the error names",
 		} {
 			if !strings.Contains(page, want) {
 				t.Errorf("the explanation lacks %q:\n%s", want, page)

@@ -66,7 +66,7 @@ const (
 
 // Fan-outs of nodes and edges.
 const (
-	ByOrder  graph.FanOut = "hooks by ORDER"
+	ByOrder  graph.FanOut = "hooks in their order"
 	Bindings graph.FanOut = "kubernetes bindings by hook name"
 	Defining graph.FanOut = "modules with CRDs to install"
 	Enabled  graph.FanOut = "modules to enable"
@@ -167,7 +167,7 @@ var Graph = &graph.Graph{
 		},
 		{
 			Number: "5", ID: ModuleRun, Group: run, Scope: graph.ScopeModule, Unique: true, RetryQueue: true,
-			Doc: "check whether the module was just enabled, has started already, or must be deleted",
+			Doc: "check whether the module was just enabled, has started already, or has an unfinished deletion",
 		},
 		{
 			Number: "5a", ID: ModuleOnStartup, Group: run, Scope: graph.ScopeModule, ForEach: ByOrder, RetryFrom: ModuleRun,
@@ -187,7 +187,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "5d", ID: ReleaseCheck, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
 			Inputs: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, HelmReleases},
-			Doc:    "compare the rendered manifest and the resources in the cluster with the last release",
+			Doc:    "compare the rendered manifest with the last release, and check that its resources exist in the cluster",
 		},
 		{
 			Number: "5e", ID: ReleaseUpgrade, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
@@ -322,7 +322,7 @@ var Graph = &graph.Graph{
 		{From: ConfigMapChanged, To: ModuleRun, Unless: GlobalChanged, ForEach: ChangedUnstarted, Place: graph.Tail},
 	},
 	Triggers: map[graph.Trigger]string{
-		OnStart:           "the operator process has started and does not resume an unfinished start of the same container",
+		OnStart:           "the operator process has started and, as its start mode says, begins a start run instead of resuming pending work",
 		OnGlobalKubeEvent: "an object watched by a kubernetes binding of a global hook has changed",
 		OnModuleKubeEvent: "an object watched by a kubernetes binding of a module hook has changed",
 		OnGlobalSchedule:  "a schedule of a global hook is due",
@@ -331,22 +331,22 @@ var Graph = &graph.Graph{
 		OnConfigMap:       "the operator's ConfigMap differs from the last applied version, or the operator has started",
 		OnModuleMended:    "the files of a module that could not be loaded were corrected",
 		OnAddonsChanged:   "the modules, or their versions, that registered addons provide have changed",
-		OnReloadRequest:   "a person ran addon-operator reload",
-		OnRunRequest:      "a person ran addon-operator module run",
+		OnReloadRequest:   "a person requested a reload, for example with addon-operator reload",
+		OnRunRequest:      "a person requested a run of the module, for example with addon-operator module run",
 	},
 	Facts: map[graph.Fact]string{
-		JustEnabled:    "the module is enabled and no run of it has finished since the current start or since it was enabled",
-		AlreadyStarted: "the module is enabled and a run of it has finished since the current start",
+		JustEnabled:    "the module is enabled, and no run of it has finished since the current start, since it was enabled, or since its hooks changed",
+		AlreadyStarted: "the module is enabled, a run of it has finished since the current start, and its hooks have not changed",
 		HalfDeleted:    "the module is enabled again after its release was deleted and before its afterDeleteHelm hooks ran",
 		Outdated:       "there is no deployed release, its checksum differs from the rendered one, or resources of it are absent",
 		Unwanted:       "the module is not enabled, and its state or release must be deleted",
 		LeftOver:       "the first converge with a new store has kept releases that must now be deleted or purged",
-		GlobalChanged:  "global values, global config or an enabled override have changed",
+		GlobalChanged:  "global values, global config or an enabled override have changed; in step 16 also: the first ConfigMap was applied, or the section of a module that could not be loaded changed",
 		FlagsChanged:   "an *Enabled flag of the ConfigMap changed and its global section did not",
 		ModuleChanged:  "values or config of the module have changed",
 	},
 	FanOuts: map[graph.FanOut]string{
-		ByOrder:  "the hooks with the step's binding, by ORDER, then by name",
+		ByOrder:  "the hooks with the step's binding, by the number of the binding (such as beforeHelm: 10), then by name",
 		Bindings: "the hooks' kubernetes bindings, by hook name, then in the order of the hook's configuration",
 		Defining: "the enabled modules whose CRDs have not been installed since the current start, or have changed",
 		Enabled:  "the enabled modules, in module order",

@@ -36,7 +36,8 @@ type message struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	// At is set if the operator waits for permission to continue.
 	At workflow.Moment `json:"at,omitempty"`
-	// State is set in a message about an ended attempt. Error is set if the attempt has failed.
+	// State is set in a message about a history record, such as the end of an attempt. Error is set if an attempt has
+	// failed.
 	State store.State `json:"state,omitempty"`
 	Error string      `json:"error,omitempty"`
 }
@@ -93,7 +94,7 @@ func (c *Control) Checkpoint(t workflow.Task, at workflow.Moment) {
 	c.send(message{Node: graph.NodeID(t.Node), Subject: t.Subject, At: at})
 }
 
-// Recorded reports the end of an attempt.
+// Recorded reports a history record, such as the end of an attempt.
 func (c *Control) Recorded(r store.Record) {
 	c.send(message{Node: graph.NodeID(r.Node), Subject: r.Subject, State: r.State, Error: r.Error})
 }

@@ -135,8 +135,9 @@ func isSecret(path string) bool {
 // noise has the things (objects, releases and values) and the fields that differ between the two undisturbed runs. The
 // comparison of rounds ignores these things and fields.
 type noise struct {
-	// things exist in only one of the undisturbed runs, because their names are random. For each kind and namespace of
-	// these things, the comparison ignores the names that only one of the compared states has, and uses their number.
+	// things exist in only one of the undisturbed runs, because their names are random. In each kind and namespace of
+	// these things, the comparison ignores them and all things that do not exist in the undisturbed state, and compares
+	// the number of ignored things.
 	things map[thing]bool
 	// fields has the paths of fields whose values differ, by thing.
 	fields map[thing]map[string]bool

@@ -71,8 +71,7 @@ func (c *client) createNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// apply applies objects in their order. Namespaced objects without a namespace are created in
-// namespace.
+// apply applies objects in their order. Namespaced objects without a namespace are created in the given namespace.
 func (c *client) apply(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.discovery))
 	for _, o := range objects {

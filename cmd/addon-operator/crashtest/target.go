@@ -63,9 +63,9 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
 
-// record returns the target that m reports. If the operator is not killed at the reported moment, record returns the
-// zero Target. These moments are every AtEffect, AtDone if the attempt has no effects, and all moments of the nodes of
-// schedules.
+// record returns the target that m reports. If no round kills the operator at the reported moment, record returns the
+// zero Target. This is so at every AtEffect, at AtDone if the attempt has no effects, and at all moments of the nodes
+// of schedules.
 func (r *recorder) record(m message) (t Target) {
 	step := Target{Node: m.Node, Subject: m.Subject}
 	switch m.At {
@@ -98,9 +98,9 @@ type selection struct {
 }
 
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
-// selected, choose returns s.most of them, at equal distances. In the argument all, moments before a step alternate
-// with moments after a step. So choose replaces every second chosen target by the next target in all, to return moments
-// of both kinds.
+// selected and s.most is not 0, choose returns s.most of them, at equal distances. Moments before a step alternate with
+// moments after a step. So if at least twice as many targets are selected, choose replaces every second chosen target
+// by the selected target after it, to return moments of both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

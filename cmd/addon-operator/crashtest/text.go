@@ -9,7 +9,7 @@ import (
 	"addon-operator/internal/text"
 )
 
-// width is the number of columns at which the report is wrapped. Names and values are not broken.
+// width is the number of columns at which findings are wrapped between words. Longer words are not broken.
 const width = 80
 
 // shownDifferences is the maximum number of printed differences of a finding.
