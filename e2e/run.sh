@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs the operator with the sample modules: on a control plane of its own, or
-# with CLUSTER=current on the cluster of the current kubeconfig. Needs Go, git,
-# gcc and bash, and uses an installed kubectl rather than its own. Everything it
-# keeps is in .run/, so the next run goes on where this one stopped. "make run"
-# starts it.
+# Runs the operator with the sample modules: on a local control plane, or with
+# CLUSTER=current on the cluster of the current kubeconfig. Needs Go, git, make
+# and bash, and prefers an installed kubectl to the one that it builds. All data
+# are in .run/, so the next run continues where this one stopped. "make run"
+# starts this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,13 +15,13 @@ log=$run/operator.log
 export PATH=$PATH:$PWD/bin KUBECACHEDIR=$PWD/$run/kubectl
 operator='' controlplane='' follower='' ticker='' running='' repository='' addons='' worker=''
 
-# say LINE...: prints lines, and ignores that nobody reads them any more: tee ends at Ctrl-C, too.
+# say LINE...: prints lines. It ignores a closed pipe, because a tee that reads the output ends at Ctrl-C, too.
 say() { printf '%s\n' "$@" 2>/dev/null || true; }
 die() { printf 'make run: %s\n' "$*" >&2; exit 1; }
 alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
 
 # apart COMMAND...: starts a command in a process group of its own, which the signal
-# that ends this script does not reach. Its number is in $!.
+# that ends this script does not reach. The process ID of the command is in $!.
 apart() {
   set -m
   "$@" {never}<&- &
@@ -29,7 +29,7 @@ apart() {
 }
 
 # nap SECONDS: sleeps without a program. Bash would report that a signal has ended the program.
-exec {never}<> <(:) # never has anything to read
+exec {never}<> <(:) # reading from this descriptor blocks, because nothing writes to it
 nap() { read -rt "$1" -u "$never" || true; }
 
 # await PID SECONDS: waits for the end of a program, at most that long. It fails if the program still runs.
@@ -49,15 +49,15 @@ end() {
   await "$1" "$2" || kill -KILL -- "-$1" 2>/dev/null || true
 }
 
-# The operator goes first: it finishes what it does, and that needs the cluster.
-# Nothing here may end the script early, as a write to a closed pipe would.
+# The operator is stopped first, because it needs the cluster to finish its running work.
+# No command here may end the script early, as a write to a closed pipe would.
 finish() {
   local status=$?
   trap '' INT TERM HUP PIPE
   set +e
   [[ -z $ticker ]] || kill "$ticker" 2>/dev/null
   if alive "$operator"; then
-    say '' 'Stopping: hooks that run may end, nothing new is begun …'
+    say '' 'Stopping: running hooks can end, and no other work begins …'
     end "$operator" 30
   fi
   await "$follower" 5 # it prints the last lines
@@ -69,7 +69,7 @@ finish() {
   exit "$status"
 }
 
-# during TEXT COMMAND...: runs a command, says what it is before, and every ten seconds that it goes on.
+# during TEXT COMMAND...: prints TEXT, runs a command, and prints every ten seconds how long the command has run.
 during() {
   local text=$1
   shift
@@ -114,8 +114,8 @@ create() {
   errors=$(kubectl create "$@" 2>&1 >/dev/null) || ! grep -v '(AlreadyExists)' <<<"$errors" >&2
 }
 
-# create_addons defines the addons configurations of the sample, in the background: the start waits for none of it.
-# The API server serves a new kind only a moment after its definition, and on a busy machine that takes long.
+# create_addons creates the addons configurations of the sample. It runs in the background, and the start does not wait
+# for it. The API server serves a new kind only some time after its definition was created, on a busy machine long after.
 create_addons() {
   local began=$SECONDS
   while [[ ! -e $run/repository.url ]]; do
@@ -145,8 +145,8 @@ start_cluster() {
   webhooks=${WEBHOOK_URL:-https://127.0.0.1}
 }
 
-# The cluster belongs to somebody: the operator would purge releases of the
-# namespace that belong to no module, so there must be none but ours.
+# The cluster may have other users. The operator would purge releases of the namespace that
+# belong to no module, so the namespace must have no releases except those of this script.
 use_current_cluster() {
   export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}
   local ours foreign uid
@@ -157,9 +157,9 @@ $foreign
 The operator would delete them. Choose another namespace: make run CLUSTER=current NAMESPACE=…"
   uid=$(kubectl get namespace kube-system -o 'jsonpath={.metadata.uid}')
   store=$run/store-${uid%%-*}.db
-  # This machine, as the API server sees it. There is no Service that leads here.
+  # The address from which this machine connects to the API server. There is no Service that leads to this machine.
   webhooks=${WEBHOOK_URL:-https://$(bin/address)}
-  say "The API server asks webhooks of hooks at $webhooks. If it cannot reach that, set WEBHOOK_URL=https://HOST."
+  say "The API server calls the webhooks of hooks at $webhooks. If it cannot reach this address, set WEBHOOK_URL=https://HOST."
 }
 
 put_objects() {
@@ -171,9 +171,9 @@ metadata:
   labels: {addons.example.com/made-by: make-run}
 END
   kubectl apply --server-side -f $run/namespace.yaml >/dev/null
-  # Somebody's own cluster gets no definitions from here: they would stay there.
+  # The cluster of a user gets no CustomResourceDefinitions from this script, because they would stay there.
   [[ $cluster != local ]] || kubectl apply --server-side -f deploy/crds.yaml >/dev/null
-  # Only objects that do not exist yet are created: people edit these.
+  # Existing objects are not replaced, because people edit them.
   local soon # when the certificate of the sample expires
   TZ=UTC printf -v soon '%(%Y-%m-%d)T' $((EPOCHSECONDS + 5 * 86400))
   sed "s/notAfter: .*/notAfter: \"${soon}T00:00:00Z\"/" e2e/sample/objects.yaml >$run/objects.yaml
@@ -183,13 +183,13 @@ END
 
 start_operator() {
   if [[ -e $store ]]; then
-    say '' "The store of an earlier run is there ($store): what that left unfinished is resumed."
+    say '' "The store of an earlier run exists ($store): its unfinished work is resumed."
   else
     say '' 'This is the first run: the store is made, and everything is installed.'
   fi
   : >$log
   local listen=127.0.0.1 addons_flag=--addons-develop-mode
-  # Addons configurations of somebody's own cluster are not for this operator to process.
+  # In the cluster of a user, this operator must not process addons configurations.
   [[ $cluster == local ]] || listen=0.0.0.0 addons_flag=--addons=off
   apart bin/addon-operator start --kube-config "$KUBECONFIG" --namespace "$namespace" \
     --modules-dir "${MODULES_DIR:-modules:e2e/sample/modules}" --global-hooks-dir "${GLOBAL_HOOKS_DIR:-global-hooks}" --store "$store" --tmp-dir $run/tmp \
@@ -209,7 +209,7 @@ follow() {
   tail -n +1 -f -s 0.1 --pid="$operator" $log | "${jq[@]}" -nr -f e2e/progress.jq # tail ends when the operator has ended
 }
 
-# ask PATH: prints what the operator answers, without a program for it.
+# ask PATH: prints the response of the operator's HTTP server. It needs no program such as curl.
 ask() {
   { exec 3<>"/dev/tcp/127.0.0.1/$port"; } 2>/dev/null || return 0
   printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&3
@@ -217,7 +217,7 @@ ask() {
   exec 3>&-
 }
 
-# ready: whether a converge of this run has come to its end.
+# ready: succeeds if a converge of this run has ended.
 ready() { [[ $(ask /readyz) == *' 200 OK'* ]]; }
 
 # show_running prints, once, which task of queue main has been running for a second:
@@ -236,7 +236,7 @@ show_running() {
   done < <(bin/addon-operator queue main --debug-unix-socket $run/debug.socket 2>/dev/null)
 }
 
-# show_resumed says of the newest start that an earlier run had begun it.
+# show_resumed prints where the newest start run was resumed, if an earlier run of this script began it.
 show_resumed() {
   local run
   run=$(bin/addon-operator workflow list | sed -nE 's/^ *([0-9]+) .* operator start: .*/\1/p' | head -n 1)
@@ -253,7 +253,7 @@ show_next() {
 
 Converged. The operator runs on; Ctrl-C stops it. In another terminal:
 
-  bin/addon-operator workflow inspect           what it did, does and waits for
+  bin/addon-operator workflow inspect           finished, running and waiting steps
 
 Change something, and look again:
 
@@ -275,7 +275,7 @@ END
 [[ $cluster == local || $cluster == current ]] || die "CLUSTER is $cluster; it can be current, or nothing for a local one"
 mkdir -p $run
 # This process only waits, with a builtin of bash, and another session does the work. When Ctrl-C reaches bash while
-# it waits for a program in the foreground, and this program then ends by itself, bash ignores it.
+# it waits for a program in the foreground, and this program then ends by itself, bash ignores the Ctrl-C.
 if [[ -z ${APART:-} ]]; then
   trap '[[ -z $worker ]] || kill -TERM -- "-$worker" 2>/dev/null || kill -TERM "$worker" 2>/dev/null' INT TERM HUP
   APART=1 setsid bash e2e/run.sh &
@@ -286,8 +286,8 @@ if [[ -z ${APART:-} ]]; then
 fi
 trap finish EXIT
 trap 'exit 0' TERM HUP PIPE
-[[ -n ${BUILT:-} ]] || build # set by who has built bin/ already
-# Somebody's own cluster gets no addons: their kinds would have to be defined there.
+[[ -n ${BUILT:-} ]] || build # tests set BUILT, because they have built bin/ already
+# The cluster of a user gets no addons, because their kinds would have to be defined there.
 if [[ $cluster == local ]]; then
   start_repository
   start_cluster

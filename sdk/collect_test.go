@@ -129,9 +129,9 @@ func TestElementsTellWhatHappened(t *testing.T) {
 			t.Errorf("the object is %v, %v", deleted, err)
 		}
 		for want, err := range map[string]error{
-			`snapshot "pod": this run has only the snapshots [none others pods]; add it to includeSnapshotsFrom of the hook's binding`: second(sdk.Snapshot[string](r, "pod")),
-			"snapshot pods: item 0: the item is not of type int: json: cannot unmarshal string into Go value of type int":              second(sdk.Snapshot[int](r, "pods")),
-			"the item has neither a filter result nor an object: give the binding a jqFilter, or let it keep full objects":             second(sdk.Decode[string](sdk.Item{})),
+			`snapshot "pod": this run has only the snapshots [none others pods]; correct the name, or add it to includeSnapshotsFrom of the binding of this run (onStartup has no snapshots)`: second(sdk.Snapshot[string](r, "pod")),
+			"snapshot pods: item 0: the item is not of type int: json: cannot unmarshal string into Go value of type int":                                                                     second(sdk.Snapshot[int](r, "pods")),
+			"the item has neither a filter result nor an object: give the binding a jqFilter, or let it keep full objects":                                                                    second(sdk.Decode[string](sdk.Item{})),
 		} {
 			if err == nil || err.Error() != want {
 				t.Errorf("the error is %v, want %s", err, want)

@@ -2,7 +2,7 @@ package sdk
 
 import "encoding/json"
 
-// Config is the configuration of a hook. The HOOKS document of addon-operator describes its format. Nil and empty
+// Config is the configuration of a hook. The page docs/reference/hook-config.md describes its format. Nil and empty
 // fields are omitted, so that the defaults of the operator apply. The expressions new(10) and new(false) return
 // values for pointer fields.
 type Config struct {
@@ -23,7 +23,8 @@ type Config struct {
 	Mutating   []Admission  `json:"kubernetesMutating,omitempty"`
 	Conversion []Conversion `json:"kubernetesCustomResourceConversion,omitempty"`
 
-	// Settings limits how often and how long the hook runs; nil means that only --hook-timeout of the operator applies.
+	// Settings limits how often and how long the hook runs; nil means that only the timeouts of the bindings and
+	// --hook-timeout of the operator apply.
 	Settings *Settings `json:"settings,omitempty"`
 }
 
@@ -116,7 +117,8 @@ type FieldRequirement struct {
 	Value    string `json:"value"`
 }
 
-// NamespaceSelector selects the namespaces of objects either by name or by labels.
+// NamespaceSelector selects the namespaces of objects by name or by labels. If LabelSelector is set, NameSelector is
+// ignored.
 type NamespaceSelector struct {
 	NameSelector  *NameSelector  `json:"nameSelector,omitempty"`
 	LabelSelector *LabelSelector `json:"labelSelector,omitempty"`

@@ -49,15 +49,16 @@ type Element struct {
 
 // Item is one object in a binding context.
 type Item struct {
-	// Object is the full object; nil if the binding sets keepFullObjectsInMemory to false.
+	// Object is the full object; nil if the binding sets keepFullObjectsInMemory to false. In an event, Object has only
+	// the identity of the object if the object is too large, or was deleted while the operator did not watch it.
 	Object json.RawMessage `json:"object"`
 	// FilterResult is the result of the jqFilter of the binding. It is nil if the binding has no jqFilter, and the
-	// text null if the filter returned nothing.
+	// text null if the filter returned nothing. In an event of such an object, a large result is nil.
 	FilterResult json.RawMessage `json:"filterResult"`
 }
 
-// Decode decodes an item to a value of type T. It decodes the result of the jqFilter, or the full object if the
-// binding has no jqFilter.
+// Decode decodes an item to a value of type T. It decodes the field FilterResult, or the field Object if FilterResult
+// is nil.
 func Decode[T any](item Item) (T, error) {
 	var value T
 	text := item.FilterResult
@@ -103,6 +104,6 @@ func Snapshot[T any](r *Run, binding string) ([]T, error) {
 		have = slices.AppendSeq(have, maps.Keys(element.Snapshots))
 	}
 	slices.Sort(have)
-	return nil, fmt.Errorf("snapshot %q: this run has only the snapshots [%s]; add it to includeSnapshotsFrom of the hook's binding",
+	return nil, fmt.Errorf("snapshot %q: this run has only the snapshots [%s]; correct the name, or add it to includeSnapshotsFrom of the binding of this run (onStartup has no snapshots)",
 		binding, strings.Join(slices.Compact(have), " "))
 }

@@ -19,7 +19,7 @@ type metric struct {
 }
 
 // Group returns a collector for the metrics of a group. If a run changes any metric of a group, all
-// metrics of the group from earlier runs of the hook are removed.
+// earlier metrics of the group are removed first, including those of other hooks.
 func (m *Metrics) Group(name string) *Metrics {
 	return &Metrics{group: name, changes: m.changes}
 }

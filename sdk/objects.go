@@ -87,7 +87,7 @@ func (o *Objects) CreateOrUpdate(object any) { o.object("CreateOrUpdate", object
 func (o *Objects) CreateIfNotExists(object any) { o.object("CreateIfNotExists", object) }
 
 // Delete deletes an object after its dependents. The operator waits until the object no longer
-// exists. If the object does not exist, nothing happens.
+// exists; after 20 s, the operation fails. If the object does not exist, nothing happens.
 func (o *Objects) Delete(ref Ref) { o.add("Delete", ref, operation{}) }
 
 // DeleteInBackground deletes an object. The dependents of the object are deleted afterwards.

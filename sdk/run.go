@@ -17,10 +17,11 @@ type Run struct {
 	// Elements are the binding context: the reasons for this run, in the order in which they occurred.
 	Elements []Element
 	// Values are the merged values. The operator saves a change of Values, and applies it again whenever it merges the
-	// values, until the module is disabled.
+	// values. It drops the change when the module is disabled, when the hook is deleted, or when changed code of the
+	// hook does not make the change again.
 	Values *Values
 	// ConfigValues are the values of the operator's ConfigMap. The operator writes changes to the ConfigMap, where
-	// users see them.
+	// users see them. A run for a review of the API server fails if it changes ConfigValues.
 	ConfigValues *Values
 	// Objects collects operations on objects in the cluster.
 	Objects *Objects
@@ -71,8 +72,8 @@ func newRun(env environment, stdout io.Writer) (*Run, error) {
 	return r, nil
 }
 
-// decode decodes one JSON value to the variable at the pointer into. Numbers have the type json.Number, which keeps the
-// digits as written.
+// decode decodes one JSON value to the variable to which the argument into points. Numbers have the type json.Number,
+// which keeps the digits as written.
 func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -132,7 +132,7 @@ func (v *Values) remove(keys []string) error {
 	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 {
 		return nil
 	}
-	if len(keys) == 1 { // the key <module>Enabled, which is not in the tree
+	if len(keys) == 1 { // a key such as <module>Enabled, which the operator does not add to the tree
 		v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
 		return nil
 	}
@@ -172,8 +172,8 @@ func (v *Values) output() (variable string, content []byte, err error) {
 // patchable returns the length of the path that a patch operation must have to change the value at keys. The path
 // consists of all keys, with two exceptions. If a value on the path is a list, the path ends at the list, and the
 // operation replaces the whole list, because its elements may be different when the operation is applied again later.
-// If a key on the path is missing, the path ends at this key, and the operation adds its value, but never a whole
-// section.
+// If a key on the path is missing or null, the path ends at this key, and the operation adds its value. If this key is
+// the first one, which names a section, the path ends at the second key instead.
 func patchable(tree map[string]any, keys []string) (int, error) {
 	node := tree
 	for i, key := range keys[:len(keys)-1] {

@@ -26,9 +26,10 @@ type Options struct {
 	Changes Changes
 }
 
-// A Lifecycle implements the nodes of the lifecycle graph. Its parts share data through the store, with two
-// exceptions. The result of the last scan of the directories is in State, and manifests that were rendered ahead are
-// in Releases.
+// A Lifecycle implements the nodes of the lifecycle graph. Its parts share data through the store, except some data in
+// memory: State has the result of the last scan of the directories, Releases has the manifests that were rendered
+// ahead, Hooks has the configurations with which hooks have answered, and Discovery has the digest of the directory of
+// each module after its last run.
 type Lifecycle struct {
 	State     *scan.State         // the modules on disk, their values, and the ConfigMap
 	Releases  *releases.Releases  // the charts of modules and their Helm releases

@@ -102,8 +102,8 @@ func (a *Absent) followAll() error {
 	})
 }
 
-// readAgain makes the next call of follow read one release. k is the key of the record of the release or of its
-// module. The caller must hold a.mu.
+// readAgain makes the next call of follow read one release. k is the key of the record of the release, of its module,
+// or of a binding of this module. The caller must hold a.mu.
 func (a *Absent) readAgain(k store.Key) error {
 	p, err := k.Parts()
 	if err == nil {
@@ -218,8 +218,8 @@ func workedAt(tx *store.Tx, release string) (bool, error) {
 	return false, nil
 }
 
-// reportAgain makes the trigger report the absent objects of the release again at the next read of
-// the releases.
+// reportAgain makes the trigger report the absent objects of the release again when it next reads
+// this release.
 func (a *Absent) reportAgain(release string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A ConfigMap raises an event when the content of the operator's ConfigMap differs from the content
-// in force and from the last rejected content. Step 16 reads the ConfigMap again when it runs.
+// A ConfigMap raises an event when the operator's ConfigMap has content that is neither in force nor
+// rejected, or when other content replaces rejected content. Step 16 reads the ConfigMap again when
+// it runs.
 type ConfigMap struct {
 	db     *store.DB
 	engine workflow.Raiser
@@ -117,7 +118,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 }
 
 // wake retries step 16 at once if its last attempt failed, for example because the ConfigMap was
-// invalid or unreachable. wake is called after the watch has delivered new content.
+// invalid or unreachable. wake is called after the watch has delivered content.
 func (c *ConfigMap) wake() error {
 	var failed *store.Task
 	if err := c.db.View(func(tx *store.Tx) (err error) {
@@ -159,9 +160,10 @@ func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 	})
 }
 
-// isNew reports whether content is new: neither in force nor rejected. Before any content is in
-// force, isNew returns false, because the start reads the ConfigMap. If the record of the rejected
-// content cannot be read, all content is new: the task that reads it replaces the record.
+// isNew reports whether content is new: neither in force nor rejected. While there is a record of
+// rejected content, the content in force is new, too, because step 16 must delete this record. Before
+// any content is in force, isNew returns false, because the start reads the ConfigMap. If the record
+// of the rejected content cannot be read, all content is new, because step 16 replaces the record.
 func isNew(tx *store.Tx, content kube.Content) (bool, error) {
 	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
 	if unreadable := (*store.RecordError)(nil); errors.As(err, &unreadable) {

@@ -100,8 +100,8 @@ type delivered struct {
 
 	// Gone is set if the object's deletion was delivered, but not yet to the owners in Behind.
 	Gone bool `json:"gone,omitempty"`
-	// Behind lists the owners to which only an older state was delivered, because the transaction
-	// that moved the cursor had no room for their events.
+	// Behind lists the owners to which only an older state was delivered: the transaction that moved
+	// the cursor had no room for their events, or they have not joined the watch yet.
 	Behind []behind `json:"behind,omitempty"`
 }
 

@@ -66,16 +66,16 @@ func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPi
 	}
 }
 
-// deliverAll delivers changes of source in pieces. It calls the function last in the transaction of
-// the last piece.
-func (r *receiver) deliverAll(ctx context.Context, source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
+// deliverAll delivers changes of source in pieces. It calls the function finish in the transaction
+// of the last piece.
+func (r *receiver) deliverAll(ctx context.Context, source kube.Source, changes []kube.Change, finish func(*store.Tx) error) error {
 	return r.inPieces(ctx, source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(changes); at.object++ {
 			if done, err := p.move(changes[at.object]); err != nil || !done {
 				return at, false, err
 			}
 		}
-		return at, true, last(p.tx)
+		return at, true, finish(p.tx)
 	})
 }
 
@@ -456,8 +456,8 @@ func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 	return payload, nil
 }
 
-// largestPayload returns the maximum size of an event's payload in bytes: one and a half times the
-// budget, which is three quarters of what one transaction can write.
+// largestPayload returns the maximum size of an event's payload in bytes: three quarters of what one
+// transaction can write. The budget is half of what it can write.
 func largestPayload(tx *store.Tx) int { return tx.Budget().Bytes * 3 / 2 }
 
 // reducedItem returns item with only the identity of the object. If this is still larger than the

@@ -61,10 +61,10 @@ func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *k
 	return k
 }
 
-// reduced writes a log line that says that a hook gets an event without the whole object.
+// reduced writes a log line that says that the payload of an event was too large, so that a part of it was left out.
 func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 	k.log.Error().Str("hook", to.String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
-		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
+		Msg("event too large: left out the content of the object, and also the filter result if this is too large; set keepFullObjectsInMemory: false, and select less with the jqFilter")
 }
 
 // Run watches the objects of the attached bindings, and raises events for their changes, until ctx
@@ -240,8 +240,8 @@ func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
 	return subject, attached
 }
 
-// open starts a monitor for a binding. If this fails, open logs the error, and the result has the
-// error and no monitor.
+// open starts a monitor for a binding. If this fails, the result has the error and no monitor. open
+// logs all errors except that of a configuration that cannot be decoded.
 func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 	f := &followed{config: string(b.Config)}
 	var c hook.KubernetesBinding

@@ -73,8 +73,9 @@ func (l *RateLimits) read(keys []store.Key) (differ bool) {
 	return differ || err != nil
 }
 
-// settingsOf returns the settings in the configuration of a hook; empty if there is no hook or if it
-// has no settings. A hook of the oldest format has an implicit limit, so the format is a part of the result.
+// settingsOf returns the version and the settings in the configuration of a hook; empty if there is no
+// hook. The version is a part of the result, because a hook without configVersion processes only one
+// event in each run.
 func settingsOf(tx *store.Tx, k store.Key) (string, error) {
 	h, ok, err := store.Load[store.Hook](tx, k)
 	if err != nil || !ok {

@@ -20,8 +20,9 @@ type receiver struct {
 	isFollowed func(kube.View) bool
 	// attached returns the attached kubernetes binding with the given text, which is like a key of [mark.Owners].
 	attached func(text string) (graph.Subject, bool)
-	// reduced is called for an event that was delivered without its object, because the object was
-	// too large. reduced can be nil.
+	// reduced is called when the payload of events was too large, so that the object, or also the
+	// filter result, was left out. The binding is the first one whose event has this payload. reduced
+	// can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
 	// The mutex forgetting is locked while unused cursors are deleted. Stored locks this mutex as well, so that Stored
 	// never reads a cursor of which a part has been deleted.
@@ -120,8 +121,9 @@ func (r *receiver) Behind(_ context.Context, v kube.View, owners []string) (behi
 	return behind, err
 }
 
-// Listed uses a view's list as the baseline of its cursor, or compares it with the delivered
-// objects.
+// Listed handles a list according to its cause. It delivers all objects of a view that has appeared,
+// and it uses the first list of a view without a cursor as the baseline of a cursor. For owners that
+// have joined, it only adds them to the cursor. It compares any other list with the delivered objects.
 func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	if list.Cause == kube.Joined {
 		return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
@@ -228,8 +230,9 @@ func complete(tx *store.Tx, list kube.List) error {
 	return reach(tx, list.View.Source, list.Version, list.View.Filter)
 }
 
-// difference returns the changes from the delivered objects to the list: first the deletions, then
-// the other changes in the order of the list.
+// difference returns a Deleted change for each delivered object that is not in the list, and then a
+// Modified change for each object of the list that is not Unfiltered. The delivery ignores objects
+// that have not changed.
 func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 	changes, err := r.gone(list)
 	for _, o := range list.Objects {
@@ -240,7 +243,7 @@ func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 	return changes, err
 }
 
-// gone returns the deletions of the delivered objects that are not in the list.
+// gone returns the deletions of the delivered objects that are not in the list with the same uid.
 func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 	cursor := cursorKey(list.View)
 	head, present := string(markKey(cursor)), map[string]string{}

@@ -16,8 +16,8 @@ type StartMode string
 const (
 	// Always begins a start run, unless an unfinished one can be resumed.
 	Always StartMode = "always"
-	// IfChanged begins a start run only if the code has changed, or if the last start run has not
-	// converged and cannot be resumed.
+	// IfChanged begins a start run only if the code has changed, if pending work was dropped, or if
+	// the last start run has not converged and cannot be resumed.
 	IfChanged StartMode = "if-changed"
 	// Again begins a start run even if another one is unfinished.
 	Again StartMode = "again"
@@ -52,8 +52,8 @@ type Circumstances struct {
 }
 
 // Begin returns the events of an operator's start, for the transaction that starts the engine, and
-// records the start. One event begins step 16 at the front of the main queue. Unless pending work
-// resumes, another event begins a start run behind step 16. The start run replaces an unfinished
+// records the start. One event begins step 16 at the front of the main queue. If startsOver returns
+// a reason, another event begins a start run behind step 16. The start run replaces an unfinished
 // start or reload.
 func Begin(tx *store.Tx, how StartMode, now Circumstances) ([]workflow.Event, error) {
 	if err := store.AddStart(tx, now.Version, now.Pod); err != nil {
@@ -76,7 +76,8 @@ func Begin(tx *store.Tx, how StartMode, now Circumstances) ([]workflow.Event, er
 	return []workflow.Event{start, content}, store.Save(tx, store.StartupKey(), startup)
 }
 
-// startsOver returns the reason why a start run begins; empty if pending work resumes instead.
+// startsOver returns the reason why a start run begins. It returns an empty string if an unfinished
+// start run resumes, or if the last one has converged and the mode is IfChanged.
 func startsOver(tx *store.Tx, startup store.Startup, how StartMode, now Circumstances) (why string, err error) {
 	switch {
 	case now.Dropped != "":

@@ -1,5 +1,6 @@
-// Package addons_test applies the CustomResourceDefinitions of addons configurations to a real API
-// server.
+// Package addons_test tests addons configurations with a real API server: their
+// CustomResourceDefinitions, configurations that compete for an addon, hostile repositories, and
+// kills during a download.
 package addons_test
 
 import (

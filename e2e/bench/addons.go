@@ -43,8 +43,8 @@ const (
 )
 
 // measureAddons measures the time, the memory and the requests for processing many configurations that all name the
-// same repositories. Then it makes the operator process one configuration
-// again, and measures the time from the last response of a repository until the configuration is Ready.
+// same repositories. Then it makes the operator process one configuration again, and measures the time from the last
+// response of a repository until the configuration is Ready.
 func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {

@@ -48,7 +48,8 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 	return figures, nil
 }
 
-// measureBusy measures several rounds of converges with n modules. Each hook counts up to work, to use CPU time.
+// measureBusy measures several rounds of converges with n modules. The argument work is the number to which each hook
+// counts, to use CPU time.
 func (w *environment) measureBusy(ctx context.Context, n, work, rounds int, progress *log.Logger) ([]figure, error) {
 	var alone, empty, restart []float64
 	for round := range rounds {
@@ -91,9 +92,9 @@ func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	return int(count * within.Seconds() / median(took)), nil
 }
 
-// busyRound measures, in a new namespace, the first converge of n modules, and the converge after a restart. Each hook
-// counts up to work, to use CPU time. Before and after each converge, busyRound also runs the hooks without
-// the operator, because the speed of a machine changes from one second to the next.
+// busyRound measures, in a new namespace, the first converge of n modules, and the converge after a restart. The
+// argument work is the number to which each hook counts, to use CPU time. Before and after each converge, busyRound
+// also runs the hooks without the operator, because the speed of a machine changes from one second to the next.
 func (w *environment) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
 	env, err := w.newEnvironment(ctx, namespace, n, work)
 	if err != nil {

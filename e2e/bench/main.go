@@ -72,7 +72,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the figures as JSON")
-	rounds := flags.Int("rounds", 3, "number of measured converges; the figures are their medians")
+	rounds := flags.Int("rounds", 3, "number of rounds of the parts operator, converge and answers (answers has at least 3); the figures are medians")
 	only := flags.String("only", "", "measure only this `part`: operator, converge, resume, addons, watches, admission, engine, soak or answers")
 	soakTasks := flags.Int("soak-tasks", 120_000, "number of tasks of the soak; the default simulates 14 days of an operator, and make soak processes more tasks")
 	if err := flags.Parse(args); err != nil {

@@ -57,8 +57,8 @@ IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
 echo "$now $context" >>"$RECORD"
 `
 
-// generate writes n modules to dir/modules, for an operator in namespace. To use CPU time, each run of a hook counts
-// from 0 to work.
+// generate writes n modules to dir/modules, for an operator in namespace. The argument work is the number to which each
+// run of a hook counts, to use CPU time.
 func generate(dir, namespace string, n, work int) error {
 	flags := []byte("global:\n  domain: example.com\n")
 	for i := range n {

@@ -133,8 +133,8 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 	return durations{empty, restart}, more, errors.Join(err, p.Stop())
 }
 
-// newEnvironment creates a namespace with a ConfigMap, and the files of n modules. To use CPU time, each run of a hook
-// counts from 0 to work.
+// newEnvironment creates a namespace with a ConfigMap, and the files of n modules. The argument work is the number to
+// which each run of a hook counts, to use CPU time.
 func (w *environment) newEnvironment(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
 	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {

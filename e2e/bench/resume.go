@@ -154,7 +154,7 @@ func (w *environment) resumed(ctx context.Context) (_ []figure, err error) {
 	var took []float64
 	for i := range resumeKills {
 		w.progress.Printf("kill %d of %d", i+1, resumeKills)
-		// Wait until each queue has completed a task after the last kill, so that no task is interrupted twice.
+		// Wait until four hooks for each queue have started after the last kill, so that few tasks are interrupted twice.
 		if _, err := startedSince(ctx, p, record, p.Started, 4*modules); err != nil {
 			return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 		}

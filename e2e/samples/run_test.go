@@ -171,7 +171,7 @@ sleep 2
 	if code != 0 {
 		t.Errorf("the second run ended with exit code %d", code)
 	}
-	for _, text := range []string{"what that left unfinished is resumed", "Resumed at ", "after 1 restart", "Converged", "Stopped. "} {
+	for _, text := range []string{"its unfinished work is resumed", "Resumed at ", "after 1 restart", "Converged", "Stopped. "} {
 		if !strings.Contains(output, text) {
 			t.Errorf("the second run did not say %q", text)
 		}

@@ -87,7 +87,7 @@ func (c *checks) replaced() {
 }
 
 // started is called when a hook starts. It checks that the hook receives events and schedule ticks only after its
-// Synchronization in this start.
+// Synchronization in the last start run.
 func (c *checks) started(h hookName, elements []element) {
 	c.mu.Lock()
 	synced := c.synced[h]
@@ -96,7 +96,7 @@ func (c *checks) started(h hookName, elements []element) {
 		return
 	}
 	if slices.ContainsFunc(elements, func(e element) bool { return e.Type == "Event" || e.Type == "Schedule" }) {
-		c.simulation.violated("gate: hook %s runs on events before its Synchronization of this start is done", h)
+		c.simulation.violated("gate: hook %s runs on events before its Synchronization in the last start run is done", h)
 	}
 }
 
@@ -127,7 +127,8 @@ func (c *checks) recorded(r store.Record) {
 	c.last[of] = r.Task
 }
 
-// sync records that a Synchronization was completed or a module was deleted, if r says so. The caller holds mu.
+// sync updates the recorded Synchronizations and the objects that hooks have received, if r records the end of a
+// Synchronization or of a step of the deletion of a module. The caller holds mu.
 func (c *checks) sync(r store.Record) {
 	switch graph.NodeID(r.Node) {
 	case lifecycle.GlobalSynchronization, lifecycle.ModuleSynchronization:

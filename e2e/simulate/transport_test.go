@@ -133,7 +133,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errUnreachable
 	}
 	_, down, _ := t.state()
-	if list, ok := discovery(r.URL.Path); ok { // discovery passes no gate, because its callers hold locks for which goroutines at other gates wait
+	if list, ok := discovery(r.URL.Path); ok { // discovery passes no gate: its callers hold mutexes during the request, and other goroutines can wait for these
 		if down {
 			return nil, errUnreachable
 		}

@@ -38,7 +38,8 @@ const (
 )
 
 // Unpack reads a gzipped tar archive into memory, and returns its files. Unpack returns an error, and no files, if the
-// archive exceeds a limit, contains links or devices, or has names that occur twice or lead out of the archive.
+// archive is damaged, exceeds a limit, contains links or devices, has two files with the same name, or has names that
+// lead out of the archive.
 func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error) {
 	files, err := unpack(&stoppable{stopped: ctx.Err, r: archive}, limits)
 	if err != nil && ctx.Err() != nil {

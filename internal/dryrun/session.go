@@ -208,8 +208,9 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	return t.changeLive(put, path, replacement, before)
 }
 
-// changeLive sends a PUT or PATCH request as a dry run, and records the result. The object must exist in the API
-// server. If the API server cannot check the change, changeLive records the object that the change would make.
+// changeLive sends a PUT or PATCH request as a dry run, and records the result. The argument before is the object
+// before the change, or nil if it does not exist. If the API server cannot check the change of an existing object,
+// changeLive records the object that the change would make.
 func (t *transport) changeLive(r *http.Request, path string, body []byte, before map[string]any) (*http.Response, error) {
 	response, err := t.send(r, body, nil)
 	if err != nil {

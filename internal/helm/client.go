@@ -28,8 +28,8 @@ const (
 	// defaultTimeout is the default of [Options.Timeout].
 	defaultTimeout = 20 * time.Minute
 
-	// requestTimeout is the timeout of requests for release records. They need a timeout, because they do not end when
-	// the context of an upgrade ends.
+	// requestTimeout is the timeout of requests for release records and for the metadata of objects. Helm's requests
+	// for release records need a timeout, because they do not end when the context of an upgrade ends.
 	requestTimeout = 15 * time.Second
 
 	// miscWarning is the only warning code of RFC 7234 that API servers use.
@@ -69,8 +69,8 @@ type Options struct {
 }
 
 // Client reads and changes the releases of one namespace. It is safe for concurrent use, but only one goroutine at a
-// time may change a release. It caches the kinds and versions that the API server serves, and reuses connections. It
-// caches no data of releases.
+// time may change the same release. It caches the kinds and versions that the API server serves, and reuses
+// connections. It caches no data of releases.
 type Client struct {
 	config     *rest.Config
 	namespace  string

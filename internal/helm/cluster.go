@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// apisPath is the URL path at which an API server lists the kinds of all API groups. The response has an ETag.
+// apisPath is the URL path at which an API server lists the kinds of all API groups except the core group. Since
+// Kubernetes 1.27, the response has an ETag.
 const apisPath = "/apis"
 
 // cluster caches the kinds and versions that the API server serves. All Helm actions share one cache: to read the
@@ -88,7 +89,8 @@ func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
 }
 
 // current returns the current capabilities of the cluster. It asks the API server whether the cached ones have
-// changed; usually they have not.
+// changed; usually they have not. If the API server sends no ETag, it cannot be asked, and current returns the cached
+// ones.
 func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,8 +102,9 @@ func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) 
 	return k.caps, nil
 }
 
-// changed asks the API server whether the kinds that it serves differ from the cached ones. If the request fails,
-// changed returns false, because the next request of the action returns a better error.
+// changed asks the API server whether the kinds that it serves differ from the cached ones. If the API server sends no
+// ETag, changed returns false. If the request fails, changed returns false too, because the next request of the action
+// returns a better error.
 func (k *cluster) changed(ctx context.Context) bool {
 	etag := k.etag.Load()
 	if etag == nil || *etag == "" {

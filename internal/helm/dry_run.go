@@ -28,8 +28,9 @@ type DryRevision struct {
 	// Revision is the number of the revision. If the release would be deleted, it is the number of its last revision.
 	Revision int
 	Deleted  bool
-	// Before has the values of the release before the dry run, and After has the values of this revision. They may
-	// contain secrets.
+	// Before has the values of the previous revision, which can also be a revision of the dry run. After has the values
+	// of this revision. If the release would be deleted, Before has the values of its last revision, and After is nil.
+	// The values may contain secrets.
 	Before, After map[string]any
 	// Hooks are the objects of those Helm hooks of the chart that would have run.
 	Hooks []Object
@@ -57,8 +58,9 @@ func (d *DryRun) add(r DryRevision) {
 	d.revisions = append(d.revisions, r)
 }
 
-// keepUnsaved makes s keep written records in memory instead of storing them, for dry runs. Reads return the written
-// records from memory, and all other records from the cluster. Each written revision is added to the given DryRun.
+// keepUnsaved makes s keep written records in memory instead of storing them, for dry runs. Helm reads the written
+// records from memory, and all other records from the cluster. The lists of s leave out deleted records, but do not
+// show other writes. Each new revision and each uninstall is added to the given DryRun.
 func (s *records) keepUnsaved(to *DryRun) {
 	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written

@@ -175,8 +175,8 @@ func (m manifests) lacking(known map[Object]bool, r *release.Release) ([]*yaml.R
 	}), nil
 }
 
-// identity returns the same as the function identity. But if the object names no namespace, it has the default one, so
-// that the identity does not change if a chart names the default namespace.
+// identity returns the same as the function identity, except if the object names no namespace. Then the result has the
+// namespace of the client, so that the identity does not change if a chart begins to name this namespace.
 func (m manifests) identity(n *yaml.RNode) Object {
 	o := identity(n)
 	if o.Namespace == "" {

@@ -51,7 +51,8 @@ func (d document) template() string {
 	return ""
 }
 
-// mortal reports whether the object is a Job that Kubernetes deletes some time after it has finished.
+// mortal reports whether the object has the field spec.ttlSecondsAfterFinished, like a Job that Kubernetes deletes
+// some time after it has finished.
 func (d document) mortal() bool {
 	ttl, err := d.node.Pipe(yaml.Lookup("spec", "ttlSecondsAfterFinished"))
 	return err == nil && !yaml.IsMissingOrNull(ttl)
@@ -117,8 +118,8 @@ func (l *labeller) label(n *yaml.RNode, d document) error {
 }
 
 // read splits a manifest into objects. Helm must have parsed the manifest before, because Helm rejects YAML anchors
-// that contain themselves, which kyaml would follow forever. read returns an error if the kind or the metadata of an
-// object has a type for which kyaml would panic.
+// that contain themselves, which kyaml would follow forever. read returns an error if an object, its metadata or its
+// labels have a YAML type for which kyaml would panic.
 func read(manifest string) ([]*yaml.RNode, error) {
 	nodes, err := kio.FromBytes([]byte(manifest))
 	if err != nil {

@@ -132,8 +132,8 @@ func (s *records) all(ctx context.Context) ([]record, error) {
 	return found, nil
 }
 
-// list returns the records that match selector. The result shows all earlier writes of this process. It also shows all
-// writes that other processes made before the first list of this process. Their later writes can be missing.
+// list returns the records that match selector. The result shows all earlier writes of this client. It also shows all
+// writes that other clients made before the first list of this client. Their later writes can be missing.
 func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
 	options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types}
 	listed, err := listNotBefore(s.seen, options, func(o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {

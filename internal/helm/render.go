@@ -25,8 +25,8 @@ type Manifest struct {
 	// Checksum is an MD5 checksum, as 32 hexadecimal digits, over Text without the labels on items of lists.
 	Checksum string
 
-	// Objects are the objects that must exist as long as the release is deployed. Jobs that Kubernetes deletes after
-	// they have finished (ttlSecondsAfterFinished) are left out.
+	// Objects are the objects that must exist as long as the release is deployed. Objects with the field
+	// spec.ttlSecondsAfterFinished are left out, such as Jobs that Kubernetes deletes after they have finished.
 	Objects []Object
 
 	source source
@@ -40,8 +40,8 @@ type source struct {
 
 // Render renders the chart of r with its values. It changes nothing in the cluster. In templates, .Release describes
 // an upgrade to revision 1, whatever the next revision is, and the function lookup returns nothing. So the result is
-// the same as long as the chart, the values and the served kinds are the same. Render finds kinds whose CRD was just
-// created. It usually sends one request.
+// the same as long as the chart, the values and the served kinds are the same, except if templates use the time or
+// random numbers. Render finds kinds whose CRD was just created. It usually sends one request.
 //
 // The error names the release. If it is an error in a template, it also names the file and the line.
 func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
@@ -55,8 +55,8 @@ func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
 }
 
 // Reusable reports whether m was rendered from the current chart and values of r, and with the kinds that the API
-// server serves now. It sends one request. A manifest must only be reused in the module run that has rendered it: if
-// templates use the time or random numbers, another run must render them again.
+// server serves now. It usually sends one request. A manifest must only be reused in the module run that has rendered
+// it: if templates use the time or random numbers, another run must render them again.
 func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, error) {
 	if m.source.caps == nil {
 		return false, nil // m is not a result of Render

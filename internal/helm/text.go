@@ -38,7 +38,7 @@ func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 }
 
 // Released returns the manifest of the last revision of a release, or "" if the release does not exist. The manifest
-// may contain secrets. Released sends two requests.
+// may contain secrets. Released sends one request.
 func (c *Client) Released(_ context.Context, name string) (string, error) {
 	last, err := c.records.storage(c.historyMax).Last(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {

@@ -34,7 +34,7 @@ func (c *Client) gatherUnfinished(ctx context.Context, config *rest.Config, name
 	case base != nil:
 		manifest = base.Manifest
 	case p.uninstall || !p.install:
-		return nil // the other revisions cannot be decoded: Helm returns an error
+		return nil // the other revisions cannot be decoded: the next step returns an error
 	}
 	known, err := c.manifests.names(manifest)
 	if err != nil {
@@ -100,9 +100,9 @@ func unfinished(revisions []*release.Release) []*release.Release {
 	return revisions
 }
 
-// created returns those objects of the revisions that exist, belong to the release, and are not in known. If an object
-// exists but does not belong to the release, no revision has created it, even if the manifest of a failed revision
-// contains it.
+// created returns those objects of the revisions that exist, belong to the release, may be deleted, and are not in
+// known. An object that belongs to another release or to none is left out, even if the manifest of a failed revision
+// contains it: the failed upgrade has not created it, or another release has taken it over.
 func (m manifests) created(ctx context.Context, name string, known map[Object]bool, revisions []*release.Release) ([]*yaml.RNode, error) {
 	var all []*yaml.RNode
 	for _, r := range revisions {

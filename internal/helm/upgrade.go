@@ -39,9 +39,9 @@ type Upgraded struct {
 // The manifest m must be the result of [Client.Render] for r. Its checksum is stored with the revision. To save time,
 // its objects are read from the cluster while Helm renders the chart again.
 //
-// When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade
-// applies the missing changes. When Upgrade returns, none of its goroutines is running. If the
-// process is killed instead, the release is Pending.
+// When ctx ends, the upgrade stops within milliseconds. If it has begun to apply objects, the release is Failed, and
+// the next upgrade applies the missing changes. When Upgrade returns, none of its goroutines is running. If the process
+// is killed while it applies objects, the release is Pending.
 func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgraded, err error) {
 	if m.Checksum == "" {
 		return Upgraded{}, fmt.Errorf("upgrade release %q: the manifest has no checksum: pass a manifest that Render returned", r.Name)
@@ -200,7 +200,7 @@ func (c *Client) explain(name string, err error) error {
 		_, unreadable := c.manifests.revisions(name)
 		return errors.Join(unreadable, err)
 	case isTooLong(err):
-		return fmt.Errorf("%w: the record of a release contains its whole chart and may have at most 1 MiB: exclude files that the chart does not need with a .helmignore", err)
+		return fmt.Errorf("%w: the record of a release contains its whole chart and may have at most 1 MiB: move unneeded files out of the directory of the chart, or exclude them with a .helmignore, which requires a Chart.yaml", err)
 	default:
 		return err
 	}

@@ -135,7 +135,7 @@ func (files runFiles) refusal(err error, stdout string) error {
 	return exit
 }
 
-// tailOf returns the last bytes of text, at most maxTail.
+// tailOf returns the end of text, in the form that the method text of tailWriter describes.
 func tailOf(text []byte) string {
 	tail := &tailWriter{}
 	_, _ = tail.Write(text) // it never fails

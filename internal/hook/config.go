@@ -63,8 +63,9 @@ type Config struct {
 
 // Settings limits how often and how long a hook runs.
 type Settings struct {
-	// ExecutionMinInterval limits the rate of runs: when ExecutionBurst is used up, one run may start in each interval
-	// of this length. Zero means no limit.
+	// ExecutionMinInterval limits the rate of runs for events and schedules: when ExecutionBurst is used up, one such
+	// run may start in each interval of this length. Runs for ordered bindings and for Synchronization also count, but
+	// are not delayed. Runs for webhooks do not count. Zero means no limit.
 	ExecutionMinInterval metav1.Duration `json:"executionMinInterval,omitzero"`
 	// ExecutionBurst is the number of runs that may start at once before ExecutionMinInterval limits the rate. It is
 	// at least 1.
@@ -94,8 +95,8 @@ func (c Config) SnapshotNames() []string {
 	return distinct(names)
 }
 
-// KubernetesNamed returns the index of the kubernetes binding called name. If several bindings have this name, it
-// returns the first. Several bindings can have the default name.
+// KubernetesNamed returns the index of the kubernetes binding called name, and whether there is one. If several
+// bindings have this name, for example the default name, it returns the index of the first.
 func (c Config) KubernetesNamed(name string) (int, bool) {
 	i := slices.IndexFunc(c.Kubernetes, func(b KubernetesBinding) bool { return b.Name == name })
 	return i, i >= 0

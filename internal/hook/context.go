@@ -94,7 +94,8 @@ func (e Element) MarshalJSON() ([]byte, error) {
 }
 
 // Compact returns elements without those that are directly followed by an element of the same group. They are not
-// needed, because all elements of a group contain the same snapshots. It does not change elements.
+// needed, because each element of a group contains the snapshots of all kubernetes bindings of the group. Compact does
+// not change its argument.
 func Compact(elements []Element) []Element {
 	kept := make([]Element, 0, len(elements))
 	for i, element := range elements {

@@ -27,7 +27,8 @@ type field struct {
 	path  *apifield.Path
 	value any
 	given bool
-	// loose means that unknown keys and null values are treated as absent, in this field and in all fields below it.
+	// loose means that unknown keys, and keys with the value null, are treated as absent, in this field and in all
+	// fields below it.
 	loose bool
 	wrong *problems
 }

@@ -140,8 +140,8 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// safeName converts a name of a module or hook into a part of a file name. Its form must not change, because hooks may
-// rely on the file names.
+// safeName converts a name of a module or hook into a part of a file name. The form of the result must not change,
+// because hooks may rely on the file names.
 func safeName(name string) string {
 	const most = 80 // so that a file name with two such names has at most 255 bytes
 	safe := strings.Map(func(r rune) rune {
@@ -158,8 +158,8 @@ func safeName(name string) string {
 	return safe
 }
 
-// baseEnvironment returns env with the directory tools appended to PATH. The result lacks the variables that each run
-// sets, and the variables of the operator that contain secrets.
+// baseEnvironment returns env with a directory appended to PATH: the argument tools, unless it is empty. The result
+// lacks the variables that each run sets, and the variables of the operator that contain secrets.
 func baseEnvironment(env []string, tools string) ([]string, error) {
 	owned := []string{
 		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",

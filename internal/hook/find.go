@@ -39,9 +39,9 @@ type Skipped struct {
 // itself if dir/hooks is not a directory; dir must exist.
 //
 // A hook is a regular file with an execute bit, or a link to such a file. Find ignores files and directories whose
-// names begin with a dot, and files with the extensions .yaml, .json, .md and .txt. It returns files without an
-// execute bit, directories called lib or tests, and a module's virtual environment as skipped. It does not follow
-// links to directories.
+// names begin with a dot, and files with the extensions .yaml, .json, .md and .txt. It returns as skipped: files
+// without an execute bit, files that are not regular or cannot be read, links to directories, directories called lib
+// or tests, and a module's virtual environment.
 func Find(scope Scope, dir string) ([]File, []Skipped, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

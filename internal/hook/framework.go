@@ -35,7 +35,8 @@ func newFramework(files fs.FS, dir string) (framework, error) {
 	return f, f.copy()
 }
 
-// copy writes those files of the framework that are missing in its directory.
+// copy writes the files of the framework to its directory. If one of them exists, copy stops without an error,
+// because a concurrent call of copy writes the files.
 func (f framework) copy() error {
 	if f.files == nil {
 		return nil

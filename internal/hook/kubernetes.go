@@ -26,7 +26,8 @@ type KubernetesBinding struct {
 	// Kind is the kind as written in the config: a kind, a plural or a short name, in upper or lower case. The
 	// discovery data of the API server says which resource it means.
 	Kind string `json:"kind"`
-	// APIVersion is the API version of the kind. "" means the version that the API server prefers.
+	// APIVersion is the API version of the kind. "" means the version that the API server prefers when the binding is
+	// attached, as long as this version is served.
 	APIVersion string `json:"apiVersion,omitempty"`
 	// Events are the types of changes that run the hook, in the order Added, Modified, Deleted. If it is empty,
 	// changes only update the snapshot of the binding.
@@ -50,8 +51,8 @@ type KubernetesBinding struct {
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run,
-	// including those of all bindings of the group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run for
+	// this binding. It includes the names of all kubernetes bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 	// ResynchronizationPeriod is the interval at which the operator lists all objects again, in addition to the watch.
 	// Zero means that it does not list them again.

@@ -28,8 +28,8 @@ const longestExec = 5 * time.Second
 // returns, the killed processes have ended; the result contains their process IDs. The caller must not run hooks of the
 // store at the same time.
 //
-// KillLeftovers skips a process if it cannot read the environment of the process. Such a process belongs to another
-// user.
+// KillLeftovers skips a process if it cannot read the environment of the process. In most cases, such a process has
+// ended or belongs to another user.
 func KillLeftovers(storeID string) (killed []int, err error) {
 	if storeID == "" {
 		return nil, errors.New("kill leftover hooks: no store id was given")
@@ -151,12 +151,13 @@ func killAll(pids []int, mark []byte) (ended []int, err error) {
 	return ended, errors.Join(failed...)
 }
 
-// A target is a process that was killed. The field fd is its pidfd, because another process can get the process ID at
-// any time.
+// A target is a process that was killed. The field fd is a pidfd, which always refers to this process. The kernel can
+// give the process ID to another process after the end of this one.
 type target struct{ pid, fd int }
 
-// kill kills the process pid if its environment contains mark. If it returns true, the caller must close t. It returns
-// false if the process does not exist or its environment does not contain mark.
+// kill kills the process pid if its environment contains mark. If kill returns true, the caller must close t. If the
+// process does not exist, or if its environment cannot be read or does not contain mark, kill returns false without an
+// error.
 func kill(pid int, mark []byte) (t target, ok bool, err error) {
 	t.pid = pid
 	t.fd, err = unix.PidfdOpen(pid, 0)

@@ -35,7 +35,7 @@ func (f field) loosely() field {
 }
 
 // readLegacyKubernetes reads one item of the list "onKubernetesEvent" in a legacy config. The binding has no
-// Synchronization, and its events contain only the kinds and names of objects.
+// Synchronization. Its events contain only the type of the change, and the kind, namespace and name of the object.
 func readLegacyKubernetes(f field) KubernetesBinding {
 	o := f.object()
 	b := KubernetesBinding{

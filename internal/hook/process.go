@@ -24,8 +24,9 @@ var ErrTimeout = errors.New("timed out")
 // its context was canceled with a cause.
 const stopGrace = 5 * time.Second
 
-// stopCause returns the cause of ctx if this cause requires that a run is stopped at once. stopCause returns nil if ctx
-// has not ended, or if its cause is context.Canceled or context.DeadlineExceeded, as when the operator stops.
+// stopCause returns the cause with which ctx was canceled, see [context.WithCancelCause]. If there is such a cause, the
+// run must be stopped at once. stopCause returns nil if ctx has not ended, or has ended without a cause of its own, for
+// example because the operator stops.
 func stopCause(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil, errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
@@ -35,8 +36,9 @@ func stopCause(ctx context.Context) error {
 	}
 }
 
-// ErrInterrupted means that a run was not started, or was signalled, because its context ended. The hook has not
-// failed: its effects are unknown, and it must run again.
+// ErrInterrupted means that a run was not started, or was signalled, because its context ended without a cause of its
+// own, for example because the operator stops. The hook has not failed, and must run again. If the hook was started,
+// its effects are unknown.
 var ErrInterrupted = errors.New("interrupted")
 
 // StartError means that a hook was not started, so that it has neither failed nor had an effect. Examples are a full

@@ -68,8 +68,9 @@ func readResponse(text []byte, into any) error {
 	return nil
 }
 
-// plainPatch returns the JSON patch that a hook has written, either as it is or encoded in base64. If the patch is
-// absent or empty, plainPatch returns nil. It returns an error if the syntax of the patch is invalid.
+// plainPatch returns the JSON patch that a hook has written. If the hook has encoded it in base64, plainPatch decodes
+// it. If the patch is absent or empty, plainPatch returns nil. It returns an error if the syntax of the patch is
+// invalid.
 func plainPatch(written json.RawMessage) (json.RawMessage, error) {
 	patch := []byte(written)
 	if bytes.HasPrefix(patch, []byte(`"`)) {

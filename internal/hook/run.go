@@ -165,8 +165,8 @@ type Run struct {
 	Output func(stream Stream, line string)
 }
 
-// Result contains the contents of the output files of a successful hook, which are not parsed yet, and its resource
-// usage. If the hook has left a file empty or has removed it, the content is nil.
+// Result contains the unparsed contents of the output files of a successful hook, and the resource usage of the hook.
+// If the hook has left a file empty or has removed it, the content is nil.
 type Result struct {
 	// ConfigPatch has JSON patches of the config values, and ValuesPatch has JSON patches of the values, one after
 	// another.
@@ -188,9 +188,9 @@ const maxOutput = 16 << 20
 // Run executes a hook. If the hook succeeds, Run returns the contents of its output files. Each run has input files of
 // its own, so the hook may overwrite them.
 //
-// The error is an [*ExitError] if the hook failed and was not stopped. Otherwise the error wraps [ErrInterrupted] if
-// ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was canceled with one (see
-// [context.WithCancelCause]). After a timeout or a cancellation with a cause, the process group gets SIGTERM at once,
+// The error is an [*ExitError] if the hook failed and was not stopped. Otherwise the error wraps [ErrTimeout] after a
+// timeout, the cause of ctx if ctx was canceled with one (see [context.WithCancelCause]), or [ErrInterrupted] if ctx
+// ended without one. After a timeout or a cancellation with a cause, the process group gets SIGTERM at once,
 // and SIGKILL after [Options].StopGrace, or after one second if run.Awaited is set. Any other error means that the
 // hook could not be started, or that an output file could not be read. If the hook was not started, for any of these
 // reasons, the error is a [*StartError]. If there is an error, only the field Usage of the result is set.

@@ -23,8 +23,8 @@ type ScheduleBinding struct {
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run,
-	// including those of all bindings of the group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run for
+	// this binding. It includes the names of all kubernetes bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 	// Timeout is the maximum duration of a run for this binding. Zero means the timeout in the settings of the hook.
 	Timeout metav1.Duration `json:"timeout,omitzero"`

@@ -53,7 +53,7 @@ func readNames(f field) []string {
 	return names
 }
 
-// checkName returns name, and reports a problem if name cannot be the name of an object.
+// checkName returns name, and reports a problem if name contains one of the characters / , = %. It checks nothing else.
 func checkName(f field, name string) string {
 	if strings.ContainsAny(name, "/,=%") {
 		f.fail("%q is not a valid object name: it contains one of / , = %%", tree.Excerpt(name))

@@ -2,7 +2,7 @@ package hook
 
 // StartBindings returns names of the bindings for which a hook with the config c runs at each start of the operator.
 // If there are none, it returns names of the hook's schedules. For a hook that runs only for events, it returns no
-// names, because it is not certain that such a hook writes all its values in any run.
+// names, because each run of such a hook may write only a part of the hook's values.
 func (c Config) StartBindings() (names []string) {
 	for _, binding := range []string{OnStartup, BeforeAll, AfterAll, BeforeHelm, AfterHelm} {
 		if _, has := c.Order(binding); has {

@@ -40,8 +40,8 @@ type AdmissionBinding struct {
 	Objects    *metav1.LabelSelector `json:"objects,omitempty"`
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 	Group      string                `json:"group,omitempty"`
-	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run,
-	// including those of all bindings of the group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run for
+	// this binding. It includes the names of all kubernetes bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 }
 

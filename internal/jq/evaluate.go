@@ -18,7 +18,8 @@ type FilterError struct {
 	Reason string `json:"reason"`
 	// Public is the reason of the failure without values of the input.
 	Public string `json:"public"`
-	// Bound is true if the filter needs too much memory or time, has too many outputs, or has too large a result.
+	// Bound is true if the filter needs too much memory or time, has too many outputs, has too large a result, or
+	// cannot be run at all.
 	Bound bool `json:"bound"`
 }
 
@@ -75,8 +76,8 @@ func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, 
 	return bytes.Clone(text), nil // copied, because callers keep the result, and with it they would keep the spare capacity of text in memory
 }
 
-// failureOf returns err, the error of a run of a filter, as a *FilterError. If the run was interrupted because ctx has
-// ended, failureOf returns err unchanged.
+// failureOf returns err, the error of a run of a filter, as a *FilterError. If the run was interrupted because its time
+// is used up, failureOf returns errEndless or errLong. If ctx has ended for another reason, it returns err unchanged.
 func failureOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errEndless) || errors.Is(cause, errLong) {
 		return cause

@@ -2,12 +2,13 @@
 // text, the input. Its outputs become one JSON text, the result. A filter cannot read environment variables or further
 // inputs, and cannot import modules.
 //
-// A filter cannot use up the memory of this process. A *plain* program, which only selects and arranges parts of its
-// input, runs in this process. The number of its steps is limited, and this also limits its memory. Every other
-// program runs in a *helper*, which is a process of the same executable with a memory limit. If a filter needs more
-// memory than a helper may have, or does not end in time, the helper ends and is replaced. Helpers are started when
-// they are first needed. For all programs, the size of the program, the number of its outputs and the size of its
-// result are limited.
+// A filter of a hook cannot use up the memory of this process. A *plain* program only selects and arranges parts of its
+// input. If the input is small, the program runs in this process. The number of its steps is limited, and this also
+// limits its memory. All other programs run in a *helper*, which is a process of the same executable with a memory
+// limit. Plain programs also run in a helper if their input is large, or if they exceed a limit in this process. If a
+// filter needs more memory than a helper may have, or does not end in time, the helper ends and is replaced. Helpers
+// are started when they are first needed. For all programs, the size of the program, the number of its outputs and the
+// size of its result are limited.
 package jq
 
 import (
@@ -47,8 +48,8 @@ type Filter struct {
 	own   bool
 }
 
-// Compile compiles the jq program in text. If text is empty, it returns nil. The error does not contain text, because
-// it may contain secrets.
+// Compile compiles the jq program in text. If text is empty, it returns nil. The error quotes at most one token of
+// text, because text may contain secrets.
 func Compile(text string) (*Filter, error) {
 	if text == "" {
 		return nil, nil
@@ -86,8 +87,9 @@ func (f *Filter) String() string {
 
 // Apply applies the filter to an input, and returns the result as JSON. If the program has no output, the result is
 // null. If it has one output, the result is this output. If it has several outputs, the result is an array of them.
-// Equal results have equal texts. If f is nil, the result is nil. If the filter fails, the error is a *FilterError. Any
-// other error means that the filter was interrupted or could not be run.
+// Equal results have equal texts, except that each number keeps its notation, such as 1 or 1.0. If f is nil, the result
+// is nil. If the filter fails, the error is a *FilterError. Any other error means that the filter was interrupted or
+// could not be run.
 func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil

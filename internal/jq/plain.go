@@ -46,7 +46,8 @@ func (b *budget) Done() <-chan struct{} {
 	return nil
 }
 
-// Err returns the reason why Done has returned a closed channel, or nil if Done has not.
+// Err returns errSpent if the steps or the time of the program are used up. Otherwise it returns the error of
+// b.Context.
 func (b *budget) Err() error {
 	if b.left < 0 || errors.Is(context.Cause(b.Context), errSpent) {
 		return errSpent

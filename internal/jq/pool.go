@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxHelpers is the maximum number of helpers. So it also limits the memory that all filters together can use.
+	// maxHelpers is the maximum number of helpers. So it also limits the memory of all helpers together.
 	maxHelpers = 2
 	// grace is the CPU time for which a helper may still run its filter after maxTime. Then the helper ends itself. If
 	// a helper has not answered after the wall-clock time maxWait, it is killed.
@@ -27,7 +27,8 @@ const (
 	// attempts. An attempt can fail if the system temporarily allows no further processes.
 	startTries = 3
 	startPause = 200 * time.Millisecond
-	// lostTries is the maximum number of attempts to run a filter if its helpers are killed by another program.
+	// lostTries is the maximum number of attempts to run a filter if its helpers are killed, by another program or
+	// after maxWait.
 	lostTries = 3
 )
 

@@ -15,8 +15,8 @@ import (
 type DeliverAbsent func(ctx context.Context, release string, absent []Ref) error
 
 // Absences finds out which objects of releases are absent from the cluster. For each kind and namespace in which
-// objects are expected, it watches the metadata of all objects that match a label selector. It keeps only the names of
-// these objects in memory. It is safe for concurrent use.
+// objects are expected, it watches the metadata of all objects that match a label selector. In memory, it keeps only a
+// few fields of the metadata of these objects. It is safe for concurrent use.
 type Absences struct {
 	client   *Client
 	kinds    *Kinds
@@ -123,8 +123,9 @@ func (a *Absences) check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// request requests objects from the API server, and returns those that are absent, by release. After an error, request
-// skips the other objects of the same source.
+// request requests objects from the API server, and returns those that are absent, by release. If the API server
+// refuses the request for an object, request treats the object as checked. After any other error, request skips the
+// other objects of the same source, and returns the error.
 func (a *Absences) request(ctx context.Context, objects []*expected) (absent map[string][]*expected, err error) {
 	absent = map[string][]*expected{}
 	unavailable := map[Source]error{}

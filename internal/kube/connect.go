@@ -151,7 +151,7 @@ func rawClient(config *rest.Config, client *http.Client) (rest.Interface, error)
 	return rest.UnversionedRESTClientForConfigAndClient(config, client)
 }
 
-// Config returns a copy of the configuration of the client, which the caller may change.
+// Config returns a copy of the configuration of the client. The caller may change the copy.
 func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // HTTP returns the HTTP client with which all requests are sent.

@@ -18,8 +18,8 @@ const undiscoveredEvery = time.Minute
 
 // undecidedWithin is the time for which a monitor waits for the preferred version of a group if the kinds of this
 // version cannot be read, and another version of the group has the kind. The time is longer than most restarts of an
-// extension API server, because the monitor stays with the version in which it begins. It is limited, because an API
-// server can be broken for days, and the objects of the other version can be followed.
+// extension API server, because the monitor stays with the version in which it begins. The time is limited, because an
+// API server can be broken for days, and the objects of the other version can be followed.
 const undecidedWithin = time.Minute
 
 const namespaceKind = "Namespace"
@@ -34,14 +34,14 @@ type Monitor struct {
 
 	// Only the goroutine of run uses the fields below.
 	earlier []Source // sources that the owner followed in earlier processes; nil after the first call of arrange
-	version string   // version in which the owner has followed the kind, which lookUp prefers; may be empty
+	version string   // version in which the owner has followed the kind; lookUp prefers this version; may be empty
 
 	mu      sync.Mutex
 	moved   chan struct{} // the method update closes and replaces it
 	settled bool          // all sources are known; there are none if the kind is not served
 	gone    bool          // a source was not served since the last call of lost
 	closed  bool
-	problem error // why settled is false
+	problem error // why a lookup of the kind has failed; nil after arrange, and if the kind is not served
 	places  map[Source]place
 	known   map[Source]bool  // sources that the monitor had to leave; true if the owner was registered at the source
 	parting map[Source]place // places in the views of Parting
@@ -408,8 +408,8 @@ func (m *Monitor) unwanted(kind Kind, wanted []Source) (unwanted []Source) {
 	return unwanted
 }
 
-// arrange joins the wanted sources that the monitor does not follow yet, and leaves those that it follows but that are
-// not wanted. It also joins the unwanted sources, and leaves them when their remaining changes are delivered.
+// arrange joins the sources in wanted that the monitor does not follow yet, and leaves the followed sources that are not
+// in wanted. It also joins the sources in unwanted, and leaves them when their remaining changes are delivered.
 func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
 	delivered := map[Source]bool{}
 	for _, source := range wanted {

@@ -27,8 +27,9 @@ func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 func (l *Notifier) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
 // Follow sets the views that l follows, which replace those that it has followed before. Afterwards, l calls its
-// function only after the first list of a new view, and when the filter result for an object of one of these views
-// changes. If a filter is not a valid jq program, Follow returns an error and changes nothing.
+// function after the first list of each new view, and when an object of one of these views is added or deleted, or its
+// filter result changes. After a gap in a watch, l also calls the function, even if nothing has changed. If a filter is
+// not a valid jq program, Follow returns an error and changes nothing.
 func (l *Notifier) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {

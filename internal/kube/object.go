@@ -100,8 +100,8 @@ type document struct {
 }
 
 // readDocument parses an object that was read by a watch or a list of source. In a list, the API server omits kind and
-// apiVersion from the objects. readDocument adds both, in the same way as the API server writes them in a watch. So an
-// object has the same text in a list and in a watch.
+// apiVersion from objects of built-in kinds. If they are missing, readDocument adds both, in the same way as the API
+// server writes them in a watch. So an object has the same text in a list and in a watch.
 func readDocument(raw json.RawMessage, source Source) (*document, error) {
 	d := &document{raw: raw}
 	if err := json.Unmarshal(raw, &d.id); err != nil {

@@ -16,14 +16,15 @@ import (
 // The names of owners are those in [Spec]. If a monitor is closed during a call, the call may have the name of the
 // owner of this monitor.
 type Receiver interface {
-	// Stored returns the version up to which the receiver has stored the view. It is the version of the last [Batch]
-	// whose Filters contain the filter of the view or, if that is newer, of the last [List] of the view. It is empty
-	// before the first list. Lists with the cause [Joined] do not change the stored version. A list with the cause
-	// [Appeared] changes it only if it is the first list of the view.
+	// Stored returns the version up to which the receiver has stored the view. It is the version of the last [List] of
+	// the view, or of the last [Batch] whose Filters contain the filter of the view, whichever was delivered last. It
+	// is empty before the first list. Lists with the cause [Joined] do not change the stored version. A list with the
+	// cause [Appeared] changes it only if it is the first list of the view.
 	Stored(ctx context.Context, view View) (version string, err error)
 
-	// Behind is called when owners join a view that they had already joined in an earlier process. It reports whether
-	// one of them has missed changes of the view that have been delivered in the meantime.
+	// Behind is called when owners join a view that they had already joined in an earlier process, or before a time in
+	// which the kind was not served. It reports whether one of them has missed changes of the view that have been
+	// delivered in the meantime.
 	Behind(ctx context.Context, view View, owners []string) (bool, error)
 
 	// Listed is called with a list of all objects of a view.
@@ -52,9 +53,10 @@ const (
 	// Resumed means that some of the owners in the list have missed changes, as [Receiver.Behind] has said. As for
 	// [Gap], the receiver compares the list with the objects that were delivered to each owner.
 	Resumed Cause = "resumed"
-	// Gap means that the API server did not have the changes since the stored version. So the receiver must compare
-	// the list with the objects that were delivered before. If an object differs, it was changed. If it is new, it was
-	// added. If it is missing, it was deleted.
+	// Gap means that the list replaces the changes since the stored version: the API server did not have them, or an
+	// owner of a view of the source is leaving. So the receiver must compare the list with the objects that were
+	// delivered before. If an object differs, it was changed. If it is new, it was added. If it is missing, it was
+	// deleted.
 	Gap Cause = "gap"
 	// Periodic means that the period of an owner has passed, see [Spec]. As for [Gap], the receiver compares the list
 	// with the objects that were delivered before.
@@ -142,7 +144,7 @@ type Observer struct {
 	// is listed and compared with what is stored.
 	VersionRefused func(source Source, version string, err error)
 	// FilterFailed is called when the filter of a view has failed for an object. The argument owners has the owners of
-	// the view. The object is not changed in the view.
+	// the view. Unless the object was deleted, the view keeps its earlier state of the object.
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
 	// FailuresChanged is called when the filter failures of a view have changed, see [Monitor.Failures].
 	FailuresChanged func(View)
@@ -154,7 +156,8 @@ type Observer struct {
 	// view, and took is the duration of the run.
 	Filtered func(view View, owners []string, took time.Duration)
 	// Delivered is called for each change that the receiver has accepted. The argument owners has the owners that get
-	// the change, and took is the duration from the arrival of the change until the receiver has accepted it.
+	// the change. The argument took is the duration from the time at which the watch takes the change out of its buffer
+	// until the receiver has accepted the change.
 	Delivered func(source Source, owners []string, took time.Duration)
 	// KindFailed is called with the error if the lookup of a kind has failed. The argument kind is the requested name
 	// of the kind.

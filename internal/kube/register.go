@@ -204,9 +204,10 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// resume delivers a list of v to owners that had already joined in an earlier process, if one of them has missed
-// changes that were delivered to other owners. The list contains all changes that the watch has read. If the watch was
-// rewound, the list also contains changes that the watch has not read again yet.
+// resume delivers a list of v to the registered owners and to the owners in returned, which have the field resume set.
+// It does so only if an owner in returned has missed changes that were delivered to other owners. The list contains all
+// changes that the watch has read. If the watch was rewound, the list also contains changes that the watch has not read
+// again yet.
 func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
 	if len(returned) == 0 {
 		return nil
@@ -290,8 +291,8 @@ func (f *watch) rewind(version string) {
 	f.retry.reset()
 }
 
-// compare requests a new list of the source, because the API server cannot continue the watch at f.version. It delivers
-// the list for each view of which something was delivered before.
+// compare requests a new list of the source, and delivers the list for each view of which something was delivered
+// before. It is called if the API server cannot continue the watch at f.version, and by unsubscribe.
 func (f *watch) compare(ctx context.Context) error {
 	if err := f.list(ctx, func(*view) bool { return true }, newestVersion); err != nil {
 		return err

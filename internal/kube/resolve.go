@@ -34,7 +34,8 @@ func (k Kind) GroupVersionResource() schema.GroupVersionResource {
 // Resolve searches all groups in the order of the API server, and the preferred version of each group first. If there
 // is no such kind in the cache, Resolve requests the kinds again.
 //
-// If the API server has answered and has no such kind, the error is a *[NotServedError].
+// If the API server has no such kind, the error is a *[NotServedError]. If apiVersion is empty, Resolve also returns
+// this error if the kind is in none of the groups that could be read; see NotServedError.Undiscovered.
 func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
 	if _, err := schema.ParseGroupVersion(apiVersion); err != nil {
 		return Kind{}, fmt.Errorf("apiVersion of kind %q: %w", name, err)
@@ -49,8 +50,8 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 
 // lookUp is like Resolve, but searches only the cache. If the kinds of an API group could not be read for the cache,
 // lookUp requests them again, because the group may be available now. If it is unknown whether a more preferred version
-// of the group has the kind, lookUp returns an *undecidedError. Otherwise the result would differ from that of a later
-// call.
+// of the group has the kind, lookUp returns an *undecidedError: a kind in a less preferred version could differ from
+// the result of a later call.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {

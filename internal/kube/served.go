@@ -13,7 +13,7 @@ import (
 // is an optional condition: if this function is not nil, AwaitResource also waits until it returns true for the
 // resource. There is no event for a new resource. So AwaitResource asks the API server at once, and then again after
 // delays that grow from 50 ms. If the API server refuses the request for another reason than "not found", AwaitResource
-// returns that error. If ctx ends, the error also says which condition was not met.
+// returns that error. If ctx ends, the error also says what the last request has found.
 func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, as func(metav1.APIResource) bool) error {
 	var again retry
 	for {

@@ -111,9 +111,9 @@ func (s Source) fieldSelector() string {
 	return name + "," + s.Fields
 }
 
-// picker returns a function that reports whether the watch must process an object with a given name. picker returns
-// false only if the source has several names and this is none of them. For all other sources, the API server returns
-// only the right objects.
+// picker returns a function that reports whether the watch must process an object with a given name. The function
+// returns false only if the source has several names, and the given name is none of them. If the source does not have
+// several names, the API server returns only the right objects.
 func (s Source) picker() func(name string) bool {
 	if !strings.Contains(s.Names, ",") {
 		return func(string) bool { return true }

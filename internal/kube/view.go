@@ -14,7 +14,7 @@ import (
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // has already joined in an earlier process, so the receiver knows what was delivered to it
+	resume   bool          // has joined before (often in an earlier process), so the receiver knows the delivered objects
 	appeared bool          // has had an empty snapshot because the kind was not served
 	period   time.Duration // interval of periodic lists; zero if there are none
 
@@ -39,8 +39,8 @@ func (vs views) ordered() []*view {
 	return slices.SortedFunc(maps.Values(vs), func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
 }
 
-// oldestDelivered returns the oldest version that was delivered of a view. The next watch must start at this version.
-// It is empty if nothing was delivered.
+// oldestDelivered returns the oldest of the versions up to which the views were delivered. The next watch must start at
+// this version. It is empty if nothing was delivered.
 func (vs views) oldestDelivered() string {
 	oldest := ""
 	for _, v := range vs {

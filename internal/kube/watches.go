@@ -60,9 +60,10 @@ type Spec struct {
 	// means that there are no such lists. If a source has several owners, the shortest of their periods is used.
 	Period time.Duration
 	// Resume is true if the owner has already followed the same selection in an earlier process, and got its snapshot.
-	// In this case, if the receiver has stored a view, the list of the view is not delivered to this owner again. If
-	// the receiver has not stored a view, all objects of the view are delivered with the cause [Appeared], except for
-	// a selection with NamespaceLabels.
+	// In this case, if the receiver has stored a view, and Delivered reports true for it, the view is not delivered to
+	// this owner as a new view. Otherwise all objects of the view are delivered with the cause [Appeared]. If the
+	// selection has NamespaceLabels, the cause is [First] or [Joined] instead, unless the monitor had to wait for the
+	// kind.
 	Resume bool
 	// Delivered is for Resume. It reports whether a view that the receiver has stored was delivered to this owner. It
 	// returns false if the kind was not served at first, and the earlier process ended before it delivered the view to

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// pageSize is the number of objects in a page of a list. While a page is read, only one of its objects is in
-	// memory at a time.
+	// pageSize is the number of objects in a page of a list. A page is read object by object, so the whole page is
+	// never in memory as one text.
 	pageSize = 500
 
 	// watchSeconds is the minimum duration of a watch, in seconds. For each watch, a random duration between
@@ -81,9 +81,10 @@ const (
 	anyVersion    = "0" // the version that the cache of the API server has
 )
 
-// list lists the objects of source at the version notBefore or later, and returns the version of the list. When the API
-// server starts to answer, list calls begun(). Then it calls each(object) for all objects of the list. If list must
-// request the objects again, it calls begun() again, and then each(object) for all objects of the new list.
+// list lists the objects of source at the version notBefore or later, and returns the version of the list. If the API
+// server has not reached notBefore, list requests the newest version instead. When the API server starts to answer,
+// list calls begun(). Then it calls each(object) for all objects of the list. If list must request the objects again,
+// it calls begun() again, and then each(object) for all objects of the new list.
 //
 // The API server answers a list of newestVersion only when its cache has all changes in etcd. If no object of the kind
 // has changed, this takes up to 0.1 s: the API server waits for a message of etcd that says so. The API server answers

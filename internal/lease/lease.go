@@ -17,8 +17,7 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// Name is the name of the Lease. The existing addon-operator uses the same name for its leader
-// election.
+// Name is the name of the Lease. flant/addon-operator uses the same name for its leader election.
 const Name = "addon-operator-leader-election"
 
 // The annotations of the Lease.
@@ -35,8 +34,8 @@ const (
 )
 
 const (
-	// defaultDuration is the default time for which the Lease is valid after a renewal. The
-	// existing addon-operator uses the same time.
+	// defaultDuration is the default time for which the Lease is valid after a renewal.
+	// flant/addon-operator uses the same time.
 	defaultDuration = 35 * time.Second
 	// defaultRenew is the default time between two renewals.
 	defaultRenew = 2 * time.Second
@@ -51,7 +50,7 @@ var ErrLost = errors.New("the Lease is lost")
 // ErrForbidden matches, with errors.Is, the error of an operator without permission for Leases.
 var ErrForbidden = errors.New("the operator has no permission for Leases")
 
-// Options configure a Lease. Config, Namespace and Identity are required.
+// Options configure a Lease. Config, Namespace, Identity and Clock are required.
 type Options struct {
 	// Config is the configuration of the connection to the cluster.
 	Config    *rest.Config
@@ -124,7 +123,7 @@ func New(o Options) (*Lease, error) {
 		o.Renew = defaultRenew
 	}
 	config := rest.CopyConfig(o.Config)
-	config.QPS, config.Timeout = -1, 0 // a renewal must not wait for other requests
+	config.QPS, config.Timeout = -1, 0 // a renewal must not wait for other requests, and a watch has no time limit
 	client, err := coordinationclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for Leases: %w", err)
@@ -212,7 +211,8 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // update renews the Lease, and makes the changes of the function change in the same request. If
-// another process has acquired the Lease, update records that this process has lost the Lease.
+// another process has acquired the Lease, or the Lease was deleted, update records that this process
+// has lost the Lease.
 func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -286,7 +286,7 @@ func same(held, current *coordinationv1.Lease) bool {
 		holderOf(current).Identity == holderOf(held).Identity
 }
 
-// requestTimeout is the timeout of each request.
+// requestTimeout is the timeout of each request except watches.
 const requestTimeout = 5 * time.Second
 
 func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {

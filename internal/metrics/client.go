@@ -25,13 +25,13 @@ func (m maker) client() clientMetrics {
 	}
 }
 
-// Requests returns the counts of requests to the API server in the last [RequestSpan]. The set counts requests only
-// after a call of WatchClients.
+// Requests returns the counts of requests to the API server in the last [RequestSpan]. WatchClients must be called
+// before.
 func (s *Set) Requests() Requests { return s.client.window.requests() }
 
 // WatchClients makes the set observe the requests of all Kubernetes clients of the process. The client library
 // accepts one observer per process, so only the first set that calls WatchClients observes them. The path of a
-// request is not a label of the metrics, because each object would add a label value. clock returns the current time.
+// request is not a label of the metrics, because each kind would add label values. clock returns the current time.
 // [Set.Requests] needs the clock to leave out requests that are older than [RequestSpan].
 func (s *Set) WatchClients(clock func() time.Time) {
 	s.client.window.clock = clock

@@ -53,7 +53,7 @@ func (m maker) hooks(name, whose string, labels ...string) hookMetrics {
 		user:      m.histogram(name+"_run_user_cpu_seconds", "User CPU time of "+whose+".", labels...),
 		system:    m.histogram(name+"_run_sys_cpu_seconds", "System CPU time of "+whose+".", labels...),
 		rss:       m.gauges(name+"_run_max_rss_bytes", "Maximum resident memory of the last run of "+whose+".", labels...),
-		errors:    m.counters(name+"_errors_total", "Failed runs of "+whose+".", labels...),
+		errors:    m.counters(name+"_errors_total", "Failed runs of "+whose+" without allowFailure.", labels...),
 		allowed:   m.counters(name+"_allowed_errors_total", "Failed runs of "+whose+" with allowFailure.", labels...),
 		successes: m.counters(name+"_success_total", "Successful runs of "+whose+".", labels...),
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buckets are the upper bounds of histogram buckets, in seconds, as in the METRICS document of addon-operator. The
-// variable beyond has three additional buckets, for long durations.
+// buckets are the upper bounds of histogram buckets, in seconds, as in the document METRICS of flant/addon-operator.
+// The variable beyond has three additional buckets, for long durations.
 var (
 	buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 	beyond  = append(slices.Clip(buckets), 30, 60, 300)

@@ -30,7 +30,7 @@ type Problem struct{ Kind, Module string }
 // A Configuration describes one addons configuration.
 type Configuration struct{ Scope, Name, Phase string }
 
-// A Queue describes one queue that has tasks.
+// A Queue describes one queue. If the queue has no tasks, all fields except Name are empty.
 type Queue struct {
 	Name   string
 	Length int
@@ -40,8 +40,7 @@ type Queue struct {
 	State string
 }
 
-// Seen is one binding of a hook for which the operator watches objects or a schedule, and the number of objects in
-// the snapshot of the binding.
+// Seen is one attached binding of a hook, and the number of objects in the snapshot of the binding.
 type Seen struct {
 	Binding
 	// Kubernetes is true for a kubernetes binding. Only such a binding has objects.

@@ -18,8 +18,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// The directory of a module that was made from an addon contains three parts: the file addonFile, a values file, and
-// the addon's chart in the directory addonChartDir.
+// The directory of a module that was made from an addon contains four parts: the file addonFile, a values file, the
+// schema of the section in the directory schemaDir, and the addon's chart in the directory addonChartDir.
 const (
 	addonFile     = ".addon.json"
 	addonChartDir = "chart"
@@ -246,9 +246,9 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: only references within the schema are supported", url)
 }
 
-// violations returns one text for each innermost cause in the tree of causes of err. The texts omit values, because
-// values can be secret. If presentOnly is true, violations leaves out causes that can disappear if other values are
-// set.
+// violations returns one text for each innermost cause in the tree of causes of err. The texts omit strings of the
+// section, because they can be secret. A text about a numeric limit contains the number that exceeds it. If presentOnly
+// is true, violations leaves out causes that can disappear if other values are set.
 func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	if presentOnly && dependsOnOthers(err.ErrorKind) {
 		return nil

@@ -27,12 +27,14 @@ const (
 )
 
 // Module is one module on disk. All its paths are absolute. Symlinks in paths are not resolved, because hooks read
-// the order and name of their module from the path.
+// the order and name of their module from the path. Only for a module made from an addon, which has no hooks, Path is
+// the target of the symlink.
 type Module struct {
 	// Name is the name in kebab-case. Key is the camelCase key of the module's section. If the name is invalid, which
 	// makes the module broken, Key is empty.
 	Name, Key string
-	// Order is the number in the name of the module's directory. Modules run in this order.
+	// Order is the number in the name of the module's directory, or the order that all modules without a number have.
+	// Modules run in this order.
 	Order int
 	// Path is the path of the module's directory.
 	Path string

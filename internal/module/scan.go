@@ -56,7 +56,7 @@ func (s Set) LostValues(known []string) []string {
 	})
 }
 
-// Scan reads the directories of modules. Their layout is that of the MODULES document of addon-operator. Each
+// Scan reads the directories of modules. The document MODULES of flant/addon-operator describes their layout. Each
 // directory in them, and each symlink to a directory, is a module, unless its name begins with a dot. If several
 // modules have the same name, the first one is used. Modules without a number get the order unnumberedOrder.
 //
@@ -248,8 +248,9 @@ func (s *scan) notePart(file values.File, key string) {
 	}
 }
 
-// markBroken marks the modules with errors in the values file of a directory as broken. Errors that belong to no
-// module of this directory become warnings.
+// markBroken marks the modules with errors in the values file of a directory as broken. An error in an enabled flag
+// belongs to the module in any directory, and an error in a section to the module in the same directory. Errors that
+// belong to no module become warnings.
 func (s *scan) markBroken() {
 	byKey := map[string]*Module{}
 	for i := range s.set.Modules {

@@ -96,7 +96,7 @@ func (w *watch) add(dir string, depth int) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || depth == maxDepth {
-		return // the directory has vanished, or there is a cycle of symlinks
+		return // the directory has vanished, or is nested too deeply
 	}
 	for _, entry := range entries {
 		under := filepath.Join(dir, entry.Name())

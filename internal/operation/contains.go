@@ -41,9 +41,9 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 // contains reports whether a stored value, the argument live, contains all fields and items of a
 // requested value, the argument asked. A map in live may have additional fields. A list in live must
 // contain the requested items in their order, and may have additional items, because the API server
-// adds items to some lists. For example, it adds tolerations and volumes to a new Pod. A field that is
-// missing in live is equal to null or a zero value in asked. Quantities, such as "1000m" and 1, are
-// compared by their amounts.
+// adds items to some lists. For example, it adds tolerations and volumes to a new Pod. Null in asked
+// matches every value, and a zero value in asked matches a missing field. Quantities, such as "1000m"
+// and 1, are compared by their amounts.
 func contains(live, asked any) bool {
 	switch asked := asked.(type) {
 	case nil:

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxConditions is the maximum number of checksums in a difference.
+	// maxConditions is the maximum number of conditions in a difference.
 	maxConditions = 64
 
 	// maxDifference is the maximum size of the JSON of a difference.
@@ -35,8 +35,9 @@ type difference struct {
 	Removed []string      `json:"removed,omitempty"`
 }
 
-// differenceOf returns the difference between two objects. It returns nil if the difference would be true for the
-// object before, too. If the objects differ in many fields, the result has conditions for only some of them.
+// differenceOf returns the difference between two objects. It returns nil if the objects are equal, if the earlier
+// object also meets the conditions, or if the difference is larger than maxDifference. If the objects differ in many
+// fields, the result has conditions for only some of them.
 func differenceOf(before, after map[string]any) *difference {
 	c := &comparison{left: maxConditions}
 	d := c.changed(before, after)
@@ -51,7 +52,7 @@ func differenceOf(before, after map[string]any) *difference {
 
 // A comparison makes the conditions of one difference.
 type comparison struct {
-	left int // the number of checksums that the difference may still get
+	left int // the number of conditions that the difference may still get
 }
 
 // changed returns the conditions for the parts in which a value differs from an earlier one; nil if there is none.
@@ -143,7 +144,7 @@ func (c *comparison) all(value any) *difference {
 	return &difference{Value: checksum(value), Quantity: amount(value)}
 }
 
-// reserve counts one more checksum, and reports whether the difference may get it.
+// reserve counts one more condition, and reports whether the difference may get it.
 func (c *comparison) reserve() bool {
 	if c.left == 0 {
 		return false

@@ -13,6 +13,6 @@
 //     changed the object.
 //   - A refusal is a final error: a retry of the same operation would fail again.
 //
-// Parsing needs no cluster. No error contains the content of an object or a patch, because the
-// content may be secret.
+// Parsing needs no cluster. Errors quote names and paths, but not the other content of an object or
+// a patch, because the content may be secret.
 package operation

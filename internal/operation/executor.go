@@ -96,8 +96,8 @@ type Attempt struct {
 	// Note stores a mark durably. It is called before the request that the mark describes, and may
 	// be called several times. If Note returns an error, the attempt ends with this error.
 	Note func(Mark) error
-	// Wrote is called after each request that may have changed an object, with the version of the object
-	// after the request. It must not block. Nil means no call.
+	// Wrote is called after each successful request that creates, updates or patches an object, with the
+	// version of the object after the request. It must not block. Nil means no call.
 	Wrote func(object kube.Ref, resourceVersion string)
 }
 

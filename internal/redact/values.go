@@ -28,9 +28,9 @@ type Redactor struct {
 }
 
 // Values returns v as JSON with marks in place of secrets. The following texts and numbers are secrets: all values
-// below a key with the name of a secret; the data of a Secret object; the value of a patch whose path names a secret;
-// and the field "value" beside a field "name", as in an environment variable, if the content of "name" is the name of
-// a secret. Empty texts, true, false and null are never replaced.
+// below a key with the name of a secret; all fields of a Secret object except its identity, type and labels; the value
+// of a patch whose path names a secret; and the field "value" beside a field "name", as in an environment variable, if
+// the content of "name" is the name of a secret. Empty texts, true, false and null are never replaced.
 func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

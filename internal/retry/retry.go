@@ -20,7 +20,7 @@ type Delays struct {
 }
 
 // Parse parses the first and the longest delay, such as "5s..5m". A single duration is both the first and the longest
-// delay. "0" means that there is no further attempt.
+// delay. For "0", both delays are 0; see [Delays] for the meaning.
 func Parse(text string) (first, longest time.Duration, err error) {
 	from, to, isRange := strings.Cut(text, "..")
 	if !isRange {
@@ -31,14 +31,14 @@ func Parse(text string) (first, longest time.Duration, err error) {
 	}
 	switch {
 	case err != nil:
-		return 0, 0, fmt.Errorf("delays %q: %w; write them like 5s..5m, or 0 for no retries", text, err)
+		return 0, 0, fmt.Errorf("delays %q: %w; write them like 5s..5m, or 0 for none", text, err)
 	case first < 0 || longest < first:
 		return 0, 0, fmt.Errorf("delays %q: the first must not be negative or longer than the last; write them like 5s..5m", text)
 	}
 	return first, longest, nil
 }
 
-// Upper returns the longest delay that d can have between two attempts.
+// Upper returns an upper bound for the delay between two attempts.
 func (d Delays) Upper() time.Duration { return max(d.Resync, d.Longest) }
 
 // Next returns the time of the next attempt at work that has just failed; zero means that there is no further attempt.
@@ -50,7 +50,7 @@ func (d Delays) Next(now time.Time, attempts int) time.Time {
 
 // Replan returns the time of the next attempt at work that failed at the time in the argument failed. The argument
 // planned is the time that was computed for this attempt earlier, possibly with other delays or another clock. Replan
-// returns planned, or now plus the longest delay if this is earlier.
+// returns planned, or now plus d.Upper() if this is earlier.
 //
 // If planned is zero, the delay was 0. In this case, Replan adds the longest delay for such a failure to the time of
 // the failure, or to now if the failure seems to be in the future. If this delay is also 0, Replan returns zero. See

@@ -21,7 +21,8 @@ type Violation struct {
 	Path string
 	// Rule is the keyword of the schema that the value violates.
 	Rule string
-	// Text says what is required, as the end of a sentence that begins with Path.
+	// Text says what is required, as the end of a sentence that begins with Path. If Rule is Rules, Text
+	// stands alone: it is the message of the violated rule, or says why the rule cannot be evaluated.
 	Text string
 }
 
@@ -158,9 +159,9 @@ func (s *Schema) explain(key string, err error) Violation {
 
 var typeWanted = regexp.MustCompile(`must be of type ([^:]*)`)
 
-// explainType returns the rule and the text for a value of the wrong type, or for a text with the
-// wrong format. For a wrong type and for a wrong format, the validator returns the same kind of
-// error. The result does not contain the value that the error quotes.
+// explainType returns the fields Rule and Text of the violation if a value has the wrong type, or if
+// a string has the wrong format. For a wrong type and for a wrong format, the validator returns the
+// same kind of error. The result does not contain the value that the error quotes.
 func explainType(v *openapi.Validation) (rule, text string) {
 	m := typeWanted.FindStringSubmatch(strings.TrimPrefix(v.Error(), v.Name))
 	if m == nil {

@@ -9,8 +9,8 @@
 //   - A rule is a condition in the Common Expression Language under x-deckhouse-validations.
 //   - A Violation is one value, or one missing value, that a Schema does not accept.
 //
-// The document VALUES of addon-operator describes the files. Unlike in plain OpenAPI, a key that
-// the schema does not name is rejected, unless additionalProperties permits it.
+// The document VALUES of flant/addon-operator describes the files. Unlike in plain OpenAPI, a key
+// that the schema does not name is rejected, unless additionalProperties permits it.
 //
 // An error about a schema may quote the schema. An error about values names keys, types and limits.
 // It never quotes a value, because the value can be a secret.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// The keys of a schema that are not part of OpenAPI. The document VALUES of addon-operator
+// The keys of a schema that are not part of OpenAPI. The document VALUES of flant/addon-operator
 // describes them.
 const (
 	keyExtend          = "x-extend"

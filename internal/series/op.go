@@ -110,8 +110,8 @@ func (w written) op(prefix string) (Op, error) {
 	return op.withBuckets(w.Buckets)
 }
 
-// withBuckets returns op with the given buckets. If buckets is nil, it returns an error. If buckets is not nil but empty,
-// it uses the default buckets of Prometheus. If the action of op is not Observe, it returns op unchanged.
+// withBuckets returns op with the given buckets. If the action of op is not Observe, it returns op unchanged. For
+// Observe, nil buckets are an error, and an empty list means the default buckets of Prometheus.
 func (op Op) withBuckets(buckets []float64) (Op, error) {
 	switch {
 	case op.Action != Observe:

@@ -54,8 +54,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 						values[i] = v.Labels[label]
 					}
 				}
-				// Two series can have the same labels, because a global hook can set the labels of a module's hook.
-				// Only the first of these series is sent.
+				// Two series can have the same labels, because a hook can report a series in several groups, and a
+				// global hook can set the labels of a module's hook. Only the first of these series is sent.
 				if all := strings.Join(values, "\xff"); !sent[all] {
 					sent[all] = true
 					to <- f.metric(desc, v, values)

@@ -4,6 +4,6 @@
 // of the span within the run. So a process that continues a run of an earlier process also continues the trace of the
 // run. The store contains no data about traces.
 //
-// A [Tracer] never waits for the collector. Spans wait in memory in a queue of limited length, and
+// [Tracer.Send] never waits for the collector. Spans wait in memory in a queue of limited length, and
 // are dropped while the queue is full.
 package tracing

@@ -26,7 +26,8 @@ var standardEndpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXP
 // A Collector has the address of the collector to which spans are sent, and the credentials for it.
 type Collector struct {
 	// Endpoint is HOST:PORT, which means a connection without TLS, or a URL with http or https. If Endpoint is empty,
-	// one of the standard environment variables OTEL_EXPORTER_OTLP_… has the endpoint.
+	// the endpoint in the standard environment variables OTEL_EXPORTER_OTLP_… is used. If they are not set either, the
+	// default endpoint of the OpenTelemetry library is used.
 	Endpoint string
 	// Protocol is GRPC or HTTP. If Protocol is empty, GRPC is used for Endpoint, and HTTP for the endpoint in a
 	// standard variable.

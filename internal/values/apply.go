@@ -13,8 +13,9 @@ import (
 // Apply applies the operations to a copy of the document, one after another. The error names the first operation that
 // fails. The parent of a path must exist and be a map or a list. As an exception, if an operation adds a value below
 // an absent or null section, the section is treated as an empty map. In a list, "-" is the position after the last
-// element, and a negative index counts from the end, as in addon-operator. In the result, each section that an
-// operation addresses must be a map, or for a module a list.
+// element, and a negative index counts from the end, as in flant/addon-operator. In the result, each section that an
+// operation addresses must be a map, or for a module a map or a list. A section that the operations only test may be
+// absent.
 //
 // Apply does not use the library evanphx/json-patch, because the library patches JSON text. Replay skips each saved
 // operation that cannot be applied, so each operation would be a separate patch that decodes and encodes the section

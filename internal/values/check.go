@@ -13,8 +13,8 @@ import (
 //
 // CheckConfig first validates the section alone, with the defaults of the schema. If the schema rejects it, CheckConfig
 // also validates the section merged over the values files, and accepts the section if the schema accepts the merged
-// one. The reason is that the VALUES document of addon-operator describes one of these two validations, and its code
-// does the other.
+// one. The reason is that the document VALUES of flant/addon-operator describes one of these two validations, and the
+// code of flant/addon-operator does the other.
 //
 // Rules that compare old and new values compare with the section in l.Config.
 func (l Layers) CheckConfig(key string, section any) error {
@@ -40,8 +40,9 @@ func over(s *schema.Schema, static Values, key string, config any) any {
 	return s.Default(Merge(low, Values{key: orEmpty(config)})[key])
 }
 
-// CheckFiles returns an error if the schemas of a section reject the values in the values files and the ConfigMap of
-// l. The module cannot run while CheckFiles returns an error.
+// CheckFiles returns an error if the schema for the ConfigMap rejects the values of the section in the values files and
+// the ConfigMap, or if the schema for values rejects the merged values, which also contain the saved operations. While
+// CheckFiles returns an error, a module that has not run yet in this start of the operator does not run.
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {

@@ -24,11 +24,11 @@ type Config struct {
 	Maintained map[string]bool `json:"maintained,omitempty"`
 }
 
-// ParseConfig parses the data of the operator's ConfigMap. The key "global" and the keys of modules contain YAML. A
-// key with the suffix Enabled contains "true" or "false". A key with the suffix Maintenance contains the state of
-// maintenance mode. If a key is invalid, the error names every invalid key and its correction. If ParseConfig returns
-// an error, the Config is the zero value, because no part of an invalid ConfigMap may be used. ParseConfig does not
-// check whether a module exists.
+// ParseConfig parses the data of the operator's ConfigMap. The key "global" and the keys of modules contain YAML. A key
+// with the suffix Enabled contains "true" or "false". A key with the suffix Maintenance contains the state of
+// maintenance mode; if it contains a map or a list, it is the key of a module. If a key is invalid, the error names
+// every invalid key and its correction. If ParseConfig returns an error, the Config is the zero value, because no part
+// of an invalid ConfigMap may be used. ParseConfig does not check whether a module exists.
 func ParseConfig(data map[string]string) (Config, error) {
 	config := Config{Sections: Values{}, Flags: map[string]bool{}}
 	var wrong []error
@@ -149,7 +149,8 @@ func checkKey(key, suffix string) error {
 }
 
 // Section returns a section in the form in which hooks receive it, and whether the ConfigMap mentions the section. If
-// the ConfigMap has only the flag of a module, the section is empty. The caller must not change the result.
+// the ConfigMap has only the flag of a module, the section is empty. The result can share maps and lists with c, so the
+// caller must not change it.
 func (c Config) Section(key string) (section any, mentioned bool) {
 	if section, ok := c.Sections[key]; ok {
 		return section, true

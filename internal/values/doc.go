@@ -14,7 +14,7 @@
 //     between them. A later layer overrides the earlier ones. Methods of Layers compose and validate the documents
 //     that hooks and Helm read.
 //
-// All functions are pure, except ReadFile. A result shares maps or slices with an argument only if the comment of the
-// function says so. Errors name keys and paths. They may quote the value of a flag, but never settings, which can be
-// secrets.
+// All functions are pure, except ReadFile, and Dated, which modifies its argument. A document or section in a result
+// shares no maps or lists with an argument, unless the comment of the function says so. Errors name keys and paths.
+// They may quote the value of a flag, but never settings, which can be secrets.
 package values

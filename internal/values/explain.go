@@ -40,6 +40,8 @@ type LayerValue struct {
 	// By is the path of the values file, the path of the schema file with the default, or the name of the hook. By is
 	// empty for the ConfigMap.
 	By string `json:"by,omitempty"`
+	// Origin is set for a value of a hook. For the ConfigMap, only At is set, to the time of the last change of the
+	// section, if this time is known.
 	Origin
 }
 

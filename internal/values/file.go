@@ -20,9 +20,10 @@ type File struct {
 	Sections Values
 	// Flags has the values of the enabled flags in the file, by flag.
 	Flags map[string]bool
-	// Bad has the errors of keys that are neither a section nor a flag, by key. An error affects only the module with
-	// this key. If no module has this key, the key may belong to the chart, because the values file of a module is
-	// also the values file of its chart.
+	// Bad has the errors of keys that are neither a section nor a flag, by key. In the file of a directory, an error of
+	// the key "global" affects all modules. Every other error affects only the module that has this section key or
+	// flag. If no module has this key, the key may belong to the chart, because the values file of a module is also the
+	// values file of its chart.
 	Bad map[string]error
 }
 
@@ -45,8 +46,8 @@ func ReadFile(path string) (File, error) {
 	return ParseFile(path, text)
 }
 
-// ParseFile parses the text of a values.yaml; path is used only in errors. For an empty text, ParseFile returns a
-// File without values. Any other text must be a YAML map.
+// ParseFile parses the text of a values.yaml; path becomes the Path of the File and is named in errors. For an empty
+// text, ParseFile returns a File without values. Any other text must be a YAML map.
 func ParseFile(path string, text []byte) (File, error) {
 	decoded, line, err := decodeYAML(text)
 	if err != nil {
@@ -69,7 +70,7 @@ func ParseFile(path string, text []byte) (File, error) {
 }
 
 // add adds one key of the file to the sections or flags. If v is a map, the key is the key of a section. Otherwise a
-// key that ends in "Enabled" is a flag.
+// key that ends in "Enabled" is a flag. Any other key must have no value, and is the key of an empty section.
 func (f *File) add(key string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:

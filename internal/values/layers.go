@@ -105,7 +105,7 @@ func (l Layers) HookValues(key string, enabled []string) (Values, []Skipped) {
 
 // HelmValues returns the document of HookValues in the form in which Helm reads a values file: every number is a
 // float64. Templates print and compare float64 numbers differently from integers. So existing charts render with the
-// same results as in addon-operator.
+// same results as in flant/addon-operator.
 func (l Layers) HelmValues(key string, enabled []string) (map[string]any, []Skipped) {
 	document, skipped := l.HookValues(key, enabled)
 	for section, under := range document {

@@ -13,16 +13,16 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The operations that a hook may write. The HOOKS document of addon-operator describes "add" and "remove". Existing
-// hooks also use "test".
+// The operations that a hook may write. The document HOOKS of flant/addon-operator describes "add" and "remove".
+// Existing hooks also use "test".
 const (
 	opAdd    = "add"
 	opRemove = "remove"
 	opTest   = "test"
 )
 
-// Op is one operation of a JSON patch (RFC 6902). Its path begins with the key of a section. An operation "add"
-// without a value adds null.
+// Op is one operation of a JSON patch (RFC 6902). Its path begins with the key of a section, or is a flag. An operation
+// "add" without a value adds null.
 type Op struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
@@ -197,7 +197,7 @@ func flagOf(op Op, root, below string) (*bool, error) {
 }
 
 // SplitConfig is like [Split], for a patch of the ConfigMap. In the ConfigMap, a hook of a module can change only the
-// section of its module, and a global hook can set only flags that belong to a valid module name.
+// section of its module, and a global hook can set or remove only flags that belong to a valid module name.
 func SplitConfig(ops []Op, own string) (Patch, error) {
 	p, err := Split(ops, own)
 	if err != nil {

@@ -29,8 +29,8 @@ type Origin struct {
 // MergePatches returns the saved operations of a section, with the operations of a hook added. For each path, only
 // the last operation is kept. An operation replaces all saved operations at and below its path. Operations "test" are
 // not saved. The result is sorted by path, so that Replay applies an operation on a parent before the operations on
-// its children. Elements of a list have no stable names. So an element that a hook has appended twice is saved once.
-// And if the list changes in a lower layer, the index in a saved operation can mean another element.
+// its children. Elements of a list have no stable names. So if hooks append several elements to a list, only the last
+// one is saved. And if the list changes in a lower layer, the index in a saved operation can mean another element.
 func MergePatches(saved []Saved, ops []Op, hook string) []Saved {
 	merged := make([]Saved, 0, len(saved)+len(ops))
 	later := make(map[string]bool, len(ops)) // the paths of operations after the current one

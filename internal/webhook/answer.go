@@ -19,7 +19,7 @@ const (
 	Allowed   Result = "allowed"
 	Denied    Result = "denied"
 	Done      Result = "converted" // the objects were converted
-	Refused   Result = "refused"   // the hook returned a reason instead of converted objects
+	Refused   Result = "refused"   // the hook returned a reason instead of converted objects, or no hooks convert them
 	Failed    Result = "failed"    // the hook failed, or its response is invalid
 	Empty     Result = "empty"     // the hook wrote no response
 	TimedOut  Result = "timeout"   // the API server no longer waits for the response
@@ -29,8 +29,8 @@ const (
 
 // Report describes one review.
 type Report struct {
-	// Asked is the binding whose hook was called; for a chain of conversions, the last one that was
-	// called. It is empty if no hook was called.
+	// Asked is the binding for the request, even if its hook could not be called. For a chain of
+	// conversions, it is the binding of the last step that was tried. It is empty if there is no binding.
 	Asked
 	// Answered are the bindings of a chain of conversions whose hooks have converted the objects.
 	Answered []Asked
@@ -156,7 +156,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 		report.Result, report.Err = Withdrawn, nil
 		answer.Verdict, err = hook.Verdict{Allowed: true}, nil
 	}
-	if report.Result == Failed { // the request is denied; failurePolicy applies only if no hook could be called
+	if report.Result == Failed { // the request is denied; after all other errors, failurePolicy applies
 		report.Message = HookFailed
 		answer.Verdict, err = hook.Verdict{Message: HookFailed}, nil
 	}

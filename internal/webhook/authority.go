@@ -134,7 +134,8 @@ type Issuer struct {
 	// Hosts are the host names and IP addresses of the server, which its certificates contain.
 	Hosts []string
 	Clock func() time.Time
-	// Failed is called with each error. The issuer retries the failed step.
+	// Failed is called with each error. The issuer retries the failed step. If it cannot create a
+	// certificate for Hosts, Run returns instead.
 	Failed func(error)
 	// Made is called with the expiry of each new CA.
 	Made func(expires time.Time)

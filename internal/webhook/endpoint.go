@@ -49,7 +49,8 @@ type EndpointOptions struct {
 	Lifetime time.Duration
 	// Made is called with the expiry of each CA that the operator creates.
 	Made func(expires time.Time)
-	// Failed is called with each error. The endpoint retries the failed step.
+	// Failed is called with each error. The endpoint retries the failed step, unless it cannot start to
+	// watch files, or cannot create a certificate for the host names.
 	Failed func(error)
 }
 

@@ -67,12 +67,12 @@ type RegistrarOptions struct {
 	// operator does not serve. All other webhooks of the operator then have the bundles of the desired
 	// state. It may be nil.
 	Trusted func(Wanted)
-	// Failed is called with an error if the cluster cannot be changed to the desired state. It is
-	// called once for each error text. The registrar tries again, or waits for a change of the
-	// object.
+	// Failed is called with an error if the cluster cannot be changed to the desired state. Until the
+	// desired state changes, it is called once for each error text. The registrar tries again, or
+	// waits for a change of the object.
 	Failed func(error)
-	// Refused is called once for each admission binding that the API server rejects, with the
-	// reason.
+	// Refused is called with each admission binding that the API server rejects, and with the reason.
+	// Until the desired state changes, it is called once for each binding.
 	Refused func(Admission, error)
 }
 
@@ -315,7 +315,7 @@ func (r *Registrar) configuration() string { return r.options.Name + "-hooks" }
 type foreignError struct{ object, owner string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not called", e.object, e.owner)
+	return fmt.Sprintf("%s belongs to %s and is left alone; hooks of this operator that need it are not called", e.object, e.owner)
 }
 
 // reverts records when the registrar last reverted a change of an object by another client, and the

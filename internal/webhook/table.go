@@ -118,7 +118,7 @@ var ErrWithdrawn = errors.New("the binding was withdrawn")
 var ErrHookFailed = errors.New("hook failed")
 
 // ErrNotApplied is the error for a hook that succeeded, but whose valid output could not be applied,
-// for example because the disk is full. Even if the disk is full until the timeout of the request,
-// the hook has not caused it. An Ask does not return ErrNotApplied if nothing but the end of its
-// context has prevented it from applying the output.
+// for example because the disk is full. An Ask returns it even if the disk stays full until the timeout
+// of the request, because the hook did not cause the timeout. If only the end of its context has
+// prevented an Ask from applying the output, the Ask returns another error.
 var ErrNotApplied = errors.New("output not applied")

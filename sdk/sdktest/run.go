@@ -31,7 +31,8 @@ type (
 type Result struct {
 	t *Test
 	// Err is nil if the run succeeded. If the hook failed or its output is invalid, the output has no effect. If an
-	// operation on an object failed, the other operations were executed, but the patches were not applied.
+	// operation on an object failed, the other operations were executed, but the patches were not applied. If the hook
+	// rejected a conversion, Err has its message, and the other output took effect.
 	Err error
 	// Ran is false if there was no reason to run the hook.
 	Ran bool
@@ -75,8 +76,9 @@ func (t *Test) Ordered(binding string) *Result {
 }
 
 // Synchronize runs the hook for the Synchronization of a kubernetes binding. The hook does not run if the binding
-// sets executeHookOnSynchronization to false. Pending events of the binding, and of bindings with the same group and
-// queue, are dropped, because the Synchronization includes them.
+// sets executeHookOnSynchronization to false, or if the configuration has no configVersion. In all cases, pending
+// events of the binding, and of bindings with the same group and queue, are dropped, because the Synchronization
+// includes them.
 func (t *Test) Synchronize(binding string) *Result {
 	t.t.Helper()
 	i := t.kubernetes(binding)
@@ -189,8 +191,8 @@ func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	return r, o.files
 }
 
-// applyOutput validates all output of a hook. The argument found has the errors that the caller has found in it, or
-// nil. If the whole output is valid, applyOutput executes the operations on
+// applyOutput validates all output of a hook. The elements of the argument found are errors that the caller has found
+// in the output; nil elements are ignored. If the whole output is valid, applyOutput executes the operations on
 // objects. If all operations succeed, it applies the patches of the ConfigMap and of the values. The operator does
 // this in the same order.
 func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]byte, found ...error) error {

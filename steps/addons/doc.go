@@ -2,5 +2,6 @@
 // repositories, check the addons, register them and write the status.
 //
 // A problem of a repository or an addon is stored as a result, with its reason, and does not make a step fail. A step
-// fails only if the API server or the store returns an error. The engine repeats a failed step.
+// fails only if the API server or the store returns an error, or if the directories of modules cannot be read. The
+// engine repeats a failed step.
 package addons

@@ -27,9 +27,10 @@ type Runtime struct {
 	// the fetch, with the reason if the fetch failed, or else "". It is not called if the fetch was canceled, or if
 	// the store returned an error. Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
-	// Settled is called when a round of a configuration has ended, or is given up because a person has skipped one of
-	// its steps, and when no round begins because the next attempt is not due yet. The argument due is the time of the
-	// next attempt, or zero if the next round begins only after a change. Settled must not block. It can be nil.
+	// Settled is called when a round of a configuration has ended or does not end because a person has skipped one of
+	// its steps, when no round begins because the next attempt is not due yet, and when the configuration is
+	// unregistered. The argument due is the time of the next attempt, or zero if the next round begins only after a
+	// change. Settled must not block. It can be nil.
 	Settled func(id api.Identity, due time.Time)
 	// Failed is called when a round of a configuration has failed. It is not called if the previous round failed for
 	// the same reasons. It must not block. It can be nil.
@@ -75,8 +76,9 @@ func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 	}
 }
 
-// postpone plans another attempt at the configuration of task t, whose round does not end because a person has skipped
-// the task.
+// postpone plans another attempt at the configuration of task t. It is called when a person has skipped t, so that the
+// round of the configuration does not end. If r.Retry has no delay for failures that are not temporary, there is no
+// further attempt before a change.
 func (r *Runtime) postpone(tx *store.Tx, t workflow.Task) error {
 	r.settled(tx, identityOf(t), r.Retry.Next(tx.Now(), 0))
 	return nil

@@ -163,7 +163,8 @@ func (a *attacher) conversions(module string, h Hook, ids hook.BindingIDs) error
 	return errors.Join(errs...)
 }
 
-// saveAsked attaches a webhook binding of h. It has no queue, because the API server calls it.
+// saveAsked attaches a webhook binding of h. The hook runs at once when the API server sends a request, so the binding
+// has no queue.
 func (a *attacher) saveAsked(module string, h Hook, id string, kind store.BindingKind, config any) error {
 	_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
 	return err
@@ -201,7 +202,7 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 
 // Synchronized is part of the transition that ends the Synchronization of the binding s. The argument shown has the
 // versions of the objects that the Synchronization delivered to the hook, by binding. Synchronized marks s, and the
-// other bindings of its group, as synchronized. If one of these bindings was attached in this epoch, Synchronized
+// other bindings of its group, as synchronized. If a binding of the hook was attached in this epoch, Synchronized
 // returns the waiting events that the Synchronization covers, so that they are withdrawn; otherwise nil.
 func Synchronized(tx *store.Tx, s graph.Subject, shown map[string]map[string]Version) (*workflow.Withdrawal, error) {
 	bindings, err := markSynchronized(tx, s)

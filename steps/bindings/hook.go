@@ -16,7 +16,7 @@ import (
 type Hook struct {
 	File    hook.File
 	Config  hook.Config
-	Longest time.Duration // duration of the longest successful run; zero if no run has succeeded
+	Longest time.Duration // approximate duration of the longest successful run with this code; zero if there is none
 	Awaits  []string      // names of bindings for which the changed code has not run yet; see store.Hook
 }
 

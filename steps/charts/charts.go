@@ -139,8 +139,8 @@ func (c *Charts) SaveRendering(module string, m helm.Manifest) {
 	c.renderings.put(module).end(m)
 }
 
-// Manifest returns the manifest of a release, with its text. It uses the manifest that was rendered ahead, if values
-// and files have not changed. Otherwise it renders the chart.
+// Manifest returns the manifest of a release, with its text. It uses the manifest that was rendered ahead, if values,
+// files and the kinds that the API server serves have not changed. Otherwise it renders the chart.
 func (c *Charts) Manifest(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return c.helm.Reusable(ctx, r, m) })
 }

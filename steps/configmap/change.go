@@ -25,9 +25,9 @@ type configChange struct {
 	failing          bool // a task of the main queue has failed and waits to be retried
 }
 
-// mainFails reports whether a task of the main queue has failed and waits for its retry. It looks only at the first
-// slot of the queue, because only the top task of the first slot can have failed. It ignores the task that applies
-// the ConfigMap.
+// mainFails reports whether a task of the main queue has failed and waits for its retry. It looks only at the tasks
+// that may have begun: those in slots for the place Front, and the first task behind them. It ignores the task that
+// applies the ConfigMap.
 func mainFails(tx *store.Tx) (bool, error) {
 	for t, err := range store.Tasks(tx, workflow.Main) {
 		if err != nil {

@@ -56,8 +56,8 @@ type ensured struct {
 	Undefined string `json:"undefined,omitempty"`
 }
 
-// Do installs the definitions in the cluster. If definitions are invalid, their error is part of the outcome, because
-// a retry cannot succeed and would delay the other modules.
+// Do installs the definitions in the cluster. If definitions are invalid or the API server rejects them, their error is
+// part of the outcome, because a retry cannot succeed and would delay the other modules.
 func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	m, found := s.definitions.modules.Disk().Find(t.Subject.Module)
 	if !found || m.CRDs == "" {
@@ -85,7 +85,7 @@ func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome,
 	if wrong = m.NameFiles(errors.Join(wrong, result.Refused)); wrong != nil {
 		data.Undefined = wrong.Error()
 		out.Detail = "refused, so the module is not run: " + data.Undefined
-		s.definitions.log.Error().Str("module", m.Name).Err(wrong).Msg("CustomResourceDefinitions of a module cannot be installed: it is not run before they are corrected")
+		s.definitions.log.Error().Str("module", m.Name).Err(wrong).Msg("CustomResourceDefinitions of a module cannot be installed: the module is not run before they are corrected")
 	}
 	out.Data, err = json.Marshal(data)
 	return out, err

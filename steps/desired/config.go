@@ -21,7 +21,7 @@ import (
 
 // writtenByHook is stored as the resource version if the ConfigMap's version of the content in force is not known: a hook
 // has created the ConfigMap, or has written it while other content was put in force. The trigger compares the content in
-// force with the ConfigMap, and step 16 replaces the version.
+// force with the ConfigMap. If they differ, step 16 puts the content of the ConfigMap in force, with its version.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.

@@ -72,9 +72,9 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 }
 
 // SavePatch saves the patch of a section. It reports whether the merged values of the section have changed. If the
-// values are the same as when the patch was checked after the run of the hook, SavePatch does not validate the result
-// again. If the patch is not valid for the current values, the error is a [*PatchError]. The argument by is the name of
-// the hook.
+// layers of the section are those against which the patch was checked after the run of the hook, SavePatch does not
+// validate the result again. If the patch is not valid for the current values, the error is a [*PatchError]. The
+// argument by is the name of the hook.
 func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.Base(tx, section)

@@ -41,7 +41,8 @@ type step struct {
 type discovered struct {
 	decide.Decisions
 
-	// Left names the modules and releases whose deletion the first converge leaves to the next converge.
+	// Left names the modules and releases whose deletion the first converge with a new store leaves to the next
+	// converge.
 	Left []string `json:"left,omitempty"`
 	// Stale are attached bindings that their hooks no longer have.
 	Stale []stale.Binding `json:"outlived,omitempty"`
@@ -92,8 +93,8 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 }
 
 // removesConversions reports whether a conversion binding that no hook of the modules to run has any more must be
-// removed although no other hook replaces it. This is the case only until the current start has converged, because the
-// operator sets the strategy None as soon as the binding is removed in a later converge. If an enabled module cannot be
+// removed although no other hook replaces it. This is the case only until the current start has converged: if a later
+// converge removed the binding, the operator would at once set the strategy None. If an enabled module cannot be
 // loaded, or a directory of modules may not be mounted, it is possible that another hook converts the objects.
 func (d *discovered) removesConversions(k *decide.Known) bool {
 	return d.Whole && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
@@ -154,8 +155,8 @@ func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discov
 	}
 }
 
-// enabled returns the modules to run: the enabled modules that can be loaded. If parallelModules is at least 2,
-// modules whose directories have the same number form a parallel group.
+// enabled returns the modules to run; see [decide.Decisions.Runnable]. If parallelModules is at least 2, modules whose
+// directories have the same number form a parallel group.
 func (s *step) enabled(found *discovered, k *decide.Known) []graph.Item {
 	order := map[string]int{}
 	for name, m := range k.Modules {

@@ -69,8 +69,8 @@ func (x *Exchange) Find(tx *store.Tx, s graph.Subject) (bindings.Hook, error) {
 	return found, err
 }
 
-// Read returns the input of the hook of s. [Exchange.Find] must have found the hook. If enabled is true, the hook
-// receives the names of the enabled modules.
+// Read returns the input of the hook of s. [Exchange.Find] must have found the hook. If the argument enabled is true,
+// the hook receives the names of the enabled modules.
 func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enabled bool) (Input, error) {
 	in := Input{Hook: found, subject: s, metrics: x.metrics.Parser(s.Module, s.Hook)}
 	if enabled {

@@ -10,7 +10,8 @@ import (
 )
 
 // elements returns the binding context of the task t. For events and ticks, it has one element for each task in the
-// batch of t. All elements have the same snapshots, because each snapshot is read once.
+// batch of t, except tasks whose bindings are gone. All elements have the same snapshots, because each snapshot is read
+// once.
 func (s *Step) elements(t workflow.Task, config hook.Config, out *hookio.Output) ([]hook.Element, error) {
 	look := s.hooks.Bindings.Reader(t.Subject.Module, t.Subject.Hook, config)
 	if s.binding != "" {

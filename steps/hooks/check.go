@@ -21,8 +21,8 @@ type Checked struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-// SaveBroken writes the field Broken of each element of checked to the record of the module. The discovery writes the
-// other fields of these records.
+// SaveBroken writes the field Broken of each element of checked to the record of the module. If a broken module has no
+// record, it gets one with the state Off. The discovery writes the other fields.
 func SaveBroken(tx *store.Tx, checked []Checked) error {
 	for _, c := range checked {
 		key := store.ModuleKey(c.Name)

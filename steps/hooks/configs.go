@@ -174,9 +174,9 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 }
 
 // AskOnce returns the configuration of the hook. It runs the hook with --config, unless the hook has already answered
-// in this process. It does not use the configuration in the store, because a configuration can depend on the
-// environment and on other files, which can change between two starts. A hook that has failed or has reached its
-// timeout is run again by the next call, because a slow machine can be the reason.
+// in this process with the same digest of its code. It does not use the configuration in the store, because a
+// configuration can depend on the environment and on other files, which can change between two starts. A hook that has
+// failed or has reached its timeout is run again by the next call, because a slow machine can be the reason.
 func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
 	hs.mu.RLock()
@@ -213,9 +213,9 @@ func (hs *Configs) askOne(ctx context.Context, f hook.File, digest string) (stor
 	return h, err
 }
 
-// AskModule runs the hooks of a module with --config. It returns an outcome whose data is a [ModuleCheck] with the
-// hooks. If the module no longer exists, the outcome has no data. If the module cannot be loaded, AskModule returns
-// an error.
+// AskModule gets the configurations of the hooks of a module, each as [Configs.AskOnce] does. It returns an outcome
+// whose data is a [ModuleCheck] with the hooks. If the module no longer exists, the outcome has no data. If the module
+// cannot be loaded, AskModule returns an error.
 func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome, error) {
 	if gone, err := hs.modules.Gone(name); gone || err != nil {
 		return workflow.Outcome{Detail: "its directory is gone"}, err
@@ -259,8 +259,8 @@ func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.
 	return out, without, err
 }
 
-// logSkipped logs each file in the directory of hooks of module that is not a hook, and each Python hook that runs
-// without a virtual environment. Each line is logged only once.
+// logSkipped logs each file in the directory of hooks of module that is not a hook, and each Python hook of a module
+// that runs without a virtual environment. Each line is logged only once.
 func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {

@@ -27,9 +27,10 @@ type ModuleCheck struct {
 	Addon string `json:"addon,omitempty"`
 }
 
-// Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the code or the
-// configuration of a hook has changed, Save deletes the metrics of the hook, because it is possible that the hook
-// does not report them again. Save also marks the values patches and enabled overrides of this hook as outdated.
+// Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the Digest or the
+// Config of a hook has changed, Save deletes the metrics of the hook, because it is possible that the hook does not
+// report them again. If the Code or the Config of a hook has changed, Save marks the values patches and enabled
+// overrides of the hook as outdated; see outdate. The fields are those of [store.Hook].
 func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {
@@ -77,9 +78,9 @@ func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bo
 	return deleted, nil
 }
 
-// saveHook saves the found hook h. The result other reports whether the hook is new, or its code or configuration has
-// changed. The result rewritten reports whether the store had a record of the hook with other code or another
-// configuration. A record without a digest has a configuration that the discovery saved because it had changed.
+// saveHook saves the found hook h. The result other reports whether the hook is new, or its Digest or Config has
+// changed. The result rewritten reports whether the store had a record of the hook with another Code or another Config.
+// A record without a Digest has a Config that the discovery saved because it had changed.
 func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {

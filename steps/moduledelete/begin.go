@@ -29,8 +29,9 @@ type toDelete struct {
 	Released bool            `json:"released"`
 }
 
-// Do runs new hooks of the module with --config, and checks whether the module has a release. A hook that does not
-// answer does not prevent the deletion: the deletion continues without this hook, and the history names the hook.
+// Do gets the configurations of the module's hooks, and checks whether the module has a release. A hook that does not
+// answer --config does not prevent the deletion: the deletion continues without this hook, and the history names the
+// hook.
 func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -49,7 +50,7 @@ func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 }
 
 // Apply begins the deletion: it detaches the bindings of the module and returns the fact [lifecycle.Unwanted]. If the
-// module has been enabled again, Apply returns no fact, and the deletion ends.
+// module has been enabled again or is already deleted, Apply returns no fact, and the deletion ends.
 func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var data toDelete
 	if err := json.Unmarshal(o.Data, &data); err != nil {

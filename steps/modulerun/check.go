@@ -23,8 +23,8 @@ type checkStep struct {
 	survey Survey
 }
 
-// Do runs new hooks of the module with --config. If the module is no longer enabled, Do returns an outcome that ends
-// the run, even if the module cannot be loaded.
+// Do gets the configurations of the module's hooks; see [hooks.Configs.AskModule]. If the module is no longer enabled,
+// Do returns an outcome that ends the run, even if the module cannot be loaded.
 func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -97,7 +97,8 @@ func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (un
 }
 
 // Apply returns the fact with which the graph selects the next step: the module is just enabled, has already started,
-// or is partly deleted. If the module is not enabled or cannot be loaded, Apply returns no fact, and the run ends.
+// or is partly deleted. If the module is not enabled, cannot be loaded or lacks its CRDs, Apply returns no fact, and
+// the run ends.
 func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	name := t.Subject.Module
 	if len(o.Data) == 0 {

@@ -2,6 +2,7 @@
 //
 // The operations of a run are carried out in order. Each operation must be done or rejected before the next one
 // begins. The operations after a rejected one are still carried out. After a crash, an operation that was done or
-// rejected must not be carried out again. The package records in a note that an operation was done or rejected, if
-// the cluster does not show it. The note is stored together with the journal of the task.
+// rejected must not be carried out again, unless a repetition changes nothing in the final result. The package records
+// in a note that an operation was done or rejected, if the cluster does not show it. The note is stored together with
+// the journal of the task.
 package objects

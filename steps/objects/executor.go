@@ -15,8 +15,8 @@ import (
 // An Executor carries out the operations of hooks. Before it deletes an object of the release of the hook's module,
 // it records that a hook removes the object.
 type Executor struct {
-	// Wrote is called after each request of a task that may have changed an object, with the version of the object
-	// after the request. It must not block. Wrote may be nil.
+	// Wrote is called after each successful request of a task that creates, updates or patches an object, with the
+	// version of the object after the request. It must not block. Wrote may be nil.
 	Wrote func(t workflow.Task, object kube.Ref, resourceVersion string)
 
 	db      *store.DB

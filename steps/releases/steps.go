@@ -17,7 +17,9 @@ import (
 // A checkStep checks whether the release of a module matches the chart and the values of the module.
 type checkStep struct{ releases *Releases }
 
-// Do renders the chart, and compares the manifest with the release and with the objects in the cluster.
+// Do compares the manifest of the chart with the release, and checks that all objects of the manifest exist in the
+// cluster. It does not compare the content of the objects. If the module is in maintenance, and its objects have the
+// maintenance label, Do leaves the release as it is.
 func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {

@@ -38,7 +38,7 @@ type SlowRun struct {
 	Since time.Time
 	// The field After is the duration after which the run or the wait is reported.
 	After time.Duration
-	// Longest is the duration of the longest earlier run; zero if no earlier run has succeeded.
+	// Longest is the approximate duration of the longest earlier run with the same code; zero if none has succeeded.
 	Longest time.Duration
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 // slowAfter returns the duration after which a run of a hook is reported as slow. The argument longest is the
-// duration of the longest earlier run of the hook; zero if no run has succeeded yet.
+// duration of the longest earlier run of the hook; zero if no run with the same code has succeeded.
 func slowAfter(longest time.Duration) time.Duration {
 	if longest <= 0 {
 		return slowMost
@@ -62,8 +62,8 @@ func NoteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if err != nil || !ok {
 		return err
 	}
-	// A duration below SlowLeast/slowFactor is not saved, because it does not change the time after which a run is
-	// reported as slow.
+	// After the first one, durations below SlowLeast/slowFactor are ignored: they do not change the time after which a
+	// run is reported as slow.
 	if h.Longest > 0 && (took < SlowLeast/slowFactor || took < h.Longest+h.Longest/4) {
 		return nil
 	}

@@ -204,7 +204,8 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 }
 
 // apply carries out the operations on objects in the outcome of the hook, and saves its values and metrics. The error
-// wraps [webhook.ErrNotApplied] or errInterrupted, unless the API server or the schemas of the values reject the output.
+// wraps [webhook.ErrNotApplied] or errInterrupted, unless the hook writes to the ConfigMap, or the API server or the
+// schemas of the values reject the output.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	out, err := hookio.Decode(r.Module, o.Data)
 	if err != nil {

@@ -79,7 +79,9 @@ func Load(tx *store.Tx) (p Permission, err error) {
 
 // A Discovery has the releases that one discovery finds, and the deletions that were blocked.
 type Discovery struct {
-	// Unknown are the names of releases that have no module directory and are not the operator's own release.
+	// Unknown are the names of the releases that may be purged: they have no module directory, were not made from
+	// addons, and are not the operator's own release. If the operator's own release cannot be determined, Unknown is
+	// empty.
 	Unknown []string
 	// Blocked are the problems of the blocked deletions.
 	Blocked []store.Problem
@@ -112,8 +114,9 @@ func (c *Checks) Discovery(releases []helm.Summary, p Permission) *Discovery {
 // Released reports whether the module has a release in the cluster.
 func (d *Discovery) Released(module string) bool { return d.released[module] }
 
-// findUnknown sets d.Unknown to the releases that have no module in set and are not the operator's own release. It
-// blocks the deletion of releases whose modules were made from addons.
+// findUnknown sets d.Unknown to the releases that have no module in set, were not made from addons, and are not the
+// operator's own release. It blocks the deletion of releases that were made from addons. If the operator's own release
+// cannot be determined, findUnknown also blocks the deletion of the other releases, and leaves d.Unknown empty.
 func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []helm.Summary) error {
 	c := d.checks
 	var names, addons []string
@@ -146,7 +149,7 @@ func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []
 	case kube.IsRefused(err):
 		d.block(store.Problem{
 			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
-			Fix: "start the operator with --helm-ignore-release=NAME, \"\" if Helm did not install it",
+			Fix: "let the operator read its pod, or start it with --helm-ignore-release=NAME: its own release, or a name that no release has if Helm did not install it",
 		}, names)
 	default:
 		return err
@@ -226,8 +229,9 @@ func (d *Discovery) block(p store.Problem, names []string) {
 	d.checks.observer.DeletionBlocked(names, why)
 }
 
-// SaveBlocked replaces the saved problems of the safety check by the problems that a discovery has found. It deletes
-// the permission that a person gave at the time allowed, because a permission is valid only for one discovery.
+// SaveBlocked replaces the saved problems of the safety check by the problems that a discovery has found. If the saved
+// permission of a person has the time in the argument allowed, SaveBlocked deletes the permission, because a permission
+// is valid only for one discovery.
 func SaveBlocked(tx *store.Tx, blocked []store.Problem, allowed time.Time) error {
 	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, blocked); err != nil {
 		return err

@@ -15,8 +15,8 @@ type Changes struct {
 	all     store.ValueChanges
 }
 
-// NewChanges returns an empty collection. The collection replaces each secret in a value by a keyed hash. The
-// argument secret is the key of these hashes.
+// NewChanges returns an empty collection. The collection replaces each secret in a value by a mark with a keyed hash.
+// The argument secret is the key of these hashes; if it is nil, the marks have no hashes.
 func NewChanges(secret []byte) *Changes {
 	return &Changes{without: redact.Redactor{Secret: secret, Undated: true, Texts: true}}
 }
@@ -45,7 +45,7 @@ func (c *Changes) Add(key string, before, after any) error {
 }
 
 // text returns the value at path as JSON, with its secrets replaced. It also replaces secrets that are parts of
-// texts, such as the password in a URL. Different values have different texts.
+// texts, such as the password in a URL. If there is a key for hashes, different values have different texts.
 func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Changes) text(path string, value any) (string, error) {
 	return store.ValueText(string(text), c.without.Hash(string(whole))), err
 }
 
-// AddConfig adds the changes that the merged values of the section have if config becomes the content of the
-// ConfigMap. The argument layers has the current content.
+// AddConfig adds the changes of the merged values of the section with this key when the content of the ConfigMap
+// changes from layers.Config to config.
 func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config

@@ -42,7 +42,7 @@ func Forget(tx *store.Tx, module, name string) error {
 	return nil
 }
 
-// OutdatePatches marks the patches in a section as outdated whose authors are keys of the argument awaits. It adds
+// OutdatePatches marks the patches in a section as outdated if their authors are keys of the argument awaits. It adds
 // the authors of the marked patches to the argument left.
 func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, left map[string]bool) error {
 	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
@@ -61,8 +61,8 @@ func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, le
 	return store.Save(tx, store.SavedKey(section), saved)
 }
 
-// OutdateOverrides marks the enabled overrides as outdated whose authors are keys of the argument awaits. It adds the
-// authors of the marked overrides to the argument left.
+// OutdateOverrides marks the enabled overrides as outdated if their authors are keys of the argument awaits. It adds
+// the authors of the marked overrides to the argument left.
 func OutdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
 	overrides, err := Overrides(tx)
 	if err != nil {

@@ -33,9 +33,10 @@ type Replacement struct {
 	Config  hook.ConversionBinding `json:"config"`
 }
 
-// FindConversions returns the stale conversion bindings that hooks of the given modules replace. A binding replaces
-// another one if both are for the same CustomResourceDefinition. If complete is true, no other module can have hooks,
-// and FindConversions also returns the stale bindings that no hook replaces.
+// FindConversions returns the stale conversion bindings that hooks of the given modules replace, and the bindings that
+// replace them. A binding replaces another one if both are for the same CustomResourceDefinition. The argument complete
+// says that no other module can have hooks. If it is true, and the configurations of all these hooks are known,
+// FindConversions also returns the stale bindings that no hook replaces.
 func (b *Bindings) FindConversions(ctx context.Context, modules []string, complete bool) (found Conversions, err error) {
 	stale := map[string][]Binding{} // by the name of the CustomResourceDefinition
 	if err := b.find(ctx, func(s Binding, record store.Binding) error {
@@ -111,8 +112,9 @@ func (b *Bindings) Replace(tx *store.Tx, c Conversions) error {
 }
 
 // attach attaches the binding of r, and saves its hook. If the configuration has changed, the saved hook has no digest,
-// so that the run of its module treats the hook and its configuration as changed. The state of a module that has not run
-// becomes On, because the bindings of such a module are deleted only together with the module.
+// so that the run of its module treats the hook and its configuration as changed. The state of a module that has not
+// run becomes On: if the module is disabled later, step 6 deletes its bindings, but step 6 is left out for a module
+// with the state Off and no release.
 func (r Replacement) attach(tx *store.Tx) error {
 	key := store.HookKey(r.Subject.Module, r.Subject.Hook)
 	h, known, err := store.Load[store.Hook](tx, key)

@@ -25,12 +25,14 @@ type askedHook struct {
 	bindings     map[string]store.Binding // by id
 }
 
-// A Binding is an admission binding in the store that its hook no longer has. The next run of the hook's module removes
+// A Binding is a webhook binding in the store that its hook no longer has. The next run of the hook's module removes
 // the binding. But until then the API server can deny requests of modules that run earlier, because of the binding's
-// webhook. As long as these modules fail, the run of the hook's module does not start.
+// admission webhook. As long as these modules fail, the run of the hook's module does not start, except with
+// --on-module-failure=continue.
 //
-// A conversion binding is removed ahead of this run only together with the attachment of the bindings that replace it;
-// see [Conversions]. Without any binding, the API server would return objects that no hook has converted.
+// A conversion binding is removed ahead of this run only in two cases: together with the attachment of the bindings
+// that replace it, or in a start if no hook converts the objects; see [Conversions]. In other cases, the API server
+// would return objects that no hook has converted.
 type Binding struct {
 	Subject graph.Subject `json:"subject"`
 	// Owner is a checksum of the code and configuration of the hook, as the store has recorded them with the binding.
@@ -40,7 +42,7 @@ type Binding struct {
 // Hooks asks hooks for their configurations.
 type Hooks interface {
 	// AskOnce returns the configuration of the hook. It runs the hook with --config, if the hook has not answered in
-	// this process yet.
+	// this process yet with the same digest of its code.
 	AskOnce(ctx context.Context, module string, f hook.File, digest string) (store.Hook, error)
 }
 

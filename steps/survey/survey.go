@@ -218,7 +218,7 @@ func (v *surveyRun) compare(set module.Set) error {
 }
 
 // The method unseen reports installed modules that are not on disk. The caller must have found an empty directory of
-// modules, which may be an unmounted volume that contains the installed modules.
+// modules. Perhaps the volume with the installed modules is not mounted there.
 func (v *surveyRun) unseen(set module.Set) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
@@ -261,9 +261,9 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 		if !file.MissingBit {
 			continue
 		}
-		whose := "global hook"
+		whose, then := "global hook", "restart the operator"
 		if moduleName != "" {
-			whose = "hook of module " + moduleName
+			whose, then = "hook of module "+moduleName, "run addon-operator reload"
 		}
 		name, err := filepath.Rel(dir, file.Path)
 		if err != nil {
@@ -272,8 +272,7 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 		v.add(store.NotExecutable, store.Problem{
 			Subject: graph.Subject{Module: moduleName, Hook: name}, Object: file.Path,
 			Error: fmt.Sprintf("%s is not executable, so it is not run as a %s", file.Path, whose),
-			Fix: "chmod +x " + file.Path + ", also where the image is built, or move a library to a directory named lib. Then run " +
-				"addon-operator reload",
+			Fix:   "chmod +x " + file.Path + ", also where the image is built, or move a library to a directory named lib. Then " + then,
 		})
 	}
 }

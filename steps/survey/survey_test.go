@@ -86,7 +86,7 @@ func TestHookFileWithoutExecuteBitIsAProblemUntilItHasOne(t *testing.T) {
 	scantest.Write(t, root, "a/010-web/hooks/functions.sh", "f() { true; }\n")
 	global := scantest.Write(t, root, "global/hooks/y.sh", "#!/usr/bin/env bash\n")
 	expect(t, "two hooks without the bit", problemsOf(t, s, root),
-		"not executable : ROOT/global/hooks/y.sh is not executable, so it is not run as a global hook; chmod +x ROOT/global/hooks/y.sh, also where the image is built, or move a library to a directory named lib. Then run addon-operator reload",
+		"not executable : ROOT/global/hooks/y.sh is not executable, so it is not run as a global hook; chmod +x ROOT/global/hooks/y.sh, also where the image is built, or move a library to a directory named lib. Then restart the operator",
 		"not executable web: ROOT/a/010-web/hooks/sub/x.sh is not executable, so it is not run as a hook of module web; chmod +x ROOT/a/010-web/hooks/sub/x.sh, also where the image is built, or move a library to a directory named lib. Then run addon-operator reload")
 	for _, p := range []string{path, global} {
 		if err := os.Chmod(p, 0o755); err != nil {

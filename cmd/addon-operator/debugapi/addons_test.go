@@ -109,7 +109,7 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 			"c2 is Failed (generation 3).\nNone of its addons is registered", "due at 2030-01-02T03:04:05Z (attempt 3)",
 			"acc 1.0.0: FetchingError: bad response code: 404", "To do: " + api.FetchingError.Remedy(),
 		},
-		"/addons/why.text?name=c3": {"Repository \"foo://h/index.yaml\" could not be read.\n  FetchingIndexError: unsupported scheme", "To do: correct the URL or its Secret; fetching it again fails in the same way, so it is not retried before the next resync."},
+		"/addons/why.text?name=c3": {"Repository \"foo://h/index.yaml\" could not be read.\n  FetchingIndexError: unsupported scheme", "To do: correct the URL; or correct its Secret, and then increment spec.reprocessRequest, as Secrets are not watched; a retry alone fails in the same way."},
 	} {
 		status, body := ask(socket, path)
 		for _, want := range wants {
@@ -154,7 +154,7 @@ func TestWhySaysWhatToDoAboutEachProblem(t *testing.T) {
 			"Repository \"https://h/one\" could not be read.\n  TemplatingURLError: no namespace\n  To do: set the namespace.",
 			"Repository \"https://h/two\": 0 addons are ready, 2 failed.",
 			`To do: correct the entry of "acc" with version "first" in the index of the repository.`,
-			"To do: rename the addon, or do not offer it as a module (annotation addons.kyma-project.io/modules of the configuration): the image has module web.",
+			"To do: rename the addon, or remove annotation addons.kyma-project.io/modules from the configuration (this has no effect with --addons-modules): the image already has a module web.",
 		},
 		"/addons/why.text?name=stage/c": {"The annotation addons.kyma-project.io/modules has no effect: only addons of a ClusterAddonsConfiguration"},
 	} {

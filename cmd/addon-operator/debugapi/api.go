@@ -65,8 +65,9 @@ type API struct {
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
-	// Standby returns the name of the operator for which this operator waits, and the time at which the wait began.
-	// Both results are zero if this operator does not wait.
+	// Standby describes what this operator waits for as a standby: the Lease, with its holder or with the error of the
+	// last request. Standby also returns the time at which the wait began. Both results are zero if this operator is not
+	// a standby.
 	Standby func() (waits string, since time.Time)
 	// Lease describes the Lease of this operator.
 	Lease func() string
@@ -222,7 +223,7 @@ func (p Page) Encode(w io.Writer, format string) error {
 		_, err = io.WriteString(w, p.text(plainLayout(time.Now())))
 		return err
 	default:
-		return BadRequest("format %q is not served here: end the path in .json or .yaml", format)
+		return BadRequest("format %q is not served here: ask for json, yaml or text", format)
 	}
 	if err != nil {
 		return err

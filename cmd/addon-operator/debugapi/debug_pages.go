@@ -10,12 +10,12 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// Paths are the paths of the debug port.
+// Paths are the paths that the pages / and /discovery of the debug port list. The port also serves the catalogs of
+// namespaces, /queue/show, and the pages below /debug/pprof/.
 var Paths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
 
-// Pages returns a handler of the pages of the debug port, which are listed in [Paths]. The debug port has
-// no authentication: every process in the network of the pod can read its pages. So the pages contain no
-// values and no output of hooks, and change nothing.
+// Pages returns a handler of the pages of the debug port. The debug port has no authentication: every process in the
+// network of the pod can read its pages. So the pages contain no values and no output of hooks, and change nothing.
 func (api *API) Pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

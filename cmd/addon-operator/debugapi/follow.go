@@ -84,7 +84,7 @@ func (pages runPages) newEntries(at *watcher, follower *inspect.Follower) (entri
 		if entries, err = follower.Entries(tx, changes); err != nil || lost == 0 {
 			return err
 		}
-		text := fmt.Sprintf("%d entries, because they arrived faster than they were read; see them with timeline, without --follow", lost)
+		text := fmt.Sprintf("%d entries, because they arrived faster than they were read; see them without --follow", lost)
 		entries = append(entries, inspect.Entry{At: tx.Now(), What: inspect.Omitted, Text: text})
 		return nil
 	})

@@ -58,7 +58,7 @@ func TestAPageIsEncodedInItsFormat(t *testing.T) {
 	for _, format := range []string{"xml", "JSON", "json.json", "text.json"} {
 		var out bytes.Buffer
 		err := withText.Encode(&out, format)
-		if want := fmt.Sprintf("format %q is not served here: end the path in .json or .yaml", format); err == nil || err.Error() != want || out.Len() > 0 {
+		if want := fmt.Sprintf("format %q is not served here: ask for json, yaml or text", format); err == nil || err.Error() != want || out.Len() > 0 {
 			t.Errorf("%s: %q, error %v", format, out.String(), err)
 		}
 	}

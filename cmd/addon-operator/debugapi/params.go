@@ -113,7 +113,8 @@ func SetLogLevel(value string) error {
 }
 
 // Set sets a parameter, and returns a sentence about the new value. The argument lasts is the duration after which the
-// parameter is reset to its initial value. If lasts is 0, the default duration of the value applies.
+// parameter is reset to its initial value. If lasts is 0, the default duration of the value applies; but the initial
+// value lasts until the process ends.
 func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -94,7 +94,8 @@ func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, 
 	}
 }
 
-// queueExists returns an error if the queue has no tasks and no attached binding names the queue.
+// queueExists returns an error if the queue has no tasks and no attached binding names the queue. The queue main always
+// exists.
 func queueExists(tx *store.Tx, name string) error {
 	bound, err := boundQueues(tx)
 	if err != nil || slices.Contains(bound, name) {

@@ -107,7 +107,7 @@ func scheduleOf(hook string, schedules []ScheduleLine, name string) (string, err
 	switch {
 	case len(schedules) == 0:
 		return "", &routeError{http.StatusConflict, fmt.Errorf("hook %s has no schedule that is attached, so it is not run: its module "+
-			"is off or has not started yet, or it has no schedule; see addon-operator hook list", hook)}
+			"is off or has not started yet, or the hook has no schedule; see addon-operator hook list", hook)}
 	case name == "":
 		return "", BadRequest("hook %s has several schedules, name one: %s", hook, strings.Join(names, ", "))
 	default:

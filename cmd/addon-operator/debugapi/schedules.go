@@ -17,7 +17,7 @@ import (
 type ScheduleLine struct {
 	Binding string `json:"binding"`
 	Crontab string `json:"crontab"`
-	// Last is the time of the last tick, or zero if the schedule has not ticked yet.
+	// Last is the time of the last tick. Until the first tick, Last is the time at which the binding was attached.
 	Last time.Time `json:"last,omitzero"`
 	// Next is the time of the next tick, or zero if the schedule never ticks or no operator runs.
 	Next time.Time `json:"next,omitzero"`
@@ -29,7 +29,7 @@ type ScheduleLine struct {
 }
 
 // attachedSchedules returns, by hook, the attached schedule bindings whose keys in the store begin with the given key.
-// live must be true if an operator runs. If live is false, the lines have no next and no missed tick.
+// The argument live says whether an operator runs. If it is false, the lines have no next and no missed tick.
 func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject][]ScheduleLine, error) {
 	out := map[graph.Subject][]ScheduleLine{}
 	for k := range tx.Range(of) {

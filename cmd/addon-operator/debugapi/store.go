@@ -200,8 +200,8 @@ func maintenance(tx *store.Tx) (map[string]string, error) {
 	return states, nil
 }
 
-// queueState adds the length and the head of each queue to s. Empty queues of attached bindings are
-// included.
+// queueState adds the length and the head of each queue to s. The queue main and the queues of attached bindings are
+// included even if they are empty.
 func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	names, err := boundQueues(tx)
 	if err != nil {
@@ -237,9 +237,9 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// ConvergeTasks returns the number of pending tasks that are part of a converge. These are the tasks in the main queue
-// except events and step 16, plus the tasks in the queue [workflow.Parked]: the last steps of runs that wait for failing
-// modules.
+// ConvergeTasks returns the number of pending tasks that are treated as tasks of a converge: all tasks in the main queue
+// except events and step 16, and the tasks in the queue [workflow.Parked], which are the last steps of runs that wait for
+// failing modules. So it includes a run of one module that no converge has requested.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

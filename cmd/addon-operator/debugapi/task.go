@@ -50,7 +50,7 @@ func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is canceled", func(id store.ID) error { return act.engine.Cancel(id, why) })
 }
 
-// changeTask calls change for the task that the path names. The path has the ID of the task, a module or a hook.
+// changeTask calls change for the task that the path names. See [workflow.Engine.Find] for the names of tasks.
 func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
 	if act.engine == nil {
 		Fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})

@@ -154,7 +154,7 @@ func (pages runPages) timeline(r *http.Request) (Page, error) {
 func (pages runPages) why(r *http.Request) (Page, error) {
 	subject := strings.TrimSpace(r.URL.Query().Get("subject"))
 	if subject == "" {
-		return Page{}, BadRequest("subject is missing: name a module, a hook, a queue, a task or a run")
+		return Page{}, BadRequest("subject is missing: name a module, a hook, an addons configuration, a queue, a task or a run")
 	}
 	var w *inspect.Why
 	err := pages.db.View(func(tx *store.Tx) (err error) {
@@ -203,7 +203,7 @@ func (pages runPages) reader() *inspect.Reader {
 	return r
 }
 
-// waits names the operator for which this operator waits; empty if it does not wait.
+// waits describes what this operator waits for as a standby; empty if it is not a standby.
 func (pages runPages) waits() (waits string) {
 	if pages.standby != nil {
 		waits, _ = pages.standby()

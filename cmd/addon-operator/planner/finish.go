@@ -75,8 +75,9 @@ func (p *planner) limits() {
 	}
 }
 
-// valuesInForce adds to the plan the differences between the values of the running operator and the
-// values after the planned converge. valuesInForce does nothing if no operator runs.
+// valuesInForce adds to the plan the differences between the values of the running operator and the values after the
+// planned converge: of the global section, and of the planned modules that are enabled before and after the converge. If
+// no operator runs, valuesInForce does nothing.
 func (p *planner) valuesInForce(after map[string]store.Module) error {
 	if p.InForce == nil {
 		return nil

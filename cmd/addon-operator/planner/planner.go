@@ -1,6 +1,6 @@
 // Package planner computes what a converge would do, without doing it. Package planner executes the
 // lifecycle graph with the steps of the operator on a copy of the store. The clients of these steps
-// make dry runs. Hooks run only to print their configuration.
+// make dry runs. The enabled scripts of modules run, and hooks run only to print their configuration.
 package planner
 
 import (
@@ -42,8 +42,7 @@ type Input struct {
 	Helm helm.Options
 	// Cluster is the connection to the API server. The planner copies it.
 	Cluster *rest.Config
-	// ConfigMap is the name of the operator's ConfigMap. ConfigMap is in the namespace that Steps
-	// has.
+	// ConfigMap is the name of the operator's ConfigMap. Its namespace is Steps.Discovery.Namespace.
 	ConfigMap string
 	// Store is the store of the operator, which is only read; nil if there is none.
 	Store *store.DB

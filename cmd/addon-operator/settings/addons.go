@@ -35,7 +35,7 @@ func (s *Addons) declare(d *declarations) {
 	d.text(&s.Mode, "addons", AddonsAuto, "policy for addons configurations: auto processes them when their CRDs are installed, on also warns if these are missing, off ignores them", "ADDON_OPERATOR_ADDONS")
 	d.toggle(&s.Develop, "addons-develop-mode", "allow addon repositories over http and in local files", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE", "APP_DEVELOP_MODE")
 	d.duration(&s.Resync, "addons-resync", 10*time.Minute, "delay before a failed addons configuration is processed again; 0 disables it", "ADDON_OPERATOR_ADDONS_RESYNC")
-	d.text(&s.Retry, "addons-retry", "5s..5m", "shortest and longest delay before a repository or an addon that could not be fetched is retried; 0 disables retries", "ADDON_OPERATOR_ADDONS_RETRY")
+	d.text(&s.Retry, "addons-retry", "5s..5m", "shortest and longest delay before a repository or an addon that could not be fetched is retried; if 0, it is retried after --addons-resync", "ADDON_OPERATOR_ADDONS_RETRY")
 	d.text(&s.KnownHosts, "addons-known-hosts", "", "file with ssh host keys of git servers with addon repositories, in the format of ssh-keyscan; the keys of github.com, gitlab.com and bitbucket.org are built in", "ADDON_OPERATOR_ADDONS_KNOWN_HOSTS")
 }
 

@@ -109,7 +109,7 @@ func (s *Settings) checkNumbers() error {
 	return nil
 }
 
-// checkPorts returns an error for the first invalid port, in the order of the flags.
+// checkPorts returns an error for the first invalid port, in the alphabetical order of the flags.
 func (s *Settings) checkPorts() error {
 	ports := map[string]int{
 		"prometheus-listen-port": s.ListenPort, "validating-webhook-listen-port": s.Webhooks.Admission.ListenPort,

@@ -213,7 +213,7 @@ func TestASettingOfAddonsSaysWhatItMustBe(t *testing.T) {
 			func(s *Addons) { s.Retry = "5m..5s" },
 			`--addons-retry: delays "5m..5s": the first must not be negative or longer than the last; write them like 5s..5m`,
 		},
-		"no delay": {func(s *Addons) { s.Retry = "" }, `--addons-retry: delays "": time: invalid duration ""; write them like 5s..5m, or 0 for no retries`},
+		"no delay": {func(s *Addons) { s.Retry = "" }, `--addons-retry: delays "": time: invalid duration ""; write them like 5s..5m, or 0 for none`},
 	} {
 		s := valid
 		c.change(&s)

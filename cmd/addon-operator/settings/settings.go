@@ -14,9 +14,8 @@ import (
 	"addon-operator/triggers"
 )
 
-// Settings are the settings of an operator. A flag takes precedence over a variable. A variable
-// with the prefix ADDON_OPERATOR_ takes precedence over the variable without the prefix, and both
-// take precedence over the default.
+// Settings are the settings of an operator. A flag takes precedence over its variables, and the variables take precedence
+// over the default. If a flag has several variables, the first one in its help text that is not empty is used.
 type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string
@@ -111,7 +110,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.text(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
 	d.text(&s.Lease, "lease", LeaseRequired, "policy for the Lease of the namespace: required, or off if the operator has no permission for Leases", "ADDON_OPERATOR_LEASE")
 	d.text(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
-	d.text(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
+	d.text(&s.Kubeconfig, "kube-config", "", "kubeconfig file; if empty, the cluster of the pod, or the default kubeconfig outside of a pod", "KUBE_CONFIG", "KUBECONFIG")
 	d.text(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
 	d.text(&s.KubeServer, "kube-server", "", "address of the API server", "KUBE_SERVER")
 	d.rate(&s.KubeQPS, "kube-client-qps", 0, "maximum requests per second to the API server; 0 is no limit", "KUBE_CLIENT_QPS")
@@ -121,7 +120,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.duration(&s.ObjectTimeout, "object-patcher-kube-client-timeout", 10*time.Second, "timeout of each request for operations of hooks", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT")
 	d.text(&s.OnModuleFailure, "on-module-failure", BlockOnFailure, "policy for the modules after a failing one: block makes them wait; continue runs them, and only afterAll waits", "ADDON_OPERATOR_ON_MODULE_FAILURE")
 	d.text(&s.WithdrawWebhooks, "withdraw-webhooks-on-shutdown", WithdrawNever,
-		"when a shutdown deletes the webhook configurations, so that the API server rejects no requests: never, scaled-to-zero or always",
+		"when a shutdown deletes the admission webhook configurations, so that the API server admits requests without a check: never, scaled-to-zero or always",
 		"ADDON_OPERATOR_WITHDRAW_WEBHOOKS_ON_SHUTDOWN")
 	d.duration(&s.HookTimeout, "hook-timeout", 0, "timeout for a run of an enabled script, or of a hook without its own timeout; 0 is no limit", "ADDON_OPERATOR_HOOK_TIMEOUT")
 	d.number(&s.HelmHistoryMax, "helm-history-max", 10, "maximum number of revisions kept per release; 0 keeps all", "HELM_HISTORY_MAX")
@@ -217,7 +216,7 @@ func defaultToolsDir() string {
 	return filepath.Join(filepath.Dir(self), "hooktools")
 }
 
-// yesNo is a boolean flag that also accepts yes and no.
+// yesNo is a boolean flag that also accepts yes, no, on and off.
 type yesNo bool
 
 func (y *yesNo) String() string   { return strconv.FormatBool(bool(*y)) }
@@ -238,8 +237,8 @@ func (y *yesNo) Set(s string) error {
 	return err
 }
 
-// OwnPod returns the name of the operator's own pod. If the setting is empty, OwnPod returns the
-// host name, which is the name of the pod in any pod.
+// OwnPod returns the name of the operator's own pod. If the setting is empty, OwnPod returns the host name. This is the
+// name of the pod, unless the pod sets hostNetwork or hostname.
 func (s *Settings) OwnPod() string {
 	if s.Pod != "" {
 		return s.Pod

@@ -23,9 +23,9 @@ type Tracing struct {
 
 // declare declares the flags of s.
 func (s *Tracing) declare(d *declarations) {
-	d.text(&s.Endpoint, TracingEndpointFlag, "", "collector of OpenTelemetry traces: HOST:PORT without TLS, or a URL with http or https; if empty, that of OTEL_EXPORTER_OTLP_ENDPOINT; no traces if both are empty", both("TRACING_OTLP_ENDPOINT")...)
+	d.text(&s.Endpoint, TracingEndpointFlag, "", "collector of OpenTelemetry traces: HOST:PORT without TLS, or a URL with http or https; if empty, that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; by default, no traces are sent", both("TRACING_OTLP_ENDPOINT")...)
 	d.text(&s.Token, "tracing-otlp-auth-token", "", "bearer token for the collector of traces; prefer a variable from a Secret, because flags are visible in the list of processes", both("TRACING_OTLP_AUTH_TOKEN")...)
-	d.text(&s.Protocol, "tracing-otlp-protocol", "", "protocol of the collector of traces: grpc or http/protobuf; if empty, grpc, or http/protobuf if OTEL_EXPORTER_OTLP_ENDPOINT names the collector", "ADDON_OPERATOR_TRACING_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	d.text(&s.Protocol, "tracing-otlp-protocol", "", "protocol of the collector of traces: grpc or http/protobuf; if empty, grpc, or http/protobuf if a standard variable names the collector", "ADDON_OPERATOR_TRACING_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 }
 
 // Collector returns the collector of traces that the settings describe.

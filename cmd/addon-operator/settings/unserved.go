@@ -16,9 +16,9 @@ type Unserved struct {
 }
 
 const (
-	alwaysLeads = "the operator always uses the Lease of the namespace, and all replicas but one wait as standby"
+	alwaysLeads = "the operator uses the Lease of the namespace unless --lease is off, and all replicas but one wait as standby"
 	noRoutes    = "the API server can call only hooks; see the settings of webhooks"
-	oneClient   = "there is one client for all requests; limit it with --kube-client-qps"
+	oneClient   = "the client of the operator watches the objects of releases; limit it with --kube-client-qps and --kube-client-burst"
 )
 
 // NotServed are the settings without effect that are in the documents RUNNING.md of addon-operator

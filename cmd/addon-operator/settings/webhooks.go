@@ -30,7 +30,7 @@ type WebhookSide struct {
 // declare declares the flags of s.
 func (s *Webhooks) declare(d *declarations) {
 	d.text(&s.ConfigurationName, "validating-webhook-configuration-name", "addon-operator",
-		"names of the webhook configurations, before -hooks", both("VALIDATING_WEBHOOK_CONFIGURATION_NAME")...)
+		"names of the webhook configurations, without their suffix -hooks", both("VALIDATING_WEBHOOK_CONFIGURATION_NAME")...)
 	d.text(&s.URL, "webhook-url", "", "URL that the API server calls instead of the Services: https://HOST or https://HOST:PORT", "ADDON_OPERATOR_WEBHOOK_URL")
 	d.duration(&s.CertLifetime, "webhook-cert-lifetime", 90*24*time.Hour, "validity of a CA that the operator makes; it is replaced after half of this time", "ADDON_OPERATOR_WEBHOOK_CERT_LIFETIME")
 	d.number(&s.HooksAtOnce, "webhook-hooks-at-once", 10, "maximum number of hooks that answer the API server in parallel", "ADDON_OPERATOR_WEBHOOK_HOOKS_AT_ONCE")

@@ -72,13 +72,13 @@ func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 		defer mu.Unlock()
 		if now := clock(); last.IsZero() || now.Sub(last) >= complainEvery {
 			last = now
-			log.Warn().Str("error", redact.Text(err.Error())).Msg("spans are not sent; check the collector and --" + settings.TracingEndpointFlag)
+			log.Warn().Str("error", redact.Text(err.Error())).Msg("spans are not sent; check the collector, and its address in --" + settings.TracingEndpointFlag + " or OTEL_EXPORTER_OTLP_ENDPOINT")
 		}
 	}
 }
 
-// Observe returns an observer whose functions first call t, and then the functions of the given
-// observer. The functions Began, Recorded and Ended of the given observer must not be nil.
+// Observe returns an observer whose functions Began, Recorded and Ended first call t, and then the functions of the given
+// observer, which must not be nil. The function Context of the returned observer calls only t.
 func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	if t == nil {
 		return observer

@@ -154,9 +154,9 @@ func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
 		p.Fix = "let the program that wrote the file renew it (cert-manager: kubectl get certificates -A). The operator reads the new file without a restart"
 	}
 	at := c.Expires.UTC().Format(time.RFC3339)
-	p.Error = "the certificate of the webhooks expires in " + inspect.Span(c.Expires.Sub(now)) + ", at " + at + ": from then on, the API server calls no hook, and rejects the requests that hooks must check or convert"
+	p.Error = "the certificate of the webhooks expires in " + inspect.Span(c.Expires.Sub(now)) + ", at " + at + ": from then on, the API server calls no hook, and rejects the requests that hooks convert, or check with failurePolicy Fail"
 	if !now.Before(c.Expires) {
-		p.Error = "the certificate of the webhooks expired at " + at + ": the API server calls no hook, and rejects the requests that hooks must check or convert"
+		p.Error = "the certificate of the webhooks expired at " + at + ": the API server calls no hook, and rejects the requests that hooks convert, or check with failurePolicy Fail"
 	}
 	if c.File != "" {
 		p.Error += " (" + c.File + ")"

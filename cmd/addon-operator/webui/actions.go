@@ -204,7 +204,7 @@ func (f *frame) PauseButton(c pauseControl) button {
 func (m *module) Buttons() []button {
 	about := "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks."
 	if m.Pause.Paused {
-		about += " The module is paused: the run waits until it is resumed."
+		about += " The module is paused: the run waits until the module is resumed."
 	}
 	return []button{
 		m.button("module/"+m.Name+"/run", "Run now", about, nil),
@@ -221,7 +221,7 @@ func (t *task) Buttons() (out []button) {
 		out = append(out, t.button("task/"+t.ID+"/cancel", "Cancel", "Ends the running attempt as a failure: its hook gets SIGTERM, and SIGKILL 5 s later.", nil))
 	}
 	if t.Quarantined {
-		out = append(out, t.button("task/"+t.ID+"/release", "Release", "Runs the task again. The operator crashed each time it ran.", nil))
+		out = append(out, t.button("task/"+t.ID+"/release", "Release", "Runs the task again. The operator crashed each time the task ran.", nil))
 	}
 	if t.Failing || t.Quarantined {
 		out = append(out, t.button("task/"+t.ID+"/skip", "Skip", "Ends the task as if it had succeeded without any result. Its work is not done.", nil))

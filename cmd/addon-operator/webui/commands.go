@@ -63,7 +63,7 @@ func prose(text, behind string) template.HTML {
 
 // An adviceGroup has those commands of an advice that are shown in one group.
 type adviceGroup struct {
-	// Danger is set if the commands delete something, or leave work undone.
+	// Danger is set if the commands are hard to undo.
 	Danger   bool
 	Commands []shownCommand
 }
@@ -102,7 +102,7 @@ func (f *frame) Grouped(all []inspect.Advice) (groups []adviceGroup) {
 	return groups
 }
 
-// hardToUndo reports whether a command changes something and is not in harmless.
+// hardToUndo reports whether a command changes something, has a described effect, and is not in harmless.
 func hardToUndo(a *inspect.Advice) bool {
 	command := strings.Join(a.Args, " ") + " "
 	return a.Why != "" && !a.ChangesNothing() && !slices.ContainsFunc(harmless, func(c string) bool { return strings.HasPrefix(command, c+" ") })

@@ -13,5 +13,5 @@ func TestButtonsOfAPausedModuleSayWhatThePauseDoes(t *testing.T) {
 		Problems: []inspect.Problem{{Kind: inspect.KindPaused, Command: []string{"resume", "module", "app"}, Error: "module app is paused by bob: storage is moved"}},
 	}}
 	inOrder(t, a.view(t, "/module/app", true),
-		"The module is paused: the run waits until it is resumed.", "First ask whether the reason of the pause still holds: module app is paused by bob: storage is moved.")
+		"The module is paused: the run waits until the module is resumed.", "First ask whether the reason of the pause still holds: module app is paused by bob: storage is moved.")
 }

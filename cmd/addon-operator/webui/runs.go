@@ -67,8 +67,8 @@ func (r *runs) path(limit int, all bool) string {
 	return at(query, "runs")
 }
 
-// More returns the path of the same view with more runs. The path is empty if there are no more runs, or if the view
-// has the maximum number of runs.
+// More returns the path of the same view with a larger limit. The path is empty if the view has fewer lines than its
+// limit, or if the limit is the maximum.
 func (r *runs) More() string {
 	if len(r.Runs) < r.Limit || r.Limit >= mostEntries {
 		return ""

@@ -133,7 +133,7 @@ func (c *checker) aggregated(n *parser.AggregateExpr) []string {
 }
 
 // called returns the labels of the result of the function call n. called reports a problem if rate, irate or increase
-// is called for a gauge.
+// is called for a gauge, or if the argument of histogram_quantile has no label le.
 func (c *checker) called(n *parser.Call) []string {
 	var all []string
 	for _, arg := range n.Args {

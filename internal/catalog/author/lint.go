@@ -28,7 +28,9 @@ type AddonReport struct {
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Problems are errors of the addon. If an addons configuration names this repository, they make its phase Failed.
+	// Problems are errors of the addon. If an addons configuration names this repository, they make the phase of the
+	// configuration Failed. Only an archive that differs from its directory does not: the operator uses the archive as
+	// it is.
 	Problems []string `json:"problems,omitempty"`
 	// Errors mean that the chart cannot be installed with the values of a plan, or that the schema of a plan cannot be
 	// used. They have no effect on the status of addons configurations.

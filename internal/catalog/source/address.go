@@ -64,7 +64,8 @@ const (
 
 // Render returns the address for a repository URL. It replaces each placeholder by the value of this key in the
 // Secret, and escapes the value for its position in the URL. secret is the data of the Secret, or nil if the
-// configuration names no Secret. It is an error if the Secret lacks a key, or if the URL or a value is too long.
+// configuration names no Secret. Render returns an error if the value of a placeholder is missing or not allowed at its
+// position, or if the URL or a value is too long.
 func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	if len(rawURL) > maxURL {
 		return Address{}, fmt.Errorf("the repository URL has %d bytes, more than the limit of %d; shorten it", len(rawURL), maxURL)
@@ -108,7 +109,7 @@ func substitute(rawURL string, values map[string]string) (string, error) {
 		key := rawURL[at[2]:at[3]]
 		p := shape.position(at[0])
 		if (p == inScheme || p == inHost) && !hostName.MatchString(values[key]) {
-			return "", fmt.Errorf("the value of `%s` replaces a part of the %s and must consist of letters, digits, dots and dashes", key, p)
+			return "", fmt.Errorf("the value of `%s` replaces a part of the %s and must consist of letters, digits and the characters . : _ - [ ]", key, p)
 		}
 		slashFollows := strings.HasPrefix(rawURL[end:], "/")
 		if values[key] == "" && p == inPath && slashFollows && strings.HasSuffix(out.String(), "/") {

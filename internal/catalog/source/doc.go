@@ -23,8 +23,8 @@
 // Addresses and the responses of servers are treated as hostile. [Limits] limit the sizes, the counts and the times.
 // The number of requests is limited for each host, so that a host that does not respond does not delay other hosts.
 // Errors never contain values of a Secret, or users and queries of URLs. No credentials of the operator are used:
-// neither those of its environment or cloud, nor ssh agents or files of git. Redirects must stay on https, or on http
-// in develop mode. Credentials are sent only to the first host.
+// neither those of its environment or cloud, nor ssh agents or files of git. Redirects must lead to https, or in
+// develop mode to https or http. Credentials are sent only to the first host.
 //
 // The key of an ssh server must be in the file [Options.KnownHosts]. The keys of github.com, gitlab.com and
 // bitbucket.org are also in this package. A server with an unknown key is rejected.
@@ -32,9 +32,9 @@
 // # Libraries
 //
 // For git, this package uses those packages of go-git that parse packets and packfiles. It sends the requests itself,
-// over HTTP or with golang.org/x/crypto/ssh. It does not use the program git, go-getter or the other packages of
-// go-git: they write a working tree, read configuration from their environment, and limit neither bytes nor memory.
-// The program git and its ssh client would also add 20 MB to the image. Requests to S3 are few and simple, so only
-// their signatures come from a library, minio-go. To fetch an hg repository, this package runs the program hg, which
-// must be installed.
+// over HTTP or with golang.org/x/crypto/ssh. It does not use the program git (except for git::file:// in develop
+// mode), go-getter or the other packages of go-git: they write a working tree, read configuration from their
+// environment, and limit neither bytes nor memory. The program git and its ssh client would also add 20 MB to the
+// image. Requests to S3 are few and simple, so only their signatures come from a library, minio-go. To fetch an hg
+// repository, this package runs the program hg, which must be installed.
 package source

@@ -18,10 +18,10 @@ import (
 // An Error says why an index or an addon could not be fetched. Its text contains no secret parts of the address. It
 // wraps no other error, because the text of a wrapped error could contain them.
 type Error struct {
-	// Reason is [api.FetchingIndexError], [api.FetchingError] or [api.LoadingError].
+	// Reason is [api.EmptyURLError], [api.FetchingIndexError], [api.FetchingError] or [api.LoadingError].
 	Reason api.Reason
 	// Permanent is set if further requests for the same URL would fail in the same way until the spec of the
-	// configuration or the settings of the operator change.
+	// configuration, its Secret or the settings of the operator change.
 	Permanent bool
 
 	text string
@@ -30,8 +30,8 @@ type Error struct {
 // Error returns the description of the operation that failed, and why it failed.
 func (e *Error) Error() string { return e.text }
 
-// A plainError is an error whose text is composed in this package. It contains no text from a server, and no parts of
-// an address except the host and paths.
+// A plainError is an error whose text is composed in this package. The text can quote a message of a server or program,
+// so it can contain secrets until the redactor removes them.
 type plainError struct {
 	text    string
 	loading bool // whether the fetched content is invalid

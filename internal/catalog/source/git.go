@@ -18,9 +18,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 )
 
-// A gitRepository fetches one commit of a git repository, without its history, when the first file is needed. It reads
-// files directly from the packfile, without a working tree. So no link, hook, submodule or configuration of the
-// repository has an effect.
+// A gitRepository fetches one commit of a git repository when the first file is needed, without the history of the
+// commit if the server can leave it out. It reads files directly from the packfile, without a working tree. So no link,
+// hook, submodule or configuration of the repository has an effect.
 type gitRepository struct {
 	fetcher  *Fetcher
 	location location
@@ -116,8 +116,9 @@ func (g *gitRepository) close() error {
 	return err
 }
 
-// fetch asks the server for the hash of the wanted commit. If it is not the known hash, it fetches the commit. If g has
-// fetched the commit before, it does nothing.
+// fetch asks the server for the hash of the wanted commit, and fetches the commit if this hash differs from the
+// argument known. If an earlier call has fetched the commit, or has found that its hash equals known, fetch does
+// nothing.
 func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	if g.fetched != nil || known != "" && known == g.commit.String() {
 		return nil

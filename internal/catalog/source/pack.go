@@ -24,7 +24,7 @@ const (
 	inflation = 8
 )
 
-// A pack is an index of a git packfile, which is in the field content. It does not have objects that are too large for
+// A pack is an index of the git packfile in the field content. The index does not have objects that are too large for
 // an addon.
 type pack struct {
 	content *spool

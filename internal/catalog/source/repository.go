@@ -65,8 +65,7 @@ type Repository struct {
 	backend backend
 	redact  *redactor
 	limits  Limits
-	// source is the [Validators.Source] of content that is fetched from this repository. It does not depend on values
-	// of the Secret in the user or the query of the address.
+	// source is the [Validators.Source] of content that is fetched from this repository, see the function identity.
 	source string
 }
 
@@ -178,13 +177,14 @@ func (r *Repository) settled(validators, known Validators) Validators {
 }
 
 // Addon fetches the addon with this name and version, as in the index. The argument known has the validators of the
-// content that the caller already has. The reason of its errors is [api.FetchingError], or [api.LoadingError] if the
-// repository has no such addon or its content is invalid. The caller must close the content.
+// content that the caller already has. The reason of its errors is [api.LoadingError] if the content of the addon is
+// invalid, or if addons are directories and the directory does not exist. For all other errors, for example if an HTTP
+// server does not have the archive, the reason is [api.FetchingError]. The caller must close the content.
 func (r *Repository) Addon(ctx context.Context, name, version string, known Validators) (*Content, error) {
 	known = r.ours(known)
 	during := fmt.Sprintf("while loading addon %s: while reading addon archive for name [%s] and version [%s]", name, name, version)
 	if base := name + "-" + version; strings.ContainsAny(base, "/\\\x00") || strings.HasPrefix(base, ".") {
-		return nil, r.redact.fail(ctx, api.LoadingError, during, invalid("the name and the version must not contain slashes"))
+		return nil, r.redact.fail(ctx, api.LoadingError, during, invalid("the name and the version must not contain slashes, backslashes or null bytes, and the name must not begin with a dot"))
 	}
 	content, validators, err := r.backend.addon(ctx, name, version, known)
 	if err != nil {

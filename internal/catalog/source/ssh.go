@@ -167,8 +167,8 @@ type hostKeySet struct {
 	algorithms []string
 }
 
-// CheckKnownHosts returns an error if file cannot be parsed as a file of ssh host keys. CheckKnownHosts returns nil if
-// file is empty.
+// CheckKnownHosts returns an error if the file with this path cannot be parsed as a file of ssh host keys.
+// CheckKnownHosts returns nil if the path is empty.
 func CheckKnownHosts(file string) error {
 	if file == "" {
 		return nil

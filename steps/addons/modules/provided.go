@@ -51,7 +51,7 @@ func (a *Provided) Write(inUse []string) error {
 		return err
 	}
 	if err := module.WriteAddonModules(a.dir, selected.Modules, inUse...); err != nil {
-		a.log.Once(zerolog.ErrorLevel, "modules made from addons stay as they were: "+err.Error())
+		a.log.Once(zerolog.ErrorLevel, "modules made from addons could not be written and stay as they were: "+err.Error())
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func LoadContent(tx *store.Tx, content string) (c Content, ok bool, err error) {
 	return c, true, nil
 }
 
-// LoadChart returns the archive of the chart with this digest, and whether the chart is in the store.
+// LoadChart returns the archive of the chart with this digest, and whether the whole chart is in the store.
 func LoadChart(tx *store.Tx, digest string) (archive []byte, ok bool, err error) {
 	chart, ok, err := store.Load[store.Chart](tx, store.ChartKey(digest))
 	if err != nil || !ok || !chart.Complete {

@@ -26,7 +26,8 @@ type List struct {
 }
 
 // A Configuration is the state of one addons configuration, which the operator processes in rounds. Processed is the
-// time at which the last round ended. Retry is the time of the next round, or zero if no retry is planned.
+// time at which the latest round ended, or zero while the round runs. Retry is the time of the next round, or zero if no
+// retry is planned.
 type Configuration struct {
 	// Namespace is empty for a ClusterAddonsConfiguration.
 	Namespace  string    `json:"namespace,omitempty"`
@@ -37,7 +38,7 @@ type Configuration struct {
 	Retry      time.Time `json:"retry,omitzero"`
 }
 
-// A Line is one registered addon in a [List].
+// A Line is one registered addon. Only [Registered] sets Module and Orphaned.
 type Line struct {
 	Namespace     string `json:"namespace,omitempty"`
 	ID            string `json:"id"`
@@ -65,7 +66,8 @@ type Why struct {
 
 	// Notice describes a part of the configuration that has no effect.
 	Notice string `json:"notice,omitempty"`
-	// Registered is set if the addons of the configuration are registered.
+	// Registered is set if addons of the configuration are registered. While a round runs, these are the addons of an
+	// earlier round.
 	Registered   bool         `json:"registered"`
 	Attempts     int          `json:"attempts,omitempty"`
 	Repositories []Repository `json:"repositories"`
@@ -231,7 +233,7 @@ func fixOf(a store.AddonResult) string {
 	case a.EntryError != "":
 		return fmt.Sprintf("correct the entry of %q with version %q in the index of the repository", a.Entry, a.EntryVersion)
 	case a.ImageModule != "":
-		return fmt.Sprintf("rename the addon, or do not offer it as a module (annotation %s of the configuration): the image has module %s", api.ModulesAnnotation, a.ImageModule)
+		return fmt.Sprintf("rename the addon, or remove annotation %s from the configuration (this has no effect with --addons-modules): the image already has a module %s", api.ModulesAnnotation, a.ImageModule)
 	}
 	return ""
 }
@@ -241,7 +243,7 @@ func problemOf(reason, message string, permanent bool, fix string) *Problem {
 		Reason: api.Reason(reason), Message: message, Permanent: permanent, Remedy: cmp.Or(fix, api.Reason(reason).Remedy()),
 	}
 	if permanent && fix == "" {
-		problem.Remedy = "correct the URL or its Secret; fetching it again fails in the same way, so it is not retried before the next resync"
+		problem.Remedy = "correct the URL; or correct its Secret, and then increment spec.reprocessRequest, as Secrets are not watched; a retry alone fails in the same way"
 	}
 	return problem
 }

@@ -57,7 +57,7 @@
 		connection.hidden = !text;
 	}
 
-	// A hidden view has no connection for events, because a browser allows only few connections to one server.
+	// A hidden view has no connection for events, because a browser allows only a few connections to one server.
 	let source = null;
 	function follow() {
 		if (document.hidden || !main.hasAttribute("data-live")) {

@@ -70,7 +70,7 @@ hook::_names() {
     *) hook::_untyped_names "$binding" "$3" ;;
   esac
   # A function name cannot contain blanks, quotes and similar characters. If the name of a binding contains them, the
-  # function can also have underscores in their places.
+  # function has underscores in their places.
   local -a plain=("${names[@]//[^[:alnum:]_.:\/@%+~-]/_}")
   [[ "${plain[*]}" == "${names[*]}" ]] || names+=("${plain[@]}")
 }

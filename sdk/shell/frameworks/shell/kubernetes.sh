@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 #
 # Requests changes of objects. The operator makes the changes after the hook has succeeded. RESOURCE is KIND/NAME, such as
-# pod/web-0. If the kind is ambiguous, it is APIVERSION/KIND/NAME, such as apps/v1/Deployment/web. NAMESPACE is empty for
-# a cluster-scoped object. The functions for creation read one or more objects from standard input.
+# pod/web-0, or APIVERSION/KIND/NAME if the kind is ambiguous, such as apps/v1/Deployment/web. NAMESPACE is empty for a
+# cluster-scoped object. The functions for creation read one or more objects from standard input.
 
 # Create each object. An object that exists already is an error.
 kubernetes::create_json() { kubernetes::_json Create; }
@@ -18,7 +18,8 @@ kubernetes::replace_or_create_yaml() { kubernetes::_yaml CreateOrUpdate; }
 kubernetes::replace_json() { kubernetes::_json CreateOrUpdate; }
 kubernetes::replace_yaml() { kubernetes::_yaml CreateOrUpdate; }
 
-# NAMESPACE RESOURCE: deletes the object after its dependents, and waits until it is gone. A missing object is no error.
+# NAMESPACE RESOURCE: deletes the object after its dependents, and waits until it is gone, at most 20 s. A missing object
+# is no error.
 kubernetes::delete() { kubernetes::_delete Delete "$@"; }
 kubernetes::delete_if_exists() { kubernetes::_delete Delete "$@"; }
 # NAMESPACE RESOURCE: deletes the object without waiting. Its dependents are deleted afterwards.

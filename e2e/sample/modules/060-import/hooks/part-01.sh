@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Imports one of ten parts, which takes three seconds. The other parts are links to
-# this file. When the operator is stopped, the part that runs may end; after the next
-# start, the import goes on at the part behind it.
+# this file. When the operator is stopped, the running part can end. After the next
+# start, the import continues with the next part.
 set -euo pipefail
 
 part=${0##*-} part=${part%.sh}

@@ -1,6 +1,6 @@
 package store
 
-// Beyond is called behind the end of the path.
+// unlock is called after the end of the path.
 func unlock() { knock() }
 
 func knock() {}

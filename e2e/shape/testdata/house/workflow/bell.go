@@ -1,7 +1,7 @@
 // Package workflow has two files that use each other.
 package workflow
 
-// A Bell has three methods.
+// A Bell has four methods, in two files.
 type Bell struct {
 	step Step
 	end  func() error

@@ -1,4 +1,4 @@
-// Command house imports all packages, which no limit forbids it.
+// Command house imports all packages. The limit of imports does not apply to it.
 package main
 
 import (
