@@ -1,5 +1,5 @@
 // Package internal_test checks the source of all packages: their imports, the comments of packages and exported
-// names, and the language.
+// names, and the language. It also checks the links and names in the Markdown pages.
 package internal_test
 
 import (
@@ -135,7 +135,7 @@ func TestChainsOfImportsAreShort(t *testing.T) {
 			continue
 		}
 		if c := longest(path); len(c) > longestChain {
-			t.Errorf("%d packages stand on one another: %s", len(c), strings.Join(c, " → "))
+			t.Errorf("a chain of %d packages is too long: %s", len(c), strings.Join(c, " → "))
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 // record is a JSON text that is about as large as the header of a task.
 var record = []byte(`"` + strings.Repeat("x", 298) + `"`)
 
-// moveKeys returns the keys that a typical transition writes. The transition deletes the first key.
-func moveKeys(writer, n uint64) [6]Key {
+// transitionKeys returns the keys that a typical transition writes. The transition deletes the first key.
+func transitionKeys(writer, n uint64) [6]Key {
 	queue := At(Metrics).Str(fmt.Sprint("queue-", writer))
 	return [...]Key{
 		queue.Uint(n - 1).Uint32(0),
@@ -26,8 +26,8 @@ func moveKeys(writer, n uint64) [6]Key {
 	}
 }
 
-func move(tx *Tx, writer, n uint64) error {
-	keys := moveKeys(writer, n)
+func transition(tx *Tx, writer, n uint64) error {
+	keys := transitionKeys(writer, n)
 	tx.Delete(keys[0])
 	for _, k := range keys[1:] {
 		tx.Put(k, record)
@@ -63,7 +63,7 @@ func BenchmarkUpdate(b *testing.B) {
 			before := durable.Load()
 			b.ReportAllocs()
 			run(b, writers, func(writer, n uint64) error {
-				return db.Update(func(tx *Tx) error { return move(tx, writer, n) })
+				return db.Update(func(tx *Tx) error { return transition(tx, writer, n) })
 			})
 			b.ReportMetric(2*float64(durable.Load()-before)/float64(b.N), "fdatasync/op")
 		})
@@ -79,7 +79,7 @@ func BenchmarkUpdateMemory(b *testing.B) {
 	defer db.Close()
 	b.ReportAllocs()
 	run(b, 1, func(writer, n uint64) error {
-		return db.Update(func(tx *Tx) error { return move(tx, writer, n%1000+1) })
+		return db.Update(func(tx *Tx) error { return transition(tx, writer, n%1000+1) })
 	})
 }
 
@@ -103,14 +103,14 @@ func BenchmarkRaw(b *testing.B) {
 			}
 			b.ReportAllocs()
 			run(b, writers, func(writer, n uint64) error {
-				return db.Update(func(tx *bbolt.Tx) error { return rawMove(tx.Bucket([]byte("b")), writer, n) })
+				return db.Update(func(tx *bbolt.Tx) error { return rawTransition(tx.Bucket([]byte("b")), writer, n) })
 			})
 		})
 	}
 }
 
-func rawMove(bk *bbolt.Bucket, writer, n uint64) error {
-	keys := moveKeys(writer, n)
+func rawTransition(bk *bbolt.Bucket, writer, n uint64) error {
+	keys := transitionKeys(writer, n)
 	if err := bk.Delete(keys[0]); err != nil {
 		return err
 	}

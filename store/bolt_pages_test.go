@@ -139,7 +139,7 @@ func TestAStoreThatIsQueriedIsVerifiedAsFarAsItIsRead(t *testing.T) {
 					t.Errorf("the store can still be used: %v", db.Err())
 				}
 				if again := db.View(func(*Tx) error { return nil }); err != nil && again == nil {
-					t.Error("a View behind the damage is successful")
+					t.Error("after a View has found damage, the next View succeeds")
 				}
 				return db, errors.Join(err, db.Close())
 			})

@@ -126,7 +126,7 @@ func TestAStoreThatIsMostlyFreeIsCompactedWhenItIsOpened(t *testing.T) {
 	}
 	c := db.Compaction()
 	if c == nil || c.Err != nil || c.Before != info.Size() || c.After > c.Before/4 {
-		t.Fatalf("the file of %d bytes came to %+v", info.Size(), c)
+		t.Fatalf("the compaction of the file of %d bytes is %+v", info.Size(), c)
 	}
 	if got := value(t, db, "kept"); len(got) != 1002 || db.Epoch() != 2 {
 		t.Errorf("kept %d bytes, in epoch %d", len(got), db.Epoch())
@@ -252,8 +252,8 @@ func TestACompactionInPiecesKeepsEveryRecord(t *testing.T) {
 	}
 }
 
-// compactOne opens the store at path, which Open compacts, and checks it. It is the main function
-// of a process that the test kills.
+// compactOne opens the store at path, which Open compacts, and checks it. compactOne is the main
+// function of a process that the test kills.
 func compactOne(path string) error {
 	runtime.LockOSThread() // all system calls must be on one thread, because strace counts the calls of each thread separately
 	db, err := Open(path, Options{})

@@ -299,7 +299,7 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 	t.Parallel()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("strace makes syncs fail, and is not installed; without it the tests that swap the file stand alone")
+		t.Skip("strace makes syncs fail, and is not installed; without it, only the tests that swap the file have failing writes and syncs")
 	}
 	for _, c := range []struct {
 		claim    string
@@ -400,7 +400,7 @@ func fillDisk(path string) error {
 		return fmt.Errorf("open on a full disk: %w", err)
 	}
 	if !db.ExitedCleanly(last) {
-		return fmt.Errorf("epoch %d noted that it ends, on a full disk, and that is not known", last)
+		return fmt.Errorf("epoch %d has noted its clean exit on a full disk, but the next process does not know it", last)
 	}
 	if err := db.Update(func(tx *Tx) error {
 		for k := range tx.Range(At(Metrics)) {
@@ -486,7 +486,7 @@ func onSmallDisk(t *testing.T, child string) {
 	cmd.Env = append(os.Environ(), childEnv+"="+child+":"+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState.ExitCode() != childFailed { // the exit code is -1 if unshare is missing
-		t.Skipf("no small file system can be mounted here; the test that swaps the file for a full device stands alone: %v: %s", err, out)
+		t.Skipf("no small file system can be mounted here; only the test that replaces the file by a full device has a full disk: %v: %s", err, out)
 	}
 	if err != nil {
 		t.Errorf("%v: %s", err, out)

@@ -139,12 +139,13 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(before, after) {
-		t.Error("the snapshot before is lost")
+		t.Error("the earlier snapshot is lost")
 	}
 	if names := directory(t, filepath.Dir(snap)); names != "snapshot.db" {
 		t.Errorf("the directory holds %s", names)
 	}
-	// A record that is damaged after the store was opened and verified also causes an error.
+	// The page was damaged after the store was opened and verified. A transaction that reads the page also returns an
+	// error.
 	err = db.View(func(tx *Tx) error { return checkRecords(tx) })
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a view of a damaged store: %v", err)

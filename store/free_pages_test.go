@@ -53,7 +53,8 @@ func TestACommitListsTheFreePagesUnlessThereAreMany(t *testing.T) {
 		}
 	}
 	touch := func() { commit(func(tx *Tx) { tx.Put(At(Modules).Str("touched"), record) }) }
-	// reopened checks that bbolt finds the same free pages with and without a list.
+	// reopened opens the file again, and checks that bbolt finds the same free pages. If the file has no list of them,
+	// bbolt searches the file.
 	reopened := func() {
 		t.Helper()
 		before := freePages(t, db)

@@ -141,7 +141,8 @@ func wander(t *rapid.T, tx *store.Tx, m model, write func()) {
 	}
 }
 
-// compare compares all records in tx with the model. It uses every method of Tx that reads.
+// compare reads a random key and random ranges of tx, and compares the results with the model. It uses every method of
+// Tx that reads records.
 func compare(t *rapid.T, tx *store.Tx, m model) {
 	k := keys().Draw(t, "get")
 	if v, ok := m[k]; string(tx.Get(store.Key(k))) != v || (tx.Get(store.Key(k)) != nil) != ok {

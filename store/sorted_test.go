@@ -167,7 +167,7 @@ func TestPendingCountsWhatItHoldsAndTakesBackWhatFailed(t *testing.T) {
 					}
 				}
 				if left != (Limits{}) {
-					t.Fatalf("the transaction's own writes are less than counted: %+v", left)
+					t.Fatalf("the count of the transaction's own writes is wrong by %+v", left)
 				}
 			},
 		})

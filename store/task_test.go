@@ -278,14 +278,14 @@ func TestHistoryIsTrimmedOldestFirstInPiecesAndNeverOfWhatIsOpen(t *testing.T) {
 		return freed, more
 	}
 	if _, more := trim(day(2), 0, 2); !more {
-		t.Error("a piece of two records is said to be all")
+		t.Error("TrimHistory deleted two of three records, and reports that no more can be deleted")
 	}
 	if ids, records := left(); len(ids) != 5 || records != 13 {
 		t.Errorf("runs %v with %d records are left after the first piece", ids, records)
 	}
 	freed, more := trim(day(2), 0, 100)
 	if ids, records := left(); more || freed == 0 || !slices.Equal(ids, []uint64{5, 4, 3, 2}) || records != 12 {
-		t.Errorf("runs %v with %d records are left of what ended before day 2; %d bytes freed, more %t", ids, records, freed, more)
+		t.Errorf("after the runs that ended before day 2 were trimmed, runs %v with %d records are left; %d bytes freed, more %t", ids, records, freed, more)
 	}
 	trim(day(1), 1, 100)
 	if ids, _ := left(); !slices.Equal(ids, []uint64{5, 4, 2}) {

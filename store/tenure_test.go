@@ -203,6 +203,6 @@ func TestFencedStoreRefusesCommitsAndItsEndIsNoCrash(t *testing.T) {
 	}
 	defer next.Close()
 	if !next.ExitedCleanly(epoch) {
-		t.Error("the end of the fenced process counts as a crash")
+		t.Error("the end of the fenced process is treated as a crash")
 	}
 }

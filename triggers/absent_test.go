@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// The run of a module may delete objects of its release itself, so absent objects are not reported
-// before the run has ended.
+// The run of a module may delete objects of its release itself, so absent objects are not reported while the run is in
+// progress.
 func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 	for _, c := range []struct {
 		what, queue, home string

@@ -258,7 +258,7 @@ func TestARejectionOfTheConfigMapCausesNoComparison(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		<-c.applied // because only the rejection is to cause a comparison
+		<-c.applied // so that only the rejection can cause a comparison
 		ctx, cancel := context.WithCancel(t.Context())
 		go c.compare(ctx)
 		if err := db.Update(func(tx *store.Tx) error {

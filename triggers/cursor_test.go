@@ -95,8 +95,8 @@ func TestStatesOfAnObjectAreEqualByUIDAndChecksum(t *testing.T) {
 }
 
 // TestABindingThatIsBehindKeepsTheStateThatWasDeliveredToIt records bindings as behind, each with a random delivered
-// state. Each binding must have its own state, all others the current one, and bindings with the same state must
-// share one entry.
+// state. Each of these bindings must have its own state, and all other bindings must have the current state. Bindings
+// with the same state must share one entry.
 func TestABindingThatIsBehindKeepsTheStateThatWasDeliveredToIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -206,8 +206,8 @@ func TestASelectionHasAllSelectorsOfItsBinding(t *testing.T) {
 	}
 }
 
-// TestBindingsAreReadInTheOrderOfTheirNames also checks that a record that cannot be read ends the read with an error, and that the
-// next read succeeds when the record is replaced.
+// TestBindingsAreReadInTheOrderOfTheirNames also checks that a record that cannot be read ends the read with an error,
+// and that the next read succeeds when the record is replaced.
 func TestBindingsAreReadInTheOrderOfTheirNames(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
@@ -314,8 +314,8 @@ func TestDueBindingsTickInTheOrderOfTheirNames(t *testing.T) {
 	}
 }
 
-// TestTheObjectsOfAReleaseAreWatchedAgainWhenItsRevisionOrItsObjectsChange follows one release. No cluster is needed, because the
-// watches do not run.
+// TestTheObjectsOfAReleaseAreWatchedAgainWhenItsRevisionOrItsObjectsChange follows one release. No cluster is needed,
+// because the watches do not run.
 func TestTheObjectsOfAReleaseAreWatchedAgainWhenItsRevisionOrItsObjectsChange(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -31,7 +31,7 @@ func eventGraph() *graph.Graph {
 		graph.Edge{From: "tick", To: "changed", When: "fact", Place: graph.Tail})
 }
 
-// event returns an event of a hook's binding with a payload.
+// event returns an event in queue q for a binding of a hook of module m. The payload of the event is the given text.
 func event(hook, binding string, payload string, allowFailure bool) workflow.Event {
 	ev := in("q", on("event", "m", hook, binding))
 	ev.Payload = json.RawMessage(strconv.Quote(payload))
@@ -39,7 +39,7 @@ func event(hook, binding string, payload string, allowFailure bool) workflow.Eve
 	return ev
 }
 
-// ranges returns, for each attempt of a hook, the payloads of its batch.
+// ranges returns the payloads of the batch of each attempt of a hook since the last call of ran or took.
 func (w *fixture) ranges() (ranges [][]string) {
 	for _, n := range w.took() {
 		if n.task.Subject.Hook == "" {
@@ -155,7 +155,7 @@ func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
 		w.sleep(5 * time.Second)
 		notes := w.took()
 		if got := notes[0].task; got.Try != 2 || got.Previous != workflow.WasFailed || len(got.Batch) != 3 {
-			t.Errorf("try %d after %s of %d tasks, want 2 after a failure of 3", got.Try, got.Previous, len(got.Batch))
+			t.Errorf("the attempt has try %d, previous %s and %d tasks; want 2, failed and 3", got.Try, got.Previous, len(got.Batch))
 		}
 		w.sleep(10 * time.Second)
 		w.expectRanges([]string{"2", "4", "5"})

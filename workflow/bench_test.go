@@ -269,9 +269,9 @@ func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	}
 }
 
-// BenchmarkMuchPending measures how much other tasks in the store slow down a transition: 100,000
-// tasks that wait behind its task, or a fan-out with 1,000 items. The metric slower is the increase
-// of the duration, as a fraction.
+// BenchmarkMuchPending measures how much slower a transition is if 100,000 tasks wait behind its
+// task, or if its task is a fan-out with 1,000 items instead of benchNodes items. The metric slower
+// is the increase of the duration, as a fraction.
 func BenchmarkMuchPending(b *testing.B) {
 	for _, c := range []struct {
 		what             string

@@ -17,9 +17,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// unchecked turns off the check of the store after each commit. Tests with many tasks and commits
-// use unchecked, because a check reads the whole store. The store is still checked at the end of
-// the test.
+// unchecked turns off the check of the store after each commit, until the store is opened again.
+// Tests with many tasks and commits use unchecked, because a check reads the whole store. The store
+// is still checked at the end of the test.
 func (w *fixture) unchecked() { w.mem.After = nil }
 
 // upgrade replaces the graphs of an engine that is not yet started.
@@ -73,7 +73,7 @@ func TestAnInterruptedDeletionOfAModuleWithManyQueuesGoesOnAtTheStart(t *testing
 		w.restart()
 		w.unchecked()
 		if n := w.count(store.Queues); n < 5000 {
-			t.Fatalf("only %d tasks are still to be canceled", n)
+			t.Fatalf("only %d tasks are left to cancel, want at least 5000", n)
 		}
 		w.start()
 		w.sleep(time.Second)

@@ -225,7 +225,8 @@ func TestInterruptedTaskOfADeletedModuleEndsAtItsClaim(t *testing.T) {
 	})
 }
 
-// manyEvents returns n events of module m that are not batched.
+// manyEvents returns n events of module m for the given queues. Adjacent events of a queue have different hooks, so that
+// each attempt processes only one event.
 func manyEvents(n int, queues ...string) (events []workflow.Event) {
 	for i := range n {
 		round := i / len(queues)

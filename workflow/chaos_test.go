@@ -21,8 +21,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A chaosAction is one event that happens to an engine: its kind, and a choice among the tasks to
-// which it can happen.
+// A chaosAction is one event that happens to an engine: its kind, and a number that selects the
+// details, such as the module, the queue, the running step or the duration.
 type chaosAction struct {
 	What  string
 	Which int
@@ -43,7 +43,8 @@ type chaos struct {
 	limits  map[string]workflow.RateLimit // by hook
 	// continues is the ContinueOnFailure of the engines of all processes.
 	continues bool
-	// starts returns the event of a start. If it is nil, the action "start" raises this event without a new process.
+	// starts returns the event with which a new process begins a start. If starts is nil, the action "start" raises
+	// OnStart without a new process.
 	starts func(*store.Tx) ([]workflow.Event, error)
 	// skippable reports whether a person can skip a waiting task; nil means every task, also while it runs.
 	skippable func(*store.Task) bool
@@ -54,7 +55,7 @@ type ending struct {
 	err error
 }
 
-// bindingsOfChaos is the number of bindings of a module, and of the global hooks. Two bindings belong to one hook.
+// bindingsOfChaos is the number of bindings of a module, and of the global hooks. Two of them belong to the same hook.
 const bindingsOfChaos = 7
 
 func newChaos(t testing.TB) *chaos {
@@ -385,8 +386,8 @@ func drawChaos(rt *rapid.T) chaosStory {
 	return chaosStory{rapid.Bool().Draw(rt, "continues"), rapid.SliceOfN(action, 1, 100).Draw(rt, "actions")}
 }
 
-// run begins a start and executes the actions. After that, every step succeeds, and run waits until
-// all work has ended.
+// run begins a start and executes the actions. After that, every step succeeds, and run ends all
+// pauses and quarantines, and waits for two hours. In this time, all work must end.
 func (c *chaos) run(story chaosStory) {
 	c.continues = story.Continues
 	c.begin(c.starts != nil)

@@ -52,8 +52,8 @@ func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	return open
 }
 
-// quietly is for events whose tasks the test does not wait for: it calls fn with a function that
-// raises such events.
+// quietly calls fn with a function that raises events, but does not wait until all goroutines are
+// blocked, as the method raise does. After fn has returned, quietly waits once.
 func (w *fixture) quietly(fn func(raise func(...workflow.Event))) {
 	w.t.Helper()
 	fn(func(events ...workflow.Event) {
@@ -239,7 +239,7 @@ func TestEventOfAnIdleQueueWritesNoMoreThanBefore(t *testing.T) {
 		more := w.changed(func() { w.raise(seen("Modified", "a", 2)) })
 		transition := w.changed(func() { open(workflow.Outcome{}, nil) })
 		if put > 3 || more > 3 || transition > 6 {
-			t.Errorf("%d and %d keys are written to put an event, %d to move on; want 3, 3 and 6 at most", put, more, transition)
+			t.Errorf("the events write %d and %d keys, and the transition %d; want at most 3, 3 and 6", put, more, transition)
 		}
 		open(workflow.Outcome{}, nil)
 	})

@@ -94,7 +94,7 @@ type imageChecker struct {
 // has already done this for an image with the same records.
 func (c *imageChecker) check(dir string, image crashimage.Image) {
 	fail := func(format string, args ...any) {
-		c.t.Errorf("%s, behind %d marks: %s", image.Text, len(image.Marks), fmt.Sprintf(format, args...))
+		c.t.Errorf("%s, after %d marks: %s", image.Text, len(image.Marks), fmt.Sprintf(format, args...))
 	}
 	path := filepath.Join(dir, "store.db")
 	db, err := store.Open(path, store.Options{})

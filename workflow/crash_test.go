@@ -162,9 +162,9 @@ type epoch struct {
 }
 
 // sweep runs the function story with a crash before every step-th commit, and again with a crash
-// after it. For some of these crashes, sweep also runs the function with a second crash soon after
-// the first crash. In short mode, sweep tests a third of the commits; with CRASH_COMMITS=all, sweep
-// tests every commit.
+// after it. For some of these crashes, sweep also runs the function with a second crash in the next
+// process. In short mode, sweep tests only a third of these commits, and no second crashes. With
+// CRASH_COMMITS=all, sweep tests every commit.
 func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
 	switch all := os.Getenv("CRASH_COMMITS") == "all"; {

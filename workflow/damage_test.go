@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// damage overwrites the record under k with bytes that cannot be decoded.
+// damage overwrites the record under k with bytes that cannot be decoded. damage also calls unchecked.
 func (w *fixture) damage(k store.Key) {
 	w.t.Helper()
 	w.unchecked()
@@ -216,7 +216,7 @@ func TestAnUnreadableRecordOfTheWholeStoreBlocksNoQueue(t *testing.T) {
 		w.sleep(time.Minute)
 		w.expect("event m/next b")
 		if d := w.damaged(); len(d) != 1 {
-			t.Errorf("moved: %+v", d)
+			t.Errorf("damaged records: %+v", d)
 		}
 		w.expectAllEnded()
 	})
@@ -241,7 +241,7 @@ func TestAStepThatReadsAnUnreadableRecordOfTheWholeStoreSucceedsAtItsNextAttempt
 		w.sleep(time.Minute)
 		w.expect("event m/a b", "event m/a b")
 		if d := w.damaged(); len(d) != 1 {
-			t.Errorf("moved: %+v", d)
+			t.Errorf("damaged records: %+v", d)
 		}
 		w.expectAllEnded()
 	})

@@ -51,7 +51,7 @@ func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, limits := newLimited(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
-				w.mem.After = nil // no check of the store after each commit, which would take long with so many tasks
+				w.mem.After = nil // because a check after each commit would take long with so many tasks
 				limits["other"] = workflow.RateLimit{Every: time.Hour, Burst: 1}
 				w.start()
 				var events []workflow.Event
@@ -121,7 +121,7 @@ func TestTheCheckAfterAChangedRateLimitWaitsForAFullDisk(t *testing.T) {
 		w.sleep(30 * time.Second)
 		<-checked
 		if told := w.delivered(); len(told) != 1 || !strings.HasSuffix(told[0], " h 1") {
-			t.Errorf("within 30 s after there is space, these events were delivered: %q", told)
+			t.Errorf("in the 30 s after the disk had space again, these events were delivered: %q", told)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestDeferredTaskIsRetriedByAPerson(t *testing.T) {
 }
 
 // deferMany returns a fixture in which n events of hook h are deferred until the end of the first
-// day. After the first day, the rate limit has the given burst.
+// day. A rate limit with burst 1 has deferred them. Afterwards, the rate limit has the given burst.
 func deferMany(t *testing.T, n, burst int) *fixture {
 	t.Helper()
 	limit := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}

@@ -102,9 +102,9 @@ func TestBindingNeedsAStepForEachNodeAndANodeForEachStep(t *testing.T) {
 		graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "l"})
 	whole := map[graph.NodeID]workflow.Step{"n": step{}, "l": step{}}
 	for what, steps := range map[string]map[graph.NodeID]workflow.Step{
-		"a node without a step":        {"l": step{}},
-		"a step without a node":        {"n": step{}, "l": step{}, "x": step{}},
-		"a list that no step can make": {"n": step{}, "l": bare{}},
+		"a node without a step":      {"l": step{}},
+		"a step without a node":      {"n": step{}, "l": step{}, "x": step{}},
+		"a step that cannot fan out": {"n": step{}, "l": bare{}},
 	} {
 		if _, err := workflow.New(nil, workflow.Observer{}, workflow.Implementation{Graph: g, Steps: steps}); err == nil {
 			t.Errorf("%s is accepted", what)

@@ -140,8 +140,8 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 		w.fails("n a", 1)
 		w.fails("n b", 2)
 		w.start(on("go", "a"))
-		// The alarm of task a, which is due at 5 s, stays set when task b fails at 2 s. Task b is
-		// before task a in the queue.
+		// The alarm of the queue is set to 5 s, for task a. At 2 s, task b, which is before
+		// task a in the queue, fails. The alarm for task b replaces the alarm for task a.
 		w.sleep(2 * time.Second)
 		w.raise(on("now", "b"))
 		w.sleep(time.Minute)
@@ -189,8 +189,7 @@ func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 
 func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Each run is an empty fan-out. A transition processes some of these runs, and leaves the
-		// other runs to the next transition.
+		// Each run is an empty fan-out and one step.
 		w := newFixture(t, listGraph(graph.Node{}))
 		w.mem.After = nil
 		block := w.gate("next")
@@ -204,6 +203,8 @@ func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 		if n := len(w.ran()); n != 1000 {
 			t.Errorf("%d steps ran, want 1000", n)
 		}
+		// Each run is only an empty fan-out. A transition processes some of these runs, and leaves
+		// the other runs to the next transition.
 		g := newGraph([]graph.Node{{ID: "empty", ForEach: "none"}}, graph.Edge{On: "go", To: "empty", Place: graph.Tail})
 		w = newFixture(t, g)
 		w.mem.After = nil

@@ -212,7 +212,7 @@ func TestApplyThatRefusesAnAllowedFailureMakesItAFailure(t *testing.T) {
 		}
 		w.start(on("go"))
 		if _, written := w.contents()["values/half"]; written {
-			t.Error("what the failed Apply wrote was committed")
+			t.Error("the writes of the failed Apply were committed")
 		}
 		if f := w.pending("main")[0].Failed; f == nil || !strings.Contains(f.Error, "cannot count") {
 			t.Errorf("failure %+v", f)
@@ -244,7 +244,7 @@ func TestApplyThatFailsIsAFailedAttemptAndWritesNothing(t *testing.T) {
 				}
 				w.start(on("go"))
 				if _, written := w.contents()["values/n"]; written {
-					t.Error("what the failed Apply wrote was committed")
+					t.Error("the writes of the failed Apply were committed")
 				}
 				w.sleep(time.Minute)
 				w.expectAt("0 n", "5 n", "5 after")

@@ -384,7 +384,7 @@ func TestPreparationComesBeforeTheList(t *testing.T) {
 }
 
 func TestWhatAListStepWroteBeforeItFailedIsTakenBack(t *testing.T) {
-	for _, part := range []string{"Members", "End", "Members panics"} {
+	for _, part := range []string{"Items", "End", "Items panics"} {
 		t.Run(part, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newFixture(t, listGraph(graph.Node{}))
@@ -414,7 +414,7 @@ func TestWhatAListStepWroteBeforeItFailedIsTakenBack(t *testing.T) {
 				}
 				w.start(on("go"))
 				if _, written := w.contents()["values/half"]; written {
-					t.Error("what the failed step wrote was committed")
+					t.Error("the writes of the failed step were committed")
 				}
 				if task := w.pending("main")[0]; task.Failed == nil || task.Failed.Count != 1 {
 					t.Errorf("the fan-out has not failed exactly once: %+v", task)
@@ -422,7 +422,7 @@ func TestWhatAListStepWroteBeforeItFailedIsTakenBack(t *testing.T) {
 				w.sleep(5 * time.Second)
 				w.expect("each a", "next")
 				if _, written := w.contents()["values/half"]; !written {
-					t.Error("what the step wrote is not there")
+					t.Error("the writes of the step are missing")
 				}
 			})
 		})

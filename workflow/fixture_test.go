@@ -251,8 +251,8 @@ func (w *fixture) raise(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-// withdraw removes the waiting events of a hook for which match returns true; all of them if match
-// is nil. Then withdraw waits until all goroutines are blocked.
+// withdraw removes those waiting events of a hook that the function match accepts; all of them if
+// match is nil. Then withdraw waits until all goroutines are blocked.
 func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) bool) {
 	w.t.Helper()
 	if match == nil {
@@ -266,7 +266,7 @@ func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) b
 	synctest.Wait()
 }
 
-// delivered returns the withdrawal of the waiting events of a hook for which match returns true.
+// delivered returns the withdrawal of those waiting events of a hook that the function match accepts.
 func delivered(queue, module, hook string, match func(*store.Task) bool) workflow.Withdrawal {
 	return workflow.Withdrawal{Queue: queue, Subject: graph.Subject{Module: module, Hook: hook}, Why: "it is delivered", Match: match}
 }
@@ -401,8 +401,8 @@ func hooks(names ...string) (out []graph.Item) {
 	return out
 }
 
-// bindings returns an item for each binding of a global hook. The fan-out waits for the items, which
-// run in queue.
+// bindings returns an item for each binding of a global hook. The items run in the given queue, and
+// the fan-out waits for them.
 func bindings(hook, queue string, names ...string) (out []graph.Item) {
 	for _, n := range names {
 		out = append(out, graph.Item{Subject: graph.Subject{Hook: hook, Binding: n}, Queue: queue, Wait: true})

@@ -125,7 +125,7 @@ func TestEffectsKnowWhatWasNotedOfThemUntilTheTaskMovesOn(t *testing.T) {
 			t.Error(diff)
 		}
 		if err := w.db.Update(func(tx *store.Tx) error { return store.SaveNote(tx, store.ID{Epoch: 1, N: 1}, "late") }); err == nil {
-			t.Error("a note of a task that has ended is left")
+			t.Error("a note was saved for a task that has ended")
 		}
 	})
 }

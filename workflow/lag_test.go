@@ -273,8 +273,8 @@ func TestNoTaskWaitsForADeferredRunOfAFailingModule(t *testing.T) {
 			t.Fatalf("deferred: %q", deferred)
 		}
 		w.failsToPatch()
-		w.raise(on(lifecycle.OnResourcesAbsent, "b")) // the run fails
-		w.raise(on(lifecycle.OnResourcesAbsent, "b")) // the run leaves queue main
+		w.raise(on(lifecycle.OnResourcesAbsent, "b")) // the run fails, and moves to the retry queue
+		w.raise(on(lifecycle.OnResourcesAbsent, "b")) // the run moves behind the failing run
 		w.ran()
 		w.expectPending("parallel-module-b", "release-check b", "module-run b")
 		w.raise(on(lifecycle.OnReloadRequest))
@@ -294,8 +294,8 @@ func TestNoTaskWaitsForADeferredRunOfAFailingModule(t *testing.T) {
 	})
 }
 
-// The run of module b that waits in queue main has the parent that waited for it before the restart. The new converge
-// must not wait for it, too.
+// After the restart, the run of module b waits in queue main, and still has its parent of the previous process. The item
+// of the new converge replaces this run. The fan-out task must count this item exactly once.
 func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
@@ -325,7 +325,8 @@ func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 		w.ran()
 		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("b")}, lifecycle.ModuleChanged)
 		synctest.Wait()
-		// The change wakes the failing run in its retry queue. This run then waits for the deletion in queue main.
+		// The change wakes the failing run in its retry queue, while queue main processes the deletion. So the run may or
+		// may not reach the release check before the deletion cancels it.
 		ran := slices.DeleteFunc(w.ran(), func(what string) bool { return what == "release-check b" })
 		slices.Sort(ran)
 		want := []string{"configmap-changed", "global-afterall z", "module-delete b", "module-run b", "release-delete b"}
@@ -391,8 +392,8 @@ func TestFailingModulesDoNotSlowDownTheNext(t *testing.T) {
 	}
 }
 
-// allocationsOfFailing returns the number of memory allocations in a converge of n modules that run
-// in parallel and all fail.
+// allocationsOfFailing returns the number of memory allocations in a converge of n modules. Four of
+// the modules run at a time, and all of them fail.
 func allocationsOfFailing(t *testing.T, n int) (mallocs uint64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ func (s gated) Gate(tx *store.Tx, t *store.Task) (string, error) {
 }
 
 // newGated returns a fixture of events and schedule ticks with gates. When the node "ready" runs
-// for a module, the gates of the module's hooks open.
+// for module m, to which all hooks of the fixture belong, all gates open.
 func newGated(t testing.TB) *fixture {
 	t.Helper()
 	g := newGraph([]graph.Node{
@@ -232,7 +232,7 @@ func TestAnInterruptedBatchThatIsHeldIsDoneAsOneAndToldOfIt(t *testing.T) {
 			}
 		}
 		if !slices.Equal(previous, []workflow.Previous{workflow.Interrupted, workflow.None}) || !slices.Equal(ranges, []int{2, 1}) {
-			t.Errorf("attempts received %v as the previous results of %v tasks", previous, ranges)
+			t.Errorf("the attempts received the previous results %v and batches of %v tasks", previous, ranges)
 		}
 	})
 }

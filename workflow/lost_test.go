@@ -13,17 +13,17 @@ import (
 )
 
 // promised is a chaos whose steps record in the store what each start and each converge must do: the Synchronizations
-// of all hooks, and the runs of the enabled modules. Like the real steps, they do not repeat in a start what has ended
-// in it. So the engine must not lose such work, because nothing would do it later.
+// of all hooks, and the runs of the enabled modules. Like the real steps, they do not repeat work that has ended in the
+// same start. So the engine must not lose work, because no later step would do it.
 type promised struct{ *chaos }
 
-// A promise is the record of a module or, without a name, of the global hooks. Each number is the number of a start,
-// except those of converges.
+// A promise is the record of a module or, without a name, of the global hooks. Wanted, Running and Ran count discoveries.
+// The other numbers are the numbers of starts.
 type promise struct {
 	Enabled  bool
-	Wanted   int // the last converge that enabled the module
+	Wanted   int // how many discoveries have enabled or disabled the module
 	Running  int // Wanted when the current run of the module began
-	Ran      int // Wanted of the last run that ended
+	Ran      int // Running of the last run that ended
 	RanIn    int // the start of the last run that ended
 	Attached int // the start in which the bindings were last attached
 	// Synced has the start in which the Synchronization of each binding last ended.
@@ -136,7 +136,7 @@ func (c promised) applyStep(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 	return facts, err
 }
 
-// discover records which modules a discovery has enabled.
+// discover records which modules a discovery has enabled or disabled.
 func (c promised) discover(tx *store.Tx, out workflow.Outcome) error {
 	for fanOut, enabled := range map[graph.FanOut]bool{lifecycle.Enabled: true, lifecycle.Disabled: false} {
 		for _, item := range out.Items[fanOut] {
@@ -168,7 +168,7 @@ func (c promised) expectKept() {
 				return err
 			}
 			if p.Enabled && p.Ran != p.Wanted {
-				c.t.Errorf("module %s has not run after converge %d: %+v", module, p.Wanted, p)
+				c.t.Errorf("module %s has not run after its discovery %d: %+v", module, p.Wanted, p)
 			}
 			if p.Attached != start {
 				continue

@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// group returns an item for each module. The items are in the parallel group name, of which at most
-// width run at a time.
+// group returns an item for each module. The items are in the parallel group with the given name. At
+// most width of them run at a time.
 func group(name string, width int, names ...string) []graph.Item {
 	items := modules(names...)
 	for i := range items {

@@ -20,7 +20,7 @@ import (
 )
 
 // crash ends this epoch as a SIGKILL does, and opens the next epoch with an engine that is not
-// started.
+// started. crash also discards the notes.
 func (w *fixture) crash() {
 	w.t.Helper()
 	w.mem.Before = func(int) error { return errKilled }
@@ -33,7 +33,7 @@ func (w *fixture) crash() {
 	w.took()
 }
 
-// inQuarantine returns the items in quarantine, as "node subject".
+// inQuarantine returns the items in quarantine and the pauses, as "node subject", and their ids.
 func (w *fixture) inQuarantine() (out []string, ids []store.ID) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
@@ -205,7 +205,7 @@ func TestASuspectWaitsForTasksThatRunAlready(t *testing.T) {
 		w.crash()
 		w.took()
 		end := w.gate("event n/other b")
-		w.start(in("a", on("event", "n", "other", "b"))) // queue a gets its task before queue q
+		w.start(in("a", on("event", "n", "other", "b"))) // the task of queue a is claimed before the task of queue q
 		w.expect("event n/other b")
 		end(workflow.Outcome{}, nil)
 		w.expect("event m/h b")

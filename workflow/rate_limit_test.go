@@ -36,7 +36,8 @@ func limitedGraph() *graph.Graph {
 		graph.Edge{On: "go", To: "each", Place: graph.Tail}, graph.Edge{On: "retire", To: "retire", Place: graph.Tail}, graph.Edge{From: "retire", To: "gone", CancelsPending: true})
 }
 
-// newLimited returns a fixture in which hook h has a rate limit.
+// newLimited returns a fixture in which hook h has a rate limit, and the limits of all hooks, which a
+// test can change.
 func newLimited(t testing.TB, limit workflow.RateLimit) (*fixture, map[string]workflow.RateLimit) {
 	t.Helper()
 	g, limits := limitedGraph(), map[string]workflow.RateLimit{"h": limit}
@@ -71,8 +72,8 @@ func (w *fixture) later() (out []string) {
 	return out
 }
 
-// delivered returns a line for each run of a hook since the last call: its time in seconds, the
-// hook, and the payloads of its tasks.
+// delivered returns a line for each attempt since the last call: the time in seconds, the hook, and
+// the payloads of the batch.
 func (w *fixture) delivered() (out []string) {
 	for _, n := range w.took() {
 		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
@@ -423,7 +424,7 @@ func TestNoCrashLosesDeferredEvents(t *testing.T) {
 		}
 		slices.Sort(lost)
 		if len(lost) > 0 || len(w.later()) > 0 || len(w.pending("q")) > 0 {
-			t.Errorf("crash at commit %d: lost %q, later %q, %d in the queue; observed %v", n, lost, w.later(), len(w.pending("q")), observed)
+			t.Errorf("crash at commit %d: lost %q, deferred %q, %d in the queue; observed %v", n, lost, w.later(), len(w.pending("q")), observed)
 		}
 		return crashed
 	}

@@ -152,7 +152,7 @@ func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 // has created the fan-out, which is after the onStartup hooks.
 type started struct {
 	step
-	start *int // number of the start; the steps of a test read it while no step runs
+	start *int // number of the start; a test changes it only while no step runs
 }
 
 func startedKey() store.Key { return store.At(store.Releases).Str("started") }

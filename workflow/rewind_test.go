@@ -299,8 +299,8 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 
 func TestListWithMembersElsewhereIsFoundAfterItWasLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The node to which the rewind leads has a fan-out. One item of this fan-out has begun its
-		// effects, while another item is in a queue of its own.
+		// The node to which the rewind leads is uninterruptible and has a fan-out. The rewind lifts
+		// the fan-out task while an item of this task runs in a queue of its own.
 		g := newGraph([]graph.Node{{ID: "top", ForEach: "some", Uninterruptible: true, Scope: graph.ScopeBinding}, {ID: "after"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "top", Place: graph.Tail}, graph.Edge{From: "top", To: "after"},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "top", Place: graph.Rewind})

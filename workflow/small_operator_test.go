@@ -49,7 +49,8 @@ type smallOperator struct {
 	dead     bool             // whether the process has been killed
 	crashes  int
 
-	// mark is called for each event, with a text that resume can read. mark can be nil.
+	// mark is called with a text for each raised event, each line of history, and each change
+	// outside of the store. resume and lostMarks read these texts. mark can be nil.
 	mark func(format string, args ...any)
 }
 
@@ -82,10 +83,10 @@ func newSmallOperator(t testing.TB, modules []string, script ...moment) *smallOp
 	}
 }
 
-// run runs one epoch until no work is left, and returns true. If left is not 0, the process is
-// killed before commit number left of this epoch or, if behind is set, after it, and run returns
-// false.
-func (p *smallOperator) run(left int, behind bool) (done bool) {
+// run runs one epoch until no work is pending, and returns true. If commit is not 0, the process is
+// killed before the commit with this number, counted from 1 in this epoch, or after it if behind is
+// set. In this case, run returns false, unless all work ends before this commit.
+func (p *smallOperator) run(commit int, behind bool) (done bool) {
 	p.t.Helper()
 	p.mem.Before, p.mem.After = nil, nil
 	db, err := p.openStore()
@@ -93,7 +94,7 @@ func (p *smallOperator) run(left int, behind bool) (done bool) {
 		p.t.Fatal(err)
 	}
 	p.mu.Lock()
-	p.db, p.left, p.behind, p.dead = db, left, behind, false
+	p.db, p.left, p.behind, p.dead = db, commit, behind, false
 	p.mu.Unlock()
 	p.mem.Before = func(int) error { return p.kill(false) }
 	p.mem.After = func(int) error { return p.kill(true) }
@@ -299,7 +300,7 @@ func (p *smallOperator) put(tx *store.Tx, key string, n int) {
 
 func (p *smallOperator) add(tx *store.Tx, key string) { p.put(tx, key, p.get(tx, key)+1) }
 
-// values returns all values that the steps have written to the store.
+// values returns all values that the steps have written to the store, and the releases.
 func (p *smallOperator) values() map[string]string {
 	p.t.Helper()
 	all := map[string]string{}
@@ -348,7 +349,7 @@ func (p *smallOperator) ended() map[attempt]int {
 	return ended
 }
 
-// done counts the lines of history that say done, by node and subject.
+// done counts the tasks that are done according to the history, by node and subject.
 func (p *smallOperator) done() map[string]int {
 	p.t.Helper()
 	count := map[string]int{}
@@ -374,8 +375,8 @@ type smallOperatorStep struct {
 	node graph.NodeID
 }
 
-// took returns the duration of the step. The duration differs from node to node, so that no two
-// steps end at the same time.
+// took returns the duration of the step. The duration depends on the node and the subject, so that
+// two steps rarely end at the same time.
 func (s smallOperatorStep) took(t workflow.Task) time.Duration {
 	d := 300 * time.Millisecond
 	for _, c := range string(s.node) + t.Subject.Module + t.Subject.Hook {

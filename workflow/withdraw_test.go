@@ -88,7 +88,7 @@ func TestAStepWithdrawsEventsWithItsResult(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		synctest.Wait()
 		if !failed || len(dropped) > 0 || len(w.pending("q")) != 3 {
-			t.Errorf("of an attempt whose result is not saved, %q was withdrawn, and %d tasks wait", dropped, len(w.pending("q")))
+			t.Errorf("an attempt whose result is not saved has withdrawn %q, and %d tasks are left; want none and 3", dropped, len(w.pending("q")))
 		}
 		w.took()
 		time.Sleep(time.Minute)

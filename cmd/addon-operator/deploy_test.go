@@ -362,7 +362,7 @@ func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 		if isOther && strings.Contains(string(text), metric) || regexp.MustCompile(`kind=~?"([^"]+\|)?`+string(kind)+`["|]`).Match(text) {
 			continue
 		}
-		t.Errorf("no alert tells of problems of the kind %q", kind)
+		t.Errorf("no alert selects problems of the kind %q", kind)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestOperatorThatLosesItsLeaseEndsAndChangesNothingMore(t *testing.T) {
 	}
 	defer db.Close()
 	if !db.ExitedCleanly(db.Epoch() - 1) {
-		t.Error("its end counts as a crash")
+		t.Error("its end is treated as a crash")
 	}
 }
 

@@ -194,7 +194,7 @@ const webIntro = `
 
 The [web page](../web-page.md) is on 127.0.0.1:9116 in the pod (` + "`--web-listen-address`" + `). If the port is in use, the operator logs a
 warning and starts without it. With a certificate (` + "`--web-tls-cert-file`" + `), requests need a token, and RBAC rules decide. The answers
-are HTML; secrets are always left out.
+are HTML; secrets are always masked.
 
 | path | |
 |---|---|
@@ -211,8 +211,8 @@ curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.
 
 The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. The ` + "`POST`" + ` routes except ` + "`/plan.json`" + `, the routes of
 ` + "`render`, `store`, `watch` and `follow`" + `, and ` + "`/addons`, `/graph`, `/queue`" + `, the catalogs and ` + "`/debug/pprof/`" + ` have no suffix.
-Secrets are omitted unless ` + "`?show-secrets=true`" + ` is added. Errors are text, with status 400 for an invalid request, 404 for a
-missing object, 409 for a conflict with the current state, and 500.
+Secrets are masked unless ` + "`?show-secrets=true`" + ` is added. Errors are text, with status 400 for an invalid request, 404 for a
+missing object, 409 for a conflict with the current state, and 500 for other errors.
 
 | route | command |
 |---|---|
@@ -239,13 +239,14 @@ const socketOutro = `
 | ` + "`render` | `debug=true`, `diff=true`" + ` |
 | ` + "`/queue/list` | `showEmpty=true`" + ` |
 | ` + "`changes` of a module | `from=RUN`, `to=RUN`" + ` |
-| ` + "`/workflow/inspect` | `run=N`" + ` |
+| ` + "`/hook/HOOK/snapshots` | `binding=NAME`" + ` |
+| ` + "`/workflow/inspect`, `/workflow/watch` | `run=N`" + ` |
 | ` + "`/workflow/list` | `limit=N`, `grouped=true`" + ` |
-| ` + "`/workflow/timeline` | `subject=NAME`, `since=TIME`, `limit=N`" + ` |
-| ` + "`/workflow/logs` | `subject=NAME`, `since=TIME`, `limit=N`, `attempt=N`" + ` |
+| ` + "`/workflow/timeline`, `/workflow/timeline/follow` | `subject=NAME`, `since=TIME`, `limit=N`" + ` |
+| ` + "`/workflow/logs`, `/workflow/logs/follow` | `subject=NAME`, `since=TIME`, `limit=N`, `attempt=N`" + ` |
 | ` + "`/workflow/why` | `subject=NAME`" + ` |
 | ` + "`/store/dump` | `table=NAME`" + ` |
-| ` + "`POST /config/set` | in the form: `name`, `value`, `duration`" + ` |
+| ` + "`POST /config/set` | in the form: `name`, `value`, `duration`, `reason`, `by`" + ` |
 | ` + "`POST /task/TASK/skip` | in the form: `reason`, `by`" + ` |
 | ` + "`POST /task/TASK/cancel` | in the form: `reason`, `by`, `skip=true`" + ` |
 | ` + "`POST /pause/KIND` | in the form: `name`, `reason`, `by`" + ` |
@@ -271,7 +272,7 @@ var servedForDebugging = map[string]string{
 	"/discovery":          "these paths, one per line",
 	"/queue":              "all queues; `?output=json` or `yaml`",
 	"/queue/list":         "the same without empty queues, unless `?showEmpty=true` is added; a suffix selects the format, as in `/queue/list.json`",
-	"/queue/main":         "the main queue in the same formats",
+	"/queue/main":         "the main queue in the same formats; `/queue/show?queue=NAME` shows another one",
 	"/addons":             "the addons configurations and the registered addons, as JSON",
 	"/cluster/v2/catalog": "the registered addons of the cluster in the format of the Open Service Broker API; those of a namespace are at `/ns/NAMESPACE/v2/catalog`",
 	"/debug/pprof/":       "profiles of the process, for `go tool pprof`",
@@ -365,7 +366,7 @@ func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 		}
 		for _, found := range registered.FindAllStringSubmatch(string(text), -1) {
 			if !used[found[1]] {
-				t.Errorf("%s is served, and the page does not tell of it", found[1])
+				t.Errorf("%s is served, but is not in the page", found[1])
 			}
 		}
 	}

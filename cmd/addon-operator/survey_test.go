@@ -60,7 +60,7 @@ func TestProblemsOfDirectoriesAndConfigMapAreShownAtOnceAndGoWhenMended(t *testi
 	if err := os.Chmod(s.path("modules/010-web/hooks/b.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the directory counts as changed", shown([]string{"module", "list"}, "010-web has changed", "module run web"))
+	s.until("the change of the directory is shown", shown([]string{"module", "list"}, "010-web has changed", "module run web"))
 	if out := s.verb("module", "run", "web"); !strings.Contains(out, "requested as run") {
 		t.Error(out)
 	}

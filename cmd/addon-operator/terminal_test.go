@@ -46,8 +46,8 @@ func (failingStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessag
 
 const wordsOfFailure = 120
 
-// failedStore returns the path of a store file. The only module in the store has failed. Its error is a row of numbered
-// words, whose number is the constant wordsOfFailure.
+// failedStore returns the path of a store file. The only module in the store has failed. Its error consists of
+// wordsOfFailure words, each with its number.
 func failedStore(t *testing.T) string {
 	t.Helper()
 	var why strings.Builder
@@ -95,8 +95,8 @@ func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON runs every command that shows the reasons of
-// failures, on pseudo-terminals and in pipes. On a terminal, no line may be wider than the terminal, and a long reason
+// TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON runs commands that show the reasons of failures,
+// on pseudo-terminals and in pipes. On a terminal, no line may be wider than the terminal, and a long reason
 // is cut off. Wide text, pipes and JSON must have the whole reason.
 func TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON(t *testing.T) {
 	t.Parallel()
@@ -183,8 +183,7 @@ func TestWatchedJSONIsOneValidLineEachTime(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // the error says only that the command was killed
 	}
-	// The command "workflow inspect --watch" ends when the run or the operator ends. If no operator runs, it ends after
-	// one snapshot.
+	// If no operator runs, the command "workflow inspect --watch" ends after one snapshot.
 	out, err := asked(t, path, "workflow inspect -w -o json").Output()
 	if err != nil {
 		t.Fatal(err)

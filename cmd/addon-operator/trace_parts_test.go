@@ -45,8 +45,7 @@ func partsOf(spans []collector.Span, node string) (parts []string) {
 }
 
 // TestPartsOfAttemptsAreSpans installs, upgrades and uninstalls the release of a module, whose hooks write objects and
-// the ConfigMap. Each write and each Helm operation must have a span below the
-// span of its attempt.
+// the ConfigMap. Each write and each Helm operation must have a span below the span of its attempt.
 func TestPartsOfAttemptsAreSpans(t *testing.T) {
 	sendSoon(t)
 	c := cluster.Start(t)

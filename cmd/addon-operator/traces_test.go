@@ -116,7 +116,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 	}
 	for _, line := range s.lines("other") {
 		if !strings.HasSuffix(line, " none") {
-			t.Errorf("a span was given to what is not a hook of a task: %s", line)
+			t.Errorf("an enabled script, or a call of a hook with --config, received a trace parent: %s", line)
 		}
 	}
 	first, second := attempts[0], attempts[1]

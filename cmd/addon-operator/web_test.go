@@ -21,7 +21,7 @@ import (
 
 // pictures is the directory to which the tests write the pictures of the docs. If pictures is empty, the tests write no
 // pictures.
-var pictures = flag.String("pictures", "", "directory to write the pictures of the web page to that the docs show")
+var pictures = flag.String("pictures", "", "directory for the pictures of the web page that the docs show")
 
 // shown has the names of the views whose pictures are in the docs.
 var shown = []string{"overview", "run", "graph", "hook"}
@@ -101,8 +101,8 @@ func TestWebPageInABrowser(t *testing.T) {
 // use makes the methods of b report their errors to t.
 func (b *tab) use(t *testing.T) { t.Helper(); b.t = t }
 
-// accessible is a script that returns the parts of a view that a screen reader or a keyboard cannot
-// reach.
+// accessible is a script that returns the defects of a view for people who use a screen reader or
+// only the keyboard, such as missing names, labels and headings.
 const accessible = `(() => {
 	const wrong = [], name = e => (e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent || "").trim();
 	const all = selector => [...document.querySelectorAll(selector)];

@@ -86,8 +86,8 @@ func account(t *testing.T, k kubernetes.Interface, namespace, name string, rules
 	return token.Status.Token
 }
 
-// awaitRight waits until the API server allows a service account what rule allows. The API server reads roles from a
-// cache, which may be old.
+// awaitRight waits until the API server allows a service account the first verb of a rule, for each resource of the
+// rule. The API server reads roles from a cache, which may be old.
 func awaitRight(t *testing.T, k kubernetes.Interface, namespace, name string, rule rbac.PolicyRule) {
 	t.Helper()
 	for _, resource := range rule.Resources {

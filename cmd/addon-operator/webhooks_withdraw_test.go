@@ -150,7 +150,7 @@ func TestAStandbyRefusesToWithdrawWebhooksAndKeepsThemWhenItTakesOver(t *testing
 		t.Fatal(err)
 	}
 	b.converged()
-	// With its new store, b first deletes the configuration of a, whose hooks are not attached in b yet.
+	// The store of b is new, so no hooks are attached in b yet. For this reason, b first deletes the configuration of a.
 	b.until("it registers the webhook", registered)
 	configurations := k.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	if err := configurations.Delete(t.Context(), namespace+"-hooks", metav1.DeleteOptions{}); err != nil {

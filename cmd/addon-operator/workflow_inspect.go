@@ -175,7 +175,8 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// end returns the result of a watch, which ends if the user presses Ctrl-C, or if the run or the operator ends.
+// end returns the result of a watch, which ends if the user presses Ctrl-C or the operator ends, and a watch of RUN also
+// if this run ends.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
 		return nil //nolint:nilerr // the user has ended the watch with Ctrl-C

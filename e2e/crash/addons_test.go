@@ -208,9 +208,9 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	t.Helper()
 	l := &living{stopped: make(chan struct{}), killed: make(chan bool, 1)}
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
-	p := w.start(t, append(settings, env)...)
+	p := w.start(t, append(settings, env)...) // start counts a kill of this process at the end of the test
 	go func() {
-		dead := false // a kill of the first process is counted at the end of the test, by the cleanup of start
+		dead := false // whether a process was killed
 		for {
 			select {
 			case <-p.Ended():

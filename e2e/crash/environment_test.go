@@ -157,8 +157,9 @@ func watch(label, queue string) map[string]any {
 	return map[string]any{"kubernetes": []any{binding}}
 }
 
-// quiet waits until the operator has converged and hooks have received at least as many deliveries as want says. Then
-// it stops the operator. If want is 0, quiet waits until hooks have received no delivery for two seconds.
+// quiet waits until the operator has converged and hooks have received at least the wanted number of deliveries. Then
+// it stops the operator. If want is 0, quiet waits until hooks have received the current state of the ConfigMaps, and
+// no hook has run for two seconds.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	if err := w.rest(t, p, want); err != nil {

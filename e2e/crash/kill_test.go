@@ -57,7 +57,8 @@ var writtenAt = regexp.MustCompile(`,"at":"[^"]*"`)
 // TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, in each round at another moment: at an
 // attempt of one of the steps 1 to 8, or at a random time. In some rounds it also kills the process that resumes the
 // converge. At the end, the deliveries, releases and objects must be the same as without kills. The environment
-// variable KILLS sets the number of rounds. KILLS_SEED repeats the rounds of the test that has logged this seed.
+// variable KILLS sets the number of rounds with one kill. KILLS_SEED repeats the rounds of the test that has logged
+// this seed.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, false, 12)
@@ -124,12 +125,12 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 type attempts struct{ all, done int }
 
 // killings returns 50 moments. For each node of steps 1 to 8, one moment is the claim of a random attempt, and one is
-// the end of a random successful attempt. The other moments are times distributed over the converge. The map named of
-// has the numbers of attempts of a converge without kills, by node.
-func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
+// the end of a random successful attempt. The other moments are times distributed over the converge. The argument
+// counts has the numbers of attempts of a converge without kills, by node.
+func killings(random *rand.Rand, counts map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {
-		if made := of[n.ID]; made.done > 0 {
+		if made := counts[n.ID]; made.done > 0 {
 			all = append(all,
 				killing{failpoint: fmt.Sprintf("%s:claimed:%d", n.ID, 1+random.IntN(made.all))},
 				killing{failpoint: fmt.Sprintf("%s:done:%d", n.ID, 1+random.IntN(made.done))})
@@ -160,8 +161,7 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 	return out
 }
 
-// prepare runs the first converge, without kills, and waits until hooks have received at least as many deliveries as
-// want says. If want is 0, prepare waits until hooks have received no delivery for two seconds.
+// prepare runs the first converge, without kills, and waits for deliveries to hooks as quiet does.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())

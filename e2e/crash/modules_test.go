@@ -11,8 +11,8 @@ import (
 // does not exist.
 const modules = 10
 
-// failing is the name of a further module, which exists if continues is set in the environment. Its hook fails at the
-// first attempt at beforeHelm, and at the first attempt at afterHelm. It runs before the other modules.
+// failing is the name of a further module, which exists if the field continues of the environment is set. Its hook
+// fails at the first attempt at beforeHelm, and at the first attempt at afterHelm. It runs before the other modules.
 const failing = "failing"
 
 // before returns the files of the first converge, which precedes the converge in which the operator is killed.

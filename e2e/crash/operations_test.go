@@ -79,9 +79,9 @@ func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testin
 // the failpoint "done" of this node twice: once before the hook runs, and once after all operations.
 const allDone = "global-onstartup:done:2"
 
-// doneOnce runs a hook that returns the operations named in turn, and kills the operator at failpoint. Then it starts
-// the next process, and checks that the hook ran once and that each operation was executed once. It returns the UIDs
-// of the ConfigMaps that operations had created before the kill, by name.
+// doneOnce runs a hook that returns the named operations in their order, and kills the operator at the failpoint. Then
+// it starts the next process, and checks that the hook ran once and that each operation was executed once. It returns
+// the UIDs of the ConfigMaps that operations had created before the kill, by name.
 func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()
 	w := newEnvironment(t)

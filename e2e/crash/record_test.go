@@ -118,8 +118,8 @@ func same(a, b run) bool {
 
 // repeated describes the runs that were repeated although they must not be. The parameter kills is the number of times
 // that the operator was killed. After each kill, the hook that was running in a queue may run again, with the previous
-// result "interrupted" in its environment. No other run may be repeated. The function queue returns the queue of a
-// hook.
+// result "interrupted" in its environment. No other run may be repeated, and each run must be a first attempt. The
+// function queue returns the queue of a hook.
 func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string
 	again := map[string]int{}

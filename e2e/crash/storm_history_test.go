@@ -17,7 +17,7 @@ type history struct {
 }
 
 // readHistory reads all runs. wrong describes what must not be there: tasks that are pending, held, deferred,
-// quarantined or damaged, and runs that have not ended.
+// quarantined or damaged, runs that have not ended, and runs without a record in the history.
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
 	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -119,8 +119,8 @@ func (h history) coalesced() (n int) {
 }
 
 // events checks the run of each event, and returns what is wrong. Each event must have ended as done, except events of
-// the module that the test disables and enables, and events of objects that a Synchronization has delivered. For an
-// event that is done, a completed run of the hook must have received the event.
+// the module that the test disables and enables, and events from before the end of the first converge whose objects a
+// Synchronization has delivered. For an event that is done, a completed run of the hook must have received the event.
 func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	type made struct {
 		change

@@ -87,8 +87,9 @@ func (l *load) run(ctx context.Context) error {
 // early reports whether the load made c before the end of the first converge.
 func (l *load) early(c change) bool { return c.At.Before(l.counts) }
 
-// silentSince returns a map with the objects that the hook of the set need not have received. The value is true if the
-// hook does not run on Synchronization, and the object has not changed since the end of the first converge.
+// silentSince reports, for each object of the load, whether the hook of the set need not have received its last change.
+// This is so if the hook does not run on Synchronization, and the object has not changed since the end of the first
+// converge.
 func (l *load) silentSince() map[string]bool {
 	silent := map[string]bool{}
 	for _, c := range l.changes {

@@ -101,7 +101,7 @@ func (k *supervisor) deaths() int {
 }
 
 // killUnless kills the operator and returns true. It also returns true if the process had already ended. But if the
-// hook crashHook has killed at least as many processes as deaths says, killUnless does nothing and returns false.
+// hook crashHook has already killed the given number of processes or more, killUnless does nothing and returns false.
 func (k *supervisor) killUnless(deaths int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -25,8 +25,8 @@ type block struct {
 	text string
 }
 
-// documents returns the paths of the Markdown documents in the root of the repository and in docs that are not
-// generated, relative to the root. Pages in docs/reference have tests of their own.
+// documents returns the paths, relative to the root of the repository, of the Markdown documents in the root and in
+// docs, except the generated ones. Pages in docs/reference have tests of their own.
 func documents(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

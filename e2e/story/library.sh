@@ -1,6 +1,6 @@
-# The functions for hooks of stories, which source it: source "$LIBRARY"
+# Functions for the hooks of stories. A hook sources this file: source "$LIBRARY"
 #
-# It is sourced without arguments, so $1 here is that of the hook.
+# The hook sources it without arguments, so $1 is the first argument of the hook.
 
 asked=${1:-}
 
@@ -33,11 +33,11 @@ record() {
   cp "$VALUES_PATH" "$run/values.json"
   cp "$CONFIG_VALUES_PATH" "$run/config.json"
   echo "$ADDON_OPERATOR_ATTEMPT $ADDON_OPERATOR_PREVIOUS" > "$run/attempt"
-  # Last, as the line by which the run is known, and in one piece.
+  # A run exists for the story when its line is in this file. So this line is written last, and with a single write.
   echo "${run##*/}" >> "$RUNS/order"
 }
 
-# values adds a JSON patch of values, config one of the ConfigMap.
+# values_patch adds a JSON patch of values, and config_patch adds a JSON patch of the ConfigMap.
 values_patch() { echo "$1" >> "$VALUES_JSON_PATCH_PATH"; }
 config_patch() { echo "$1" >> "$CONFIG_VALUES_JSON_PATCH_PATH"; }
 

@@ -44,7 +44,7 @@ var operatorCommands = map[string]command{
 // "operator kill" end the process, and "operator exits CODE" waits until it exits with CODE. "operator new-container"
 // empties its directory for temporary files, as in a new pod. Any other verb is a command of the operator's program,
 // such as "operator status": runOperator waits until the command ends, and writes its output to the standard output of
-// the story. An argument @FILE is replaced by the content of the file.
+// the story. In the arguments of such a command, @FILE is replaced by the content of the file.
 func runOperator(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("operator start|stop|kill|exits|new-container|VERB [ARG...]")

@@ -37,7 +37,7 @@ type reader struct {
 	typed int            // number of commands that the reader has run since the last "screen", including that of "screen"
 	text  string         // output of the last command
 	found *regexp.Regexp // first pattern of the last command; nil if it has none
-	all   string         // output of these commands
+	all   string         // output of all commands since the last "screen"
 }
 
 var readerCommands = map[string]command{
@@ -187,9 +187,9 @@ func (r *reader) belowFound() string {
 // if the task has ended.
 var isRetried = regexp.MustCompile(`the task is running; wait|no pending task has this id`)
 
-// typeAdvice implements the command "type REGEXP". It runs the first command of the operator on the last screen that
-// matches REGEXP. The placeholder TEXT in the command is replaced by a word. The command must succeed, unless it
-// retries a task that the operator has retried by itself meanwhile.
+// typeAdvice implements the command "type REGEXP". On the last screen, it finds the first command of the operator that
+// matches REGEXP, and runs this command. The placeholder TEXT in the command is replaced by a word. The command must
+// succeed, unless it retries a task that the operator has retried by itself meanwhile.
 func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.reader == nil {
 		return usage("type REGEXP, after a screen")

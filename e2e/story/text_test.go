@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// recorded returns the environment of a story with the recorded runs of hooks. Each run is "HOOK N", with the text of its binding
-// context; "-" means none.
+// recorded returns the environment of a story with the recorded runs of hooks. Each run is "HOOK N", with the text of
+// its binding context; "-" means none.
 func recorded(t *testing.T, runs ...[2]string) *environment {
 	t.Helper()
 	w := &environment{dir: t.TempDir()}

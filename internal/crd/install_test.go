@@ -127,7 +127,7 @@ func TestDefinitionIsInstalledOnceAndItsKindIsThereWhenThatReturns(t *testing.T)
 		t.Errorf("labels are %v", got)
 	}
 	if result := b.ensure(t, text); len(result.Written) > 0 {
-		t.Errorf("what is there already was written: %v", result.Written)
+		t.Errorf("an unchanged definition was written: %v", result.Written)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestVersionIsKeptWhileItsObjectsCannotBeMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if result := b.ensure(t, b.text("", version{"v1", true})); len(result.Warnings) > 0 {
-		t.Errorf("when it can be converted again there are warnings %q", result.Warnings)
+		t.Errorf("when the object can be converted again, the warnings are %q", result.Warnings)
 	}
 	if _, err := b.client.Dynamic().Resource(b.things("v1")).Namespace(b.namespace).Get(t.Context(), "stuck", metav1.GetOptions{}); err != nil {
 		t.Error(err)
@@ -292,6 +292,6 @@ func TestWhatTheServerRefusesIsNamedAndTheRestIsInstalled(t *testing.T) {
 		t.Errorf("refused: %v", result.Refused)
 	}
 	if took := time.Since(began); took > 20*time.Second { // without the check of the names, the installer would wait for 30 s
-		t.Errorf("that the names are taken was noticed after %s", took)
+		t.Errorf("the installer noticed the taken names after %s", took)
 	}
 }

@@ -120,10 +120,10 @@ func TestNumbersOfValuesAreThoseOfAFile(t *testing.T) {
 	}
 	values["n"] = nil // Helm modifies the values
 	if given["n"] != 10000000 {
-		t.Error("the values given are written to")
+		t.Error("the given values were changed")
 	}
 	if _, err := (Release{Name: "m", Values: map[string]any{"f": func() {}}}).templateValues(); err == nil {
-		t.Error("a value that is not JSON is taken")
+		t.Error("a value that JSON cannot represent is accepted")
 	}
 }
 

@@ -57,8 +57,9 @@ func (b fixture) define(t *testing.T) {
 // forget deletes the CRD of the kind Gadget, and waits until the API server no longer lists its API group.
 func (b fixture) forget(t *testing.T) {
 	t.Helper()
-	// If no object of the kind was requested before, the API server may stop to process the deletion, see
-	// cluster.DeletionRepeater. The client repeats this request until the API server can list the objects.
+	// If no object of the kind was requested before, the API server may stop processing the deletion of the CRD, see
+	// cluster.DeletionRepeater. So list the objects first: the client repeats the request until the API server can
+	// answer it.
 	client, err := dynamic.NewForConfig(b.config)
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +235,7 @@ func TestUnchangedLookIsFewRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := n.Load(); got != 5 {
-		t.Errorf("looking at an unchanged release of 3 objects took %d requests, want one for the kinds, one for the state, one an object", got)
+		t.Errorf("looking at an unchanged release of 3 objects took %d requests, want one for the kinds, one for the state, and one for each object", got)
 	}
 	n.Store(0)
 	b.apply(t, with(r, "size", "2"))

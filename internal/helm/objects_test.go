@@ -203,7 +203,7 @@ func FuzzLabeller(f *testing.F) {
 		}
 		nodes, err := read(out.String())
 		if err != nil {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, out)
+			t.Fatalf("the labelled text cannot be read: %v\n%s", err, out)
 		}
 		for _, n := range nodes {
 			if n.GetName() != "" && n.GetLabels()["heritage"] != "addon-operator" { // no name: an empty list, which needs no label
@@ -213,7 +213,7 @@ func FuzzLabeller(f *testing.F) {
 		for _, d := range l.documents {
 			_ = d.mortal()
 			if d.Name == "" || d.Kind == "" || d.APIVersion == "" {
-				t.Errorf("an object that names nothing: %+v", d.Object)
+				t.Errorf("an object without a name, kind or API version: %+v", d.Object)
 			}
 		}
 	})

@@ -293,7 +293,7 @@ func TestUninstallRemovesObjectsAndHistory(t *testing.T) {
 		t.Error("the object is left")
 	}
 	if _, ok := b.configMap(t, "kept"); !ok {
-		t.Error("the object that is to be kept is gone")
+		t.Error("the object with the resource policy keep is gone")
 	}
 }
 
@@ -417,8 +417,8 @@ func TestObjectsThatNoFailedUpgradeHasCreatedAreKept(t *testing.T) {
 	}
 }
 
-// TestUpgradeDoesNotFailIfTheCreatedObjectsDoNotFitIntoARecord upgrades a release after a failed upgrade. The record of
-// the deployed revision has almost the maximum size, so the API server rejects the record with the created objects.
+// TestUpgradeDoesNotFailIfTheCreatedObjectsDoNotFitIntoARecord upgrades a release after a failed upgrade. The first
+// update of the record of the deployed revision fails, as if the record with the created objects were too large.
 func TestUpgradeDoesNotFailIfTheCreatedObjectsDoNotFitIntoARecord(t *testing.T) {
 	t.Parallel()
 	b := start(t)

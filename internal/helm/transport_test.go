@@ -26,7 +26,7 @@ func boundClient(ctx context.Context, t *testing.T, serve http.HandlerFunc) (cli
 	return client, server.URL
 }
 
-// ask sends a GET request for url, and returns the whole body of the response.
+// ask sends a POST request to url, and returns the whole body of the response.
 func ask(ctx context.Context, t *testing.T, client *http.Client, url string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("question"))

@@ -86,9 +86,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite checks that only the first list of a process, and a
-// list after a delete, request the newest version. Such a list is slow, because it waits until the API server's cache
-// has caught up with etcd.
+// TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite checks that the first list of a process requests the
+// newest version, and that upgrades and the lists after them do not: a list of the newest version is slow, because the
+// API server waits until its cache has caught up with etcd. After an upgrade, a list must request the version of the
+// last write. After an uninstall, a list must not find the release.
 func TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"secret", "configmap"} {

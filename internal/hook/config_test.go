@@ -301,7 +301,7 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 	} {
 		_, err := hook.Load(hook.Module, []byte(text))
 		if err == nil {
-			t.Errorf("%s\nis taken, want an error that holds\n%s", text, want)
+			t.Errorf("%s\nis accepted, want an error that contains\n%s", text, want)
 			continue
 		}
 		if !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), want) {
@@ -343,7 +343,7 @@ settings: {executionBurst: many}
 		`kubernetes[1].includeSnapshotsFrom[0]: there is no kubernetes binding named "nobody"`,
 	}
 	if err == nil {
-		t.Fatal("a config full of mistakes is taken")
+		t.Fatal("a config full of mistakes is accepted")
 	}
 	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
@@ -445,7 +445,7 @@ kubernetes:
 		t.Errorf("snapshot names (-want +got):\n%s", diff)
 	}
 	if i, ok := config.KubernetesNamed("kubernetes"); i != 0 || !ok {
-		t.Errorf("the name stands for binding %d, %t, want the first", i, ok)
+		t.Errorf("the name is that of binding %d, %t, want the first", i, ok)
 	}
 	if i, ok := config.KubernetesNamed("nodes"); i != 2 || !ok {
 		t.Errorf("nodes is binding %d, %t, want 2", i, ok)
@@ -465,7 +465,7 @@ func TestNestedNonsenseDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{strings.Repeat("[", 1<<20), strings.Repeat("{a: ", 1<<18), "a: &a [*a]"} {
 		if _, err := hook.Load(hook.Module, []byte(text)); err == nil {
-			t.Errorf("%.10s… is taken", text)
+			t.Errorf("%.10s… is accepted", text)
 		}
 	}
 }

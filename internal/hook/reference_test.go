@@ -71,7 +71,7 @@ func known(t *testing.T, config string) []string {
 	for _, scope := range []hook.Scope{hook.Global, hook.Module} {
 		_, err := hook.Load(scope, []byte(config))
 		if err == nil {
-			t.Fatalf("%s is taken", config)
+			t.Fatalf("%s is accepted", config)
 		}
 		_, list, found := strings.Cut(err.Error(), "known are ")
 		if !found {

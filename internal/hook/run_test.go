@@ -92,7 +92,7 @@ echo '{"operation":"Delete"}' > "$KUBERNETES_PATCH_PATH"
 		t.Errorf("metrics are %q, want %q", got, want)
 	}
 	if result.Usage.MaxRSS < 1<<20 || result.Usage.User+result.Usage.System <= 0 {
-		t.Errorf("a bash script is said to have used %+v", result.Usage)
+		t.Errorf("the usage of a bash script is %+v", result.Usage)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestOutputThatCannotBeTakenIsAnError(t *testing.T) {
 		}
 		var exit *hook.ExitError
 		if errors.As(err, &exit) || result.Metrics != nil {
-			t.Errorf("%s: the hook is said to have failed itself, or part of its output is taken", body)
+			t.Errorf("%s: the error says that the hook itself failed, or part of its output is used", body)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestBadCrontabsAreErrors(t *testing.T) {
 		"@every -1m", "CRON_TZ=UTC @every 0s", "TZ=", "TZ=UTC", "CRON_TZ=UTC", "TZ=No/Where * * * * *", "TZ=../x * * * * *",
 	} {
 		if _, err := hook.ParseCrontab(crontab); err == nil {
-			t.Errorf("%q is taken", crontab)
+			t.Errorf("%q is accepted", crontab)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func TestSignalledHookWasInterruptedWhateverItExitsWith(t *testing.T) {
 		}
 		var exit *hook.ExitError
 		if errors.As(err, &exit) || result.ValuesPatch != nil {
-			t.Errorf("%s: it is said to have ended by itself: %v, %q", name, err, result.ValuesPatch)
+			t.Errorf("%s: the error says that the hook ended by itself: %v, %q", name, err, result.ValuesPatch)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func TestKillLeftoversDoesNotKillItself(t *testing.T) {
 		t.Errorf("it printed %q, %v", out, err)
 	}
 	if _, err := hook.KillLeftovers(""); err == nil {
-		t.Error("an empty store id is taken")
+		t.Error("an empty store id is accepted")
 	}
 }
 

@@ -54,9 +54,9 @@ func TestRunThatTakesLongerThanItsTimeoutIsEndedWithItsProcessGroup(t *testing.T
 	}
 }
 
-// endsAtItsTimeout runs a hook that never ends by itself with the timeout limit, and checks how the runner ends it. If the
-// timeout passes before the hook is ready and limit is less than a minute, endsAtItsTimeout checks nothing and returns
-// false, because the machine is slow.
+// endsAtItsTimeout runs a hook that never ends by itself, and checks how the runner ends it. The argument limit is the
+// timeout. If the timeout passes before the hook is ready and limit is less than a minute, endsAtItsTimeout checks
+// nothing and returns false, because the machine is slow.
 func endsAtItsTimeout(t *testing.T, limit time.Duration, timeouts func(limit time.Duration) (ofRun, ofRunner time.Duration), deaf bool) bool {
 	t.Helper()
 	ofRun, ofRunner := timeouts(limit)

@@ -58,8 +58,8 @@ func resident(t *testing.T, pid int) (peak int64) {
 	return kib << 10
 }
 
-// stopHelpers waits until this process has n helpers, sends them SIGSTOP, and returns their process IDs. At the end of
-// the test, the helpers get SIGCONT.
+// stopHelpers waits until this process has at least n helpers, sends SIGSTOP to all helpers, and returns their process
+// IDs. At the end of the test, the helpers get SIGCONT.
 func stopHelpers(t *testing.T, n int) (pids []int) {
 	t.Helper()
 	for began := time.Now(); len(pids) < n; time.Sleep(time.Millisecond) {

@@ -506,7 +506,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	}
 }
 
-// While no process runs, namespace a loses its label, namespace b is deleted, and c stays.
+// While no process runs, namespace a loses its label, namespace b is deleted, and the namespace of the fixture stays.
 func TestNamespacesThatNoLongerMatchAfterARestartAreLeft(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()

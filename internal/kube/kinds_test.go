@@ -71,7 +71,7 @@ func (s *fixture) put(t testing.TB, resource schema.GroupVersionResource, kind, 
 	t.Helper()
 	objects := s.client.Dynamic().Resource(resource).Namespace(s.namespace)
 	var created *unstructured.Unstructured
-	eventually(t, "a custom object to be taken", func() bool {
+	eventually(t, "a custom object to be created", func() bool {
 		var err error
 		created, err = objects.Create(t.Context(), &unstructured.Unstructured{
 			Object: map[string]any{

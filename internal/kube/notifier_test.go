@@ -32,11 +32,11 @@ func TestNotifierReportsOnlyChangesOfFilterResults(t *testing.T) {
 		select {
 		case <-delivered:
 			if !want {
-				t.Errorf("it tells of %s", what)
+				t.Errorf("the notifier was called for %s", what)
 			}
 		case <-time.After(patience):
 			if want {
-				t.Fatalf("it does not tell of %s", what)
+				t.Fatalf("the notifier was not called for %s", what)
 			}
 		}
 	}
@@ -52,22 +52,22 @@ func TestNotifierReportsOnlyChangesOfFilterResults(t *testing.T) {
 	if err := l.Follow(view("one")); err != nil {
 		t.Fatal(err)
 	}
-	happens("the first look", true)
+	happens("the first list", true)
 	write("one", "a", "1")
 	happens("an object that comes", true)
 	write("one", "b", "1")
-	happens("what the filter does not show", false)
+	happens("a change that the filter does not show", false)
 	write("one", "a", "2")
-	happens("what the filter shows", true)
+	happens("a change that the filter shows", true)
 	if err := l.Follow(view("two")); err != nil {
 		t.Fatal(err)
 	}
-	happens("the first look at another", true)
+	happens("the first list of another object", true)
 	write("one", "a", "3")
-	happens("what is followed no longer", false)
+	happens("a change of an object that is not followed any more", false)
 	if err := l.Follow(kube.View{Source: view("two").Source, Filter: "no filter"}); err == nil {
-		t.Error("any text is a filter")
+		t.Error("an invalid filter is accepted")
 	}
 	write("two", "a", "1")
-	happens("what is still followed", true)
+	happens("a change of an object that is still followed", true)
 }

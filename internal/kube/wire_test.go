@@ -66,7 +66,7 @@ func FuzzReadPage(f *testing.F) {
 			return err
 		})
 		if err == nil && !strings.HasPrefix(strings.TrimSpace(text), "{") {
-			t.Errorf("%q is taken for a list", text)
+			t.Errorf("%q is read as a list", text)
 		}
 	})
 }
@@ -117,10 +117,10 @@ func TestRefusalsAreToldFromFailures(t *testing.T) {
 		}
 	}
 	if IsRefused(nil) || IsRefused(errors.New("connection refused")) {
-		t.Error("what is no answer is taken for a refusal")
+		t.Error("an error without a response of the API server is treated as a refusal")
 	}
 	if conflict := status(http.StatusConflict); !IsRefused(fmt.Errorf("%w: %w", errConflicts, conflict)) {
-		t.Error("a conflict each time it is tried is not a refusal")
+		t.Error("a conflict at each attempt is not treated as a refusal")
 	}
 }
 
@@ -179,7 +179,7 @@ func TestVersionsAreOrderedAsTheServerCounts(t *testing.T) {
 		}
 	})
 	if !After("x", "7") || !After("7", "x") || isReached("x", "7") || later("", "7") != "7" || later("7", "") != "7" {
-		t.Error("what is no version is not taken for news")
+		t.Error("an invalid or empty version is compared wrongly")
 	}
 }
 

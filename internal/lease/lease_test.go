@@ -149,10 +149,10 @@ func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
 		t.Errorf("the previous holder is %+v", p)
 	}
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("who released may act: %v", err)
+		t.Errorf("after the release, the previous holder still has the Lease: %v", err)
 	}
 	if len(waits) > 0 {
-		t.Errorf("it said again that it waits: %+v", <-waits)
+		t.Errorf("the same wait was reported again: %+v", <-waits)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestLeaseOfADeadHolderIsTakenWhenItExpires(t *testing.T) {
 		t.Errorf("it was taken after %s", took)
 	}
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
-		t.Errorf("who did not renew may act: %v", err)
+		t.Errorf("a holder that did not renew the Lease still has it: %v", err)
 	}
 	if err := s.renew(a)(); err != nil && !errors.Is(err, lease.ErrLost) {
 		t.Error(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// documented is a list of the metrics of addon-operator that this operator must have too, with name, type and labels.
+// documented lists the metrics of flant/addon-operator that this operator must have too, with name, type and labels.
 // Metrics without a meaning in this operator are left out.
 const documented = `
 live_ticks counter

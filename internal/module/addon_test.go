@@ -82,7 +82,7 @@ func TestMessagesNameTheAddonAndTheFileNotTheDirectoryOfTheVersion(t *testing.T)
 		t.Errorf("module of the image: %v", err)
 	}
 	if image.NameFiles(nil) != nil || m.NameFiles(nil) != nil {
-		t.Error("no error becomes one")
+		t.Error("NameFiles returns an error for nil")
 	}
 }
 

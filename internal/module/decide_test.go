@@ -19,7 +19,7 @@ func config(t *testing.T, data map[string]string) values.Config {
 	return c
 }
 
-// This test is the first example in the LIFECYCLE document of addon-operator.
+// This test is the first example in the LIFECYCLE document of flant/addon-operator.
 func TestModulesOwnFileOverrulesTheCommonOne(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{
@@ -32,12 +32,12 @@ func TestModulesOwnFileOverrulesTheCommonOne(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got.String() != "disabled by "+dir+"/001-nginx-ingress/values.yaml" {
-		t.Errorf("said as %q", got)
+		t.Errorf("the text of the decision is %q", got)
 	}
 }
 
-// This test is the second example in the LIFECYCLE document of addon-operator. In that example, the enabled script
-// decides last: it writes false.
+// This test is the second example in the LIFECYCLE document of flant/addon-operator. In that example, the enabled
+// script decides last: it writes false.
 func TestConfigMapOverrulesFilesAndLeavesTheScriptToVeto(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{

@@ -171,7 +171,7 @@ func TestAChartThatIsWrittenLaterIsFound(t *testing.T) {
 		}
 	}
 	if _, err := module.FindChart(filepath.Join(dir, "none")); err == nil {
-		t.Error("a directory that is not there is taken")
+		t.Error("a directory that does not exist is accepted")
 	}
 }
 
@@ -223,7 +223,7 @@ func TestOfTwoModulesWithOneNameTheFirstWins(t *testing.T) {
 		t.Error("the module has values of the directory it does not lie in")
 	}
 	if len(set.Empty) != 0 {
-		t.Errorf("a directory that holds a module counts as empty: %q", set.Empty)
+		t.Errorf("a directory that contains a module is treated as empty: %q", set.Empty)
 	}
 }
 

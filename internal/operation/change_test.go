@@ -44,8 +44,8 @@ const (
 	addRule2 = `{"operation":"JQPatch","kind":"Role","namespace":"NS","name":"a","jqFilter":".rules += [{apiGroups: [\"\"], resources: [\"secrets\"], verbs: [\"get\"]}]"}`
 )
 
-// lose executes a patch, and fails the test unless the patch is retried. The API server answers 503 to the request that
-// writes the object, and does not carry it out.
+// lose executes a patch whose request to write the object is answered with 503 and does not reach the API server. It
+// fails the test unless the error is temporary, and a mark was stored before the request.
 func (s *fixture) lose(text string) {
 	s.t.Helper()
 	config := rest.CopyConfig(cluster.Start(s.t).Config())

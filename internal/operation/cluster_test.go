@@ -133,7 +133,8 @@ func (s *fixture) do(text string) {
 	}
 }
 
-// refuses executes the operation in text, and fails the test unless the operation returns a final error that contains want.
+// refuses executes the operation in text, and fails the test unless the operation returns a final error that contains
+// want.
 func (s *fixture) refuses(text string, a operation.Attempt, want string) {
 	s.t.Helper()
 	err := s.try(text, a)

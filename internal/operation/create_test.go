@@ -36,7 +36,7 @@ func TestCreateDoneBeforeACrashIsRecognised(t *testing.T) {
 	create := `{"operation":"Create","object":{"kind":"secret","metadata":{"name":"a","namespace":"NS"},"stringData":{"k":"v"},"data":{"d":"eA=="}}}`
 	s.do(create)
 	if err := s.try(create, s.resend(nil)); err != nil {
-		t.Errorf("ours, new and as asked: %v", err)
+		t.Errorf("the object that the first attempt created: %v", err)
 	}
 	s.refuses(strings.ReplaceAll(create, `"v"`, `"w"`), s.resend(nil), "exists already")
 	later := s.resend(nil)
@@ -45,7 +45,7 @@ func TestCreateDoneBeforeACrashIsRecognised(t *testing.T) {
 	s.made(configMaps, configMapA)
 	s.refuses(`{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"a","namespace":"NS"},"data":{"k":"v"}}}`, s.resend(nil), "exists already")
 	if err := s.try(strings.ReplaceAll(create, `"a"`, `"b"`), s.resend(nil)); err != nil {
-		t.Errorf("not done before: %v", err)
+		t.Errorf("an object that does not exist yet: %v", err)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestCreateOrUpdateMergesIntoWhatExistsAndKeepsTheRest(t *testing.T) {
 	}
 	s.do(apply)
 	if after := s.get(configMaps, "b"); after.GetResourceVersion() != b.GetResourceVersion() {
-		t.Error("what was as it should be was written again")
+		t.Error("an object without a difference was written again")
 	}
 }
 

@@ -35,12 +35,12 @@ func TestDeletesDifferInWhatBecomesOfWhatAnObjectOwns(t *testing.T) {
 	if !s.gone(configMaps, "b") {
 		t.Error("DeleteInBackground left it")
 	}
-	eventually(t, "what it owned to go", func() bool { return s.gone(configMaps, "of-b") })
+	eventually(t, "the owned object to go", func() bool { return s.gone(configMaps, "of-b") })
 	s.owned("c", "of-c")
 	s.do(`{"operation":"DeleteNonCascading","kind":"ConfigMap","namespace":"NS","name":"c"}`)
 	eventually(t, "the object to go", func() bool { return s.gone(configMaps, "c") })
 	if len(s.get(configMaps, "of-c").GetOwnerReferences()) > 0 {
-		t.Error("what was left still names its owner")
+		t.Error("the remaining object still names its owner")
 	}
 }
 

@@ -65,7 +65,7 @@ properties:
 			t.Errorf("%s: got %q, want %s %s (%s)", c.values, lines(found), c.path, c.text, c.rule)
 		}
 		if err := found.Err(); err == nil || strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: the value is quoted, or nothing is said: %v", c.values, err)
+			t.Errorf("%s: there is no error, or it quotes the value: %v", c.values, err)
 		}
 	}
 	if found := set.Config.Check("mod", section(t, "{nullable: null, int: 2.0, open: 3}"), nil); len(found) > 0 {

@@ -255,7 +255,7 @@ properties:
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if found := set.Helm.Check("mod", section(t, "{cert: x}"), nil); len(found) != 1 || found[0].Path != "mod.always" {
-		t.Errorf("got %v, want what is always required", found)
+		t.Errorf("got %v, want one violation at mod.always", found)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 //
 // Apply does not use the library evanphx/json-patch, because the library patches JSON text. Replay skips each saved
 // operation that cannot be applied, so each operation would be a separate patch that decodes and encodes the section
-// again. With 30 operations on a section of 60 KiB, this needs 100 times as long (BenchmarkReplay). The library also
+// again. With 30 operations on a section of 40 KiB, this needs 100 times as long (BenchmarkReplayByLibrary). The library also
 // has a bug: the operation "test" fails for a null that an earlier operation of the same patch has added. A Go test
 // compares Apply with the library for all other patches.
 //

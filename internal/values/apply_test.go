@@ -121,8 +121,8 @@ func drawOps(t *rapid.T, kinds []string, indexed bool) []values.Op {
 	return ops
 }
 
-// applyAlone returns the generated operations that can be applied in order, and the resulting
-// document.
+// applyAlone applies ops to base one by one, and skips each operation that cannot be applied. It returns the resulting
+// document and the applied operations.
 func applyAlone(base values.Values, ops []values.Op) (values.Values, []values.Op) {
 	var fit []values.Op
 	for _, o := range ops {

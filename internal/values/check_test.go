@@ -137,7 +137,7 @@ func TestWhatHelmLacksSaysWhoCouldSetIt(t *testing.T) {
 	}
 	err := l.CheckHelm("m")
 	if err == nil {
-		t.Fatal("nothing is said")
+		t.Fatal("no error")
 	}
 	for _, want := range []string{
 		`m.domain is missing and must be set: set it in the ConfigMap under "m", or a hook of the module sets it`,
@@ -234,7 +234,7 @@ func TestUnfitLeavesNothingThatMakesValuesWorse(t *testing.T) {
 			t.Errorf("before: %v\nafter: %v", before, err)
 		}
 		if before == nil && len(unfit) > 0 {
-			t.Errorf("operations that fit are taken away: %v", unfit)
+			t.Errorf("operations that fit are reported as unfit: %v", unfit)
 		}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// layers returns the layers of the example in the LIFECYCLE document of addon-operator, with patches of a global hook
-// and of a module's hook.
+// layers returns the layers of the example in the LIFECYCLE document of flant/addon-operator, with patches of a global
+// hook and of a module's hook.
 func layers(t *testing.T) values.Layers {
 	t.Helper()
 	file, err := values.ParseFile("modules/values.yaml", []byte("global:\n  param1: 100\nsomeModuleEnabled: false\n"))
@@ -184,6 +184,6 @@ func TestBothPatchesOfARunReferToTheSameBase(t *testing.T) {
 		t.Errorf("the ConfigMap gets %q, %v", text, err)
 	}
 	if _, err := values.Apply(valuesBase, patch(t, `{"op":"add","path":"/m/obj/k","value":1}`)); err == nil {
-		t.Error("the values patch saw what the config patch of the same run added")
+		t.Error("the values patch saw the value that the config patch of the same run added")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// savedPatches returns a section of 60 KiB and 30 operations of hooks on it.
+// savedPatches returns a section of about 40 KiB and 30 operations of hooks on it.
 func savedPatches() (values.Values, []values.Saved) {
 	section := map[string]any{}
 	for i := range 300 {

@@ -162,10 +162,10 @@ func TestFoldLaws(t *testing.T) {
 		stepwise := values.MergePatches(values.MergePatches(nil, one, "h"), two, "h")
 		atOnce := values.MergePatches(nil, append(slices.Clone(one), two...), "h")
 		if diff := cmp.Diff(brief(atOnce), brief(stepwise)); diff != "" {
-			t.Fatalf("folding in two runs differs from folding in one (-one +two):\n%s", diff)
+			t.Fatalf("merging the patches of two runs differs from merging them at once (-at once +in two runs):\n%s", diff)
 		}
 		if diff := cmp.Diff(brief(stepwise), brief(values.MergePatches(stepwise, two, "h"))); diff != "" {
-			t.Fatalf("folding the same run again changes the list:\n%s", diff)
+			t.Fatalf("merging the patches of the same run again changes the list:\n%s", diff)
 		}
 		for i, s := range stepwise {
 			if i > 0 && stepwise[i-1].Path >= s.Path {
@@ -234,7 +234,7 @@ func TestVainOperationsCanBeLeftOut(t *testing.T) {
 			t.Fatalf("%d of %d operations are left without %d", len(left), len(saved), len(paths))
 		}
 		if again := values.NoOp(base, left); again != nil {
-			t.Fatalf("%v are vain now", again)
+			t.Fatalf("without the operations that have no effect, NoOp returns %v", again)
 		}
 	})
 }

@@ -202,7 +202,7 @@ func TestNothingComposedSharesMemoryWithWhatItWasMadeOf(t *testing.T) {
 				want := canonical(t, first)
 				scribble(first)
 				if canonical(t, a) != beforeA || canonical(t, b) != beforeB || canonical(t, saved) != beforeSaved {
-					t.Fatalf("writing to the result of %s changed what it was made of", name)
+					t.Fatalf("writing to the result of %s changed its inputs", name)
 				}
 				if got := canonical(t, compose(a, b)); got != want {
 					t.Fatalf("%s gave %s, the second time %s", name, want, got)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A sides fixture has an endpoint that is updated without a registrar that runs.
+// A sides fixture has an endpoint that is updated without a running registrar.
 type sides struct {
 	*Endpoint
 	t       *testing.T
@@ -33,8 +33,8 @@ func newSides(t *testing.T, o EndpointOptions) *sides {
 	return s
 }
 
-// want updates the endpoint with the table. It compares the sides that listen with the argument open, and the sides
-// whose webhooks may be registered with the argument served.
+// want updates the endpoint with the table, and checks its sides. The argument open has the sides that must listen, and
+// the argument served has the sides whose webhooks may be registered.
 func (s *sides) want(when string, table Table, open, served []string) {
 	s.t.Helper()
 	s.Serve(table)

@@ -17,8 +17,8 @@ import (
 	"addon-operator/internal/api"
 )
 
-// A silentServer responds to requests for a configuration. It never responds to other requests, and to no request of
-// the method in the field silent. It has no connection, so that the time of its tests is simulated.
+// A silentServer responds to requests for a configuration, except those with the method in the field silent. It never
+// responds to other requests. It has no connection, so that the time of its tests is simulated.
 type silentServer struct{ silent string }
 
 // RoundTrip implements [http.RoundTripper].

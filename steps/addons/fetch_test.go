@@ -124,8 +124,8 @@ func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Confi
 	return known, results
 }
 
-// TestAHangingServerCostsAConfigurationNoMoreThanItsLimit sets the clock of the store to shortly before the limit when the
-// server sends the first index, so that a slow machine also fetches this index in time.
+// TestAHangingServerCostsAConfigurationNoMoreThanItsLimit sets the clock of the store to shortly before the limit when
+// the server sends the first index, so that a slow machine also fetches this index in time.
 func TestAHangingServerCostsAConfigurationNoMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	const limit, left = 30 * time.Minute, 200 * time.Millisecond // left is much less than the timeout of each request, 30 s

@@ -96,7 +96,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]string{"Modified 2", "Deleted 2", "Added 3", "Modified 3", "Deleted 4", "Added 4"}, left); diff != "" {
-				t.Errorf("what is left (-want +got):\n%s", diff)
+				t.Errorf("events that are left (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -154,6 +154,6 @@ func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"pending before the restart", "before the baseline"}, left); diff != "" {
-		t.Errorf("what is left (-want +got):\n%s", diff)
+		t.Errorf("events that are left (-want +got):\n%s", diff)
 	}
 }

@@ -197,7 +197,7 @@ func TestAChangeOfAHookLeavesTheWritersOfTheConfigMap(t *testing.T) {
 	}
 }
 
-// equalConfigs compares contents. A nil map of flags counts as equal to an empty one.
+// equalConfigs compares contents. A nil map of flags is treated as equal to an empty one.
 func equalConfigs(a, b values.Config) bool {
 	if len(a.Flags) == 0 && len(b.Flags) == 0 {
 		a.Flags, b.Flags = nil, nil

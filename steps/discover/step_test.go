@@ -179,8 +179,9 @@ func TestListsOfADiscovery(t *testing.T) {
 	}
 }
 
-// A conversion without a hook must not be removed if the operator then makes the API server return objects that no hook
-// has converted, while programs need a conversion.
+// After the start has converged, the removal of a conversion would make the API server return objects that no hook has
+// converted. If a module or a directory is missing, perhaps one of its hooks converts the objects. In both cases, a
+// conversion without a replacement must stay.
 func TestAConversionIsRemovedWithoutAReplacementOnlyInAStartWithAllHooks(t *testing.T) {
 	t.Parallel()
 	good, broken := decide.Module{Name: "a", Enabled: true}, decide.Module{Name: "b", Broken: "bad"}

@@ -242,7 +242,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 	}
 	scantest.Update(t, s.DB, func(tx *store.Tx) error { return bindings.Forget(tx, "web") })
 	if left := globalPatch(t, s); len(left) > 0 {
-		t.Errorf("the module is gone, and of its hooks' operations on global values are left: %v", left)
+		t.Errorf("after the module was forgotten, these global operations of its hooks are left: %v", left)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// While the journal has the effect of the hook, step 16 does not put its flags in force.
+	// While the journal has the effect of the hook, step 16 does not put the flags of this effect in force.
 	if err := out.Config.Revert(before, &after); err != nil {
 		t.Fatal(err)
 	}

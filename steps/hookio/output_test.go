@@ -42,7 +42,7 @@ func TestTheLargestAcceptedOutputFitsInTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := bounded(workflow.Outcome{Effects: append(most, small)}); err == nil {
-		t.Error("one more is let through")
+		t.Error("one more effect is accepted")
 	}
 	db, err := store.OpenMemory(&store.Memory{}, store.Options{})
 	if err != nil {

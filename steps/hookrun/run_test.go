@@ -57,9 +57,9 @@ func (b *runBench) HookRan(r report.Run) { b.runs = append(b.runs, r) }
 
 func (b *runBench) RenderAhead(_ context.Context, module string) { b.ahead = append(b.ahead, module) }
 
-// newRunBench returns a bench with a hook whose bindings are attached. If it is called with --config, the hook prints
-// config; otherwise it copies its input files and runs commands. The argument module is "web", or empty for a global
-// hook.
+// newRunBench returns a bench with a hook whose bindings are attached. If the hook is called with --config, it prints
+// the argument config; otherwise it copies its input files and runs the lines of shell in the argument commands. The
+// argument module is "web", or empty for a global hook.
 func newRunBench(t *testing.T, module, config, commands string) *runBench {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)

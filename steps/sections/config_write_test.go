@@ -110,7 +110,7 @@ func TestRevertUndoesOnlyWhatNobodyElseChangedSince(t *testing.T) {
 			t.Fatalf("the change is not applied: %t, %v", changed, err)
 		}
 		if changed, left, err := w.Apply(&now); err != nil || changed || left {
-			t.Errorf("the second time, the same change counts as a change: %t, %v", changed, err)
+			t.Errorf("the second time, the same change is reported as a change: %t, %v", changed, err)
 		}
 		c.since(&now)
 		if err := w.Revert(before(), &now); err != nil {

@@ -81,8 +81,8 @@ func TestAConversionIsReplacedBeforeTheRunsOfItsModules(t *testing.T) {
 	}
 }
 
-// The run of a module attaches the other bindings of a hook, and runs its onStartup hooks again, only if it finds that
-// the hook is new.
+// The run of a module attaches the other bindings of a hook, and runs onStartup again, only if it finds that the hook is
+// new.
 func TestAHookWithAReplacementIsNewForTheRunOfItsModule(t *testing.T) {
 	x := newBench(t, scantest.Runner(t))
 	x.remove(x.modules, "010-web/hooks/hook.sh")
@@ -110,8 +110,8 @@ func TestAHookWithAReplacementIsNewForTheRunOfItsModule(t *testing.T) {
 	})
 }
 
-// The values patches of a hook are marked as outdated if the configuration of the hook has changed, also if its code is
-// the same, and although the discovery has already saved the configuration.
+// The values patches of a hook are marked as outdated if the configuration of the hook has changed, even if its code is
+// the same and the discovery has already saved the configuration.
 func TestTheRunOfAModuleSeesThatAHookWithAReplacementHasChanged(t *testing.T) {
 	x := newBench(t, scantest.Runner(t))
 	dir := filepath.Join(x.modules, "020-db")

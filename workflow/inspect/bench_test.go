@@ -73,7 +73,7 @@ func generate(tb testing.TB, runs, records, pending int) *store.DB {
 	return db
 }
 
-// sizes are the sizes of stores in which a run must be found quickly.
+// sizes are the sizes of the stores that the benchmarks read.
 var sizes = map[string]struct{ runs, records, pending int }{
 	"100000-of-one-run":     {runs: 1, records: 100_000, pending: 1},
 	"100000-of-many-runs":   {runs: 50_000, records: 100_000, pending: 1},
@@ -157,7 +157,7 @@ func BenchmarkTimeline(b *testing.B) {
 	}
 }
 
-// BenchmarkDiagnose searches for patterns in a history of a failing hook.
+// BenchmarkDiagnose searches for patterns in a store with a failing hook.
 func BenchmarkDiagnose(b *testing.B) {
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
 	for name, size := range sizes {

@@ -16,7 +16,8 @@ import (
 
 var followTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A writtenHistory is a store whose history the test writes. Each commit is a second after the previous one. The test must close it.
+// A writtenHistory is a store whose history the test writes. Each commit is a second after the previous one. The test
+// must call the method close.
 type writtenHistory struct {
 	t    rapid.TB
 	mem  *store.Memory

@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// queuedEvent returns a task of run 1 for an event of the hook, in the n-th slot of its queue.
+// queuedEvent returns a task of run 1 for an event of the hook. The task is in the n-th slot of the given queue.
 func queuedEvent(queue string, n uint64, hook string) store.Task {
 	return store.Task{
 		ID: store.ID{Epoch: 1, N: n}, Pos: store.Pos{Queue: queue, Slot: store.FirstSlot + n}, Graph: lifecycle.Graph.Name, Run: 1,
@@ -49,7 +49,8 @@ func (w *writtenHistory) save(tasks ...store.Task) {
 	})
 }
 
-// run returns the run 1.
+// run returns run 1, as a running operator shows it or, if the argument live is false, as the store of a stopped
+// operator shows it.
 func (w *writtenHistory) run(live bool) (run *inspect.Run) {
 	w.t.Helper()
 	r := inspect.Reader{Live: live, Graphs: []*graph.Graph{lifecycle.Graph}}
@@ -62,7 +63,7 @@ func (w *writtenHistory) run(live bool) (run *inspect.Run) {
 	return run
 }
 
-// stepOf returns the first step of the hook without steps below it; nil if there is none.
+// stepOf returns the first of the hook's steps that have no steps below them; nil if there is none.
 func stepOf(run *inspect.Run, hook string) *inspect.Step {
 	return find(run.Steps, func(s *inspect.Step) bool { return s.Subject.Hook == hook && len(s.Steps) == 0 })
 }
@@ -287,8 +288,8 @@ func TestADeferredTaskSaysWhenItReturnsToItsQueue(t *testing.T) {
 	}
 }
 
-// fanOut returns a task of run 1 at the node, with n items. The task has begun the item with the
-// index next.
+// fanOut returns a fan-out task of run 1 at the node, with the given items. The parameter next is the
+// index of the current item. The items before the current item have ended.
 func (w *writtenHistory) fanOut(node graph.NodeID, subject graph.Subject, next int, items ...graph.Item) store.Task {
 	w.t.Helper()
 	task := store.Task{

@@ -41,7 +41,7 @@ func (w *runWriter) add(trigger graph.Trigger, subject graph.Subject, states ...
 	}
 }
 
-// groups returns the lines of the list of groups, each without the columns about times.
+// groups returns the lines of the list of groups, without the heading, and with single blanks.
 func (w *runWriter) groups(limit int) []string {
 	w.t.Helper()
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}

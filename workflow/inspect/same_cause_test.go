@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// failingHook returns the problem of a hook of module that fails with the error text. n is the minute of the
-// first failure.
+// failingHook returns the problem of a failing hook of the given module. The error of the hook is the given text. The
+// parameter n is the minute of the first failure, and the number of failures.
 func failingHook(n int, module, text string) inspect.Problem {
 	at := time.Date(2000, 1, 1, 0, n, 0, 0, time.UTC)
 	return inspect.Problem{

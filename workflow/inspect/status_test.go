@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// status returns the status that the reader r of a running operator reads.
+// status returns the status that the reader r reads. The data about the process of the operator are always the same.
 func (w *fixture) status(r inspect.Reader) (s *inspect.Status) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}

@@ -136,7 +136,8 @@ func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 }
 
 // TestEveryListOfAStatusIsCutToTheScreenAndCountsWhatIsLeftOut shows a status with 30 rows in each list on screens of
-// different heights. For each list, the number of shown rows and the stated number of omitted rows must add up to 30.
+// different heights. For each shown list, the number of shown rows and the stated number of omitted rows must add up to
+// 30.
 func TestEveryListOfAStatusIsCutToTheScreenAndCountsWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	const rows = 30

@@ -31,7 +31,7 @@ func (w *fixture) timeline(req inspect.TimelineRequest) (t inspect.Timeline) {
 	return t
 }
 
-// happened returns the kind and the subject of each entry of a timeline.
+// happened returns the run, the kind, the node and the subject of each entry of a timeline.
 func happened(t inspect.Timeline) (all []string) {
 	for _, e := range t.Entries {
 		all = append(all, strings.Join(strings.Fields(fmt.Sprintf("%d %s %s %s", e.Run, e.What, e.Node, e.Subject)), " "))
@@ -39,8 +39,8 @@ func happened(t inspect.Timeline) (all []string) {
 	return all
 }
 
-// eventful starts a fixture in which two modules run. One of the modules fails until a user retries it. Events arrive
-// before the retry.
+// eventful starts a fixture in which two modules run. One of the modules fails until a user retries it. Before
+// the retry, a schedule tick arrives, and a user pauses the other module.
 func eventful(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t)

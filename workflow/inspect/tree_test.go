@@ -369,8 +369,9 @@ func TestStateOfARunFollowsFromItsRecordItsTasksAndItsProblems(t *testing.T) {
 	}
 }
 
-// TestEveryAttemptHasAStepAndEveryCountIsOfAStep writes random attempts of nodes of the lifecycle. The steps must be the same when
-// the snapshot is made twice, and the counts must be those of the steps without steps below them.
+// TestEveryAttemptHasAStepAndEveryCountIsOfAStep writes random attempts of nodes of the lifecycle. The last attempt must
+// have a step. The steps must be the same when the snapshot is made twice, and the counts must be those of the steps
+// without steps below them.
 func TestEveryAttemptHasAStepAndEveryCountIsOfAStep(t *testing.T) {
 	t.Parallel()
 	var nodes []graph.NodeID

@@ -181,9 +181,8 @@ func event(module, hook string) workflow.Event {
 	return ev
 }
 
-// TestWhyExplainsAllThatIsPending explains every run, task, module, hook and queue of every scene. Each explanation
-// must have an answer. The last cause of the answer must be the start of a run, or a cause that ends only through a
-// person or through time.
+// TestWhyExplainsAllThatIsPending explains the run that each scene shows, and the tasks, the hooks and the queues of its
+// steps. The last cause of each answer must have a text, and this text must say more than that something waits.
 func TestWhyExplainsAllThatIsPending(t *testing.T) {
 	t.Parallel()
 	for name, scene := range scenes() {
@@ -271,7 +270,8 @@ func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 }
 
 // TestWhyNamesWhatOnlyTheRunningOperatorKnows explains a slow step, a task in a queue that the engine cannot process,
-// and a task that cannot start because the disk is full. The last cause must be this problem.
+// and a task that cannot start because the disk is full. The last cause must be the slow step, the stalled queue or the
+// full disk.
 func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -390,8 +390,9 @@ func TestWhyOfATaskBehindAQuarantinedOneNamesThatOne(t *testing.T) {
 	})
 }
 
-// TestWhyExplainsEachSubjectOfAProblem saves problems of subjects that have no module of their own in the store. Each
-// argument of the command why that status and diagnose recommend must have an answer.
+// TestWhyExplainsEachSubjectOfAProblem saves problems of subjects without a record of a module. The explanation of each
+// subject must have an answer and the command that ends the problem, because status and diagnose recommend the command
+// why for most of these problems.
 func TestWhyExplainsEachSubjectOfAProblem(t *testing.T) {
 	t.Parallel()
 	id := store.ID{Epoch: 1, N: 900}

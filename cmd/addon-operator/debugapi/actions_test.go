@@ -264,8 +264,8 @@ func TestARequestedTickRunsTheScheduleBindingOfTheHook(t *testing.T) {
 	})
 }
 
-// TestACommandThatDoesNotFitTheStateOfATaskNamesTheState sends commands while module bad fails, a task of module waits
-// is behind it, and a step of module crashes is in quarantine.
+// TestACommandThatDoesNotFitTheStateOfATaskNamesTheState sends commands for tasks of three modules: a task of module
+// "bad" has failed, a task of module "waits" is behind it, and a step of module "crashes" is in quarantine.
 func TestACommandThatDoesNotFitTheStateOfATaskNamesTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEngineFixture(t)

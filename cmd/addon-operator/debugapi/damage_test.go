@@ -76,8 +76,8 @@ func TestEnabledModulesAreSortedByNameAndModulesByTheirOrder(t *testing.T) {
 	}
 }
 
-// TestAMaskedValueHasTheDateOfItsLastChange requests pages with a secret of the ConfigMap that a hook has patched
-// later. In the values of the module, the mask of the secret must have the date of the patch.
+// TestAMaskedValueHasTheDateOfItsLastChange requests pages with a secret that the ConfigMap sets and a hook has
+// patched. In the values of the module, the mask of the secret must have the date of the patch.
 func TestAMaskedValueHasTheDateOfItsLastChange(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)

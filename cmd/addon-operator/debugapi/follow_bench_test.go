@@ -13,9 +13,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// BenchmarkFollowers measures the CPU time of the process while it makes 1,000 commits per second, with and without a
-// follower. Each commit ends an attempt of a hook. The follower of the timeline shows a module that does not have the
-// hook.
+// BenchmarkFollowers measures the CPU time that the process needs for 1,000 commits, with and without a follower. There
+// is a pause of 1 ms after each commit. Each commit ends an attempt of module web. The follower of the timeline shows
+// another module.
 func BenchmarkFollowers(b *testing.B) {
 	for name, path := range map[string]string{
 		"none": "", "timeline": "/workflow/timeline/follow?subject=other", "logs": "/workflow/logs/follow",

@@ -20,8 +20,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An engineFixture is a real engine with the lifecycle graph and a store in memory. The steps of the engine only record
-// that they ran. A step fails while its value in the map fails is true.
+// An engineFixture is a real engine with the lifecycle graph and a store in memory. A step of the engine only records
+// that it ran, and fails if the map in the field fails has the value true for it.
 type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory

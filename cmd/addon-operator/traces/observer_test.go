@@ -32,8 +32,8 @@ func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 }
 
 // testAttempt returns an attempt at a batch that has one task for each of the given runs. The
-// attempt began at second n. If allowed is true, failures of the first task are allowed. Failures
-// of the other tasks are never allowed.
+// attempt began at second n. The argument allowed says whether failures of the first task are
+// allowed. Failures of the other tasks are never allowed.
 func testAttempt(n int, allowed bool, runs ...uint64) workflow.Task {
 	began := time.Date(2026, 11, 25, 2, 0, n, 0, time.UTC)
 	var batch []*store.Task

@@ -65,8 +65,8 @@ func admissionOf(hookName string, mutating bool) webhook.Admission {
 	}}
 }
 
-// The problems of webhooks, and the requests that are rejected without an operator, follow from the registered
-// webhooks.
+// The operator computes the problems of webhooks, and the requests that the API server rejects without an operator,
+// from the webhooks that it treats as registered. So these must be exactly the webhooks in the cluster.
 func TestOnlyWebhooksInTheClusterAreReportedAsRegistered(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t)

@@ -14,8 +14,8 @@ import (
 // answers has the answers of a fake debug API, by path without query.
 type answers map[string]any
 
-// view returns a view of the web page. The view shows the data of a fake debug API, whose answers are a. For a path that
-// is not in a, the debug API returns an empty object or list.
+// view returns a view of the web page. The view shows the data of a fake debug API that has these answers. For other
+// paths, the debug API returns an empty object or list.
 func (a answers) view(t *testing.T, path string, actions bool) string {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -75,8 +75,8 @@ func (s worldStep) Items(_ *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return nil, nil, nil
 }
 
-// newFixture starts an engine and serves its page, with actions if actions is true. newFixture
-// returns after badHook has failed.
+// newFixture starts an engine and serves its page. The argument actions says whether the page allows
+// actions. newFixture returns after badHook has failed.
 func newFixture(t *testing.T, actions bool) *fixture {
 	t.Helper()
 	w := &fixture{t: t, changes: new(debugapi.ChangeFeed)}

@@ -687,8 +687,8 @@ func TestTemporarySpaceIsBounded(t *testing.T) {
 	checkFailure(t, err, api.LoadingError, "while loading addon and charts for addon [a] and version [1]: archive is not in gzip format")
 }
 
-// BenchmarkManyRepositories fetches the repositories of 500 configurations. Each configuration has 4 repositories, and
-// each repository has 10 addons.
+// BenchmarkManyRepositories measures concurrent fetches of a repository with an index and 10 addons. In the benchmark
+// "unchanged", the server answers each request with "not modified".
 func BenchmarkManyRepositories(b *testing.B) {
 	for name, known := range map[string]bool{"new": false, "unchanged": true} {
 		b.Run(name, func(b *testing.B) {

@@ -80,7 +80,7 @@ func TestAReferenceIsResolvedInTheOrderOfGit(t *testing.T) {
 		"any commit if the server sends reachable ones":    {hashOf("e").String(), "shallow allow-reachable-sha1-in-want", one(hashOf("e"), hashOf("e"))},
 		"other commit is searched in the whole history":    {hashOf("e").String(), "", want{objects: []plumbing.Hash{a, b, b, c, c}, prefix: hashOf("e").String(), history: true}},
 		"beginning of a commit is searched in the history": {"eeeeeee", "allow-any-sha1-in-want", want{objects: []plumbing.Hash{a, b, b, c, c}, prefix: "eeeeeee", history: true}},
-		// A server does not send the commit of an annotated tag as a tip.
+		// The commit of an annotated tag is not a tip, so a server rejects a request for this commit.
 		"commit of an annotated tag": {"ddddddd", "", want{objects: []plumbing.Hash{a, b, b, c, c}, prefix: "ddddddd", history: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func TestARequestThatGetsNoSlotOfAllReturnsThatOfItsHost(t *testing.T) {
 	release := take(t, s, "a")
 	ctx, cause := ended(t)
 	if _, err := s.acquire(ctx, "b"); !errors.Is(err, cause) {
-		t.Errorf("a second slot of all: %v", err)
+		t.Errorf("one slot more than the total number: %v", err)
 	}
 	if len(s.hosts) != 1 || s.hosts["b"] != nil {
 		t.Errorf("the slots of a host without requests exist: %v", s.hosts)
@@ -64,7 +64,7 @@ func TestASlotIsReturnedOnce(t *testing.T) {
 	first()
 	first()
 	if len(s.all) != 1 || s.hosts["a"] == nil || s.hosts["a"].users != 1 {
-		t.Errorf("two releases of one slot leave %d of 1 slots taken", len(s.all))
+		t.Errorf("after two releases of one slot, %d slots are taken, want 1", len(s.all))
 	}
 	second()
 	if len(s.all) != 0 || len(s.hosts) != 0 {

@@ -132,7 +132,7 @@ func TestANewVersionWithTheSameIDReplacesTheOldOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]int{"rounds": 1, "holds": 1, "holders": 1, "contents": 1, "charts": 1, "chunks": 2}, count); diff != "" {
-		t.Errorf("what is left of the old version (-want +got):\n%s", diff)
+		t.Errorf("records after the upgrade (-want +got):\n%s", diff)
 	}
 }
 
