@@ -26,10 +26,8 @@ type Options struct {
 	Changes Changes
 }
 
-// A Lifecycle implements the nodes of the lifecycle graph. Its parts share data through the store, except some data in
-// memory: State has the result of the last scan of the directories, Releases has the manifests that were rendered
-// ahead, Hooks has the configurations with which hooks have answered, and Discovery has the digest of the directory of
-// each module after its last run.
+// A Lifecycle implements the nodes of the lifecycle graph. Its parts share data through the store. They also keep some
+// data in memory, such as the result of the last scan of the directories in State.
 type Lifecycle struct {
 	State     *scan.State         // the modules on disk, their values, and the ConfigMap
 	Releases  *releases.Releases  // the charts of modules and their Helm releases

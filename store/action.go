@@ -12,8 +12,7 @@ import (
 // mostActions is the maximum number of stored actions.
 const mostActions = 1000
 
-// An Action is a person's use of a command that pauses or resumes work, requests a run, changes a task or a setting, or
-// withdraws the webhooks.
+// An Action is a person's use of a command that changes what the operator does, such as a pause or the skip of a task.
 type Action struct {
 	At time.Time `json:"at"`
 	By string    `json:"by"`

@@ -56,10 +56,10 @@ func ExcessAttempts(tx *Tx) (*Attempts, error) {
 
 func stepOf(r Record) step { return step{node: r.Node, subject: r.Subject, queue: r.Queue} }
 
-// Forget deletes attempts of one run, oldest first, at most until the budget of tx is spent. For each step, it adds the
-// number of deleted attempts to Omitted in the record of the step's first attempt. Forget returns the number of freed
-// bytes, and whether attempts that can be deleted are left. If tx is not committed, the next call of Forget repeats the
-// work.
+// Forget deletes attempts of one run, oldest first, and stops when the budget of tx is spent. For each step, it adds
+// the number of deleted attempts to Omitted in the record of the step's first attempt. Forget returns the number of
+// freed bytes, and whether attempts that can be deleted are left. If tx is not committed, the next call of Forget
+// repeats the work.
 func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 	if len(a.runs) == 0 {
 		return 0, false, nil

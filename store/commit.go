@@ -97,8 +97,8 @@ func (c *committer) commitGroup(first *request) {
 	sound := false
 	defer func() {
 		if !sound {
-			// A call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow. A panic leads here
-			// if it does not come from a transaction or a function passed to OnCommit.
+			// A call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow. So does a panic of the
+			// store itself.
 			c.db.poison(errors.New("a transaction ended its goroutine"))
 			g.abandon()
 		}

@@ -60,9 +60,11 @@ func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 // returns the reason.
 func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 
-// Err returns nil while the store accepts transactions. Afterwards it returns the reason why it does not: ErrPoisoned
-// with its cause, for example after a failed commit; ErrFenced after a call of Fence or after the guard returned
-// ErrFenced; ErrClosed after Close; or, if the store is open for reading only, ErrCorrupt after a View found damage.
+// Err returns nil while the store accepts transactions. Afterwards it returns the reason why it does not:
+//   - ErrPoisoned with its cause, for example after a failed commit
+//   - ErrFenced after a call of Fence, or after the guard returned ErrFenced
+//   - ErrClosed after Close
+//   - ErrCorrupt after a View found damage in a store that is open for reading only
 func (db *DB) Err() error { return db.lifetime.reason() }
 
 // poison makes the store reject all further transactions because of err. Afterwards the process

@@ -24,7 +24,7 @@ type Hook struct {
 	Longest time.Duration `json:"longest,omitempty"`
 	// Awaits names the start bindings for which the hook's new code has not run yet. When the new code has run for all
 	// of them, the values patches and enabled overrides that only the earlier code has written are deleted. Awaits is
-	// empty if there are none, or if the hook has no start bindings.
+	// empty if the earlier code has written none, or if the hook has no start bindings.
 	Awaits []string `json:"awaits,omitempty"`
 }
 
@@ -65,8 +65,8 @@ type Binding struct {
 	// its webhook is not served, but its snapshot can still be read.
 	Detached bool `json:"detached,omitempty"`
 	// AttachedInStart is the start run in which the binding was last attached, after the onStartup
-	// hooks. It is 0 for a conversion binding that was attached before them, and if an older version
-	// attached the binding.
+	// hooks. It is 0 if an older version attached the binding, or if a conversion binding was
+	// attached before these hooks.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
 	// SyncedIn is the start run in which the Synchronization of the binding last succeeded or was
 	// skipped.

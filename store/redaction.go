@@ -29,9 +29,9 @@ func addRedaction(db *DB) error {
 	return db.Update(func(tx *Tx) error { return Save(tx, redactionKey(), newRedaction()) })
 }
 
-// RedactionSecret returns random bytes that only this store and its snapshots have. Marks replace
-// redacted values. The hash in a mark uses these bytes as its key. So nobody without the store can
-// find out a value by hashing guesses. The first start of an operator creates the secret.
+// RedactionSecret returns random bytes that only this store and its snapshots have. A mark with a
+// hash replaces each redacted value, and these bytes are the key of the hash. So nobody without the
+// store can find out a value by hashing guesses. The first start of an operator creates the secret.
 // RedactionSecret returns nil if the store has no secret or its record cannot be read; the next
 // start then creates a new one.
 func RedactionSecret(tx *Tx) []byte {

@@ -128,10 +128,10 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 	}
 }
 
-// TrimHistory deletes finished runs and their history, in the order of their numbers. It stops at the first finished
-// run that did not end before the given time, if it has then freed at least excess bytes. TrimHistory deletes at most
-// limit records of the history in one call. It returns the number of freed bytes and whether it must be called again.
-// It never deletes the newest run.
+// TrimHistory deletes finished runs and their history, in the order of their numbers. After it has freed excess bytes,
+// it stops at the first run that did not end before the given time. TrimHistory deletes at most limit records of the
+// history in one call. It returns the number of freed bytes and whether it must be called again. It never deletes the
+// newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

@@ -112,8 +112,8 @@ type Task struct {
 	AllowFailure bool `json:"lenient,omitempty"`
 	// NoBatch is set if an attempt must process this task alone.
 	NoBatch bool `json:"alone,omitempty"`
-	// OwnQueue marks a task that processes one item of a node's fan-out instead of the fan-out task: in another queue,
-	// or without the fan-out.
+	// OwnQueue marks a task of its own for one item of a node's fan-out: an item for another queue than that of the
+	// fan-out task, or an item that runs without the fan-out.
 	OwnQueue bool `json:"solo,omitempty"`
 	// Waits is set while a unique task waits for its first attempt. While Waits is set, no equal
 	// task is added to the queue.

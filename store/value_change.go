@@ -6,7 +6,7 @@ import (
 )
 
 // A ValueChange is a change of a value of a module, or of a global value. Marks such as "(redacted HASH)" replace
-// secrets; without a key, a mark has no hash.
+// secrets. Without a [RedactionSecret], a mark has no hash.
 type ValueChange struct {
 	// Path is the JSON pointer of the value. Path begins with the key of the section.
 	Path string `json:"path"`

@@ -64,7 +64,7 @@ func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *k
 // reduced writes a log line that says that the payload of an event was too large, so that a part of it was left out.
 func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 	k.log.Error().Str("hook", to.String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
-		Msg("event too large: left out the content of the object, and also the filter result if this is too large; set keepFullObjectsInMemory: false, and select less with the jqFilter")
+		Msg("event too large: left out the content of the object, and, if the event is still too large, the filter result; set keepFullObjectsInMemory: false, and select less with the jqFilter")
 }
 
 // Run watches the objects of the attached bindings, and raises events for their changes, until ctx

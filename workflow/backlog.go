@@ -14,11 +14,10 @@ const (
 	deleted  = "Deleted"
 )
 
-// backlogs counts the events of a binding that wait or that an attempt processes. The events are
-// counted from the time when the queue or lane becomes long, or when many tasks of the hook are
-// deferred, until no event of the binding is left. While the events are counted, the count is
-// exact. The newest event of an object is recorded if it was added while at least mostEvents events
-// of the binding were waiting.
+// backlogs counts the events of a binding that wait or that an attempt processes. The count begins
+// when many tasks are in the queue or lane, or are deferred, and ends when no event of the binding
+// is left. In between, the count is exact. The newest event of an object is recorded if it was
+// added while at least mostEvents events of the binding were waiting.
 type backlogs struct {
 	*txn
 	history *history

@@ -65,9 +65,8 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	}
 }
 
-// limitReason returns the reason of a task that a rate limit defers. The parameter every is the
-// time after which the limit allows one more run of the hook, and the parameter due is the time at
-// which the task is due.
+// limitReason returns the reason of a task that a rate limit defers until due. The limit allows one
+// run of the hook in each interval of the length every.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
@@ -150,9 +149,8 @@ func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 }
 
 // ofRun returns the subject of the run to which an item with the subject s belongs: the module of s
-// or, if s has no module, s itself. A pause of a module's hook holds only events and schedule
-// ticks. To keep a pause from holding the items of a run, the pause is compared with the subject of
-// the run.
+// or, if s has no module, s itself. A pause is compared with this subject, because a pause of a
+// module's hook holds only events and schedule ticks, and not the items of a run.
 func ofRun(s graph.Subject) graph.Subject {
 	if s.Module != "" {
 		return graph.Subject{Module: s.Module}

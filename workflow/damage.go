@@ -25,8 +25,8 @@ func repairable(err error) *store.RecordError {
 	return damaged
 }
 
-// engineTables are the tables whose records the engine writes; of these records, only the notes are
-// written by steps.
+// engineTables are the tables whose records only the engine writes, and the table of the steps'
+// notes.
 var engineTables = []store.Table{
 	store.Queues, store.Deferred, store.Held, store.Payloads, store.Journal, store.Notes, store.Unique, store.Backlogs, store.Events,
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,

@@ -4,9 +4,9 @@ import "time"
 
 // A followUp is work that a transition leaves to a later transition. A followUp begins after the
 // commit of the earlier transition, or at its due time. If the operator crashes before a followUp
-// begins, the followUp is lost. So the engine must do the same work at startup. Only two kinds are
-// not repeated: without wakeFailedTasks, the tasks are retried after their delays; without
-// withdrawEvents, the events are delivered.
+// begins, the followUp is lost. So the engine must do the same work at startup. Two kinds of work
+// need no repetition: if wakeFailedTasks is lost, the tasks are retried after their delays, and if
+// withdrawEvents is lost, the events are delivered.
 type followUp struct {
 	work  work
 	queue string    // queue of the work; deferredTasks for work about tasks in no queue

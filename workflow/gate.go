@@ -188,7 +188,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()
-	r.Detail = q.Reason().Detail + "; afterwards, a new run starts at " + string(node)
+	r.Detail = q.Reason().Detail + "; when this ends, a new run starts at " + string(node)
 	q.Rerun = string(node)
 	if err := g.history.record(r); err != nil {
 		return err

@@ -17,8 +17,8 @@ type lagging struct {
 
 // lagBehind moves the run of a module, whose task t has just failed, to the retry queue of the
 // module, if ContinueOnFailure is set. The tasks behind the run continue. The last task of the
-// surrounding run waits for the moved run, unless the last task is the fan-out task that started
-// the moved run.
+// surrounding run waits for the moved run, unless this task is the fan-out task that started the
+// moved run.
 func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
@@ -91,9 +91,8 @@ func (g *lagging) awaitBelow(t, run *store.Task) error {
 	return g.await(last, run)
 }
 
-// await makes one task wait for another. The waiting task is the parameter last: the last task of a
-// run; if it is nil, no task waits. The awaited task is the parameter run: the bottom task of the
-// run of a failing module. The caller saves the awaited task.
+// await makes the parameter last, the last task of a run, wait for the parameter run, the bottom
+// task of the run of a failing module. If last is nil, no task waits. The caller saves run.
 func (g *lagging) await(last, run *store.Task) error {
 	run.Parent = nil
 	if last == nil {

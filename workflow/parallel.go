@@ -19,8 +19,8 @@ type groups struct {
 // queueForItem returns the parallel queue for item, the next item of the fan-out task t. The result queue is "" if the
 // item must run in the queue of t. The result ready is false while the item cannot start: while items of another group
 // run, or while its group has the maximum number of running items. If an earlier run of the item's module has not
-// ended, the result is the queue of that run, and the item runs behind it. Unless this queue is the retry queue of the
-// module, the item cannot start while other items of t run.
+// ended, the item runs behind it, in the queue of that run. If that queue is not the retry queue of the module, the
+// item first waits for the other items of t.
 func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1

@@ -27,7 +27,7 @@ type logBuffer struct {
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // number of lines dropped since the last call of drain; guarded by mu
-	stuck   bool          // a line was dropped after a wait since the last call of drain, so further lines do not wait; guarded by mu
+	stuck   bool          // the wait of a line for space has timed out since the last call of drain, so further lines do not wait; guarded by mu
 	closing bool          // set by close; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
 	room    chan struct{} // drain closes room when it removes the pending lines, so that there is space again; guarded by mu

@@ -105,7 +105,7 @@ func (o *clusterObserver) filtered(v kube.View, owners []string, took time.Durat
 	}
 }
 
-// delivered measures the time from the arrival of a change until its tasks were in the queues of the affected bindings.
+// delivered records the duration of the delivery of a change for each affected binding; see [kube.Observer].
 func (o *clusterObserver) delivered(s kube.Source, owners []string, took time.Duration) {
 	for _, owner := range owners {
 		o.metrics.EventTook(o.labels.of(owner), s.Kind, took)

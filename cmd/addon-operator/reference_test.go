@@ -209,10 +209,10 @@ The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
 ` + "```" + `
 
-The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. The ` + "`POST`" + ` routes except ` + "`/plan.json`" + `, the routes of
-` + "`render`, `store`, `watch` and `follow`" + `, and ` + "`/addons`, `/graph`, `/queue`" + `, the catalogs and ` + "`/debug/pprof/`" + ` have no suffix.
-Secrets are masked unless ` + "`?show-secrets=true`" + ` is added. Errors are text, with status 400 for an invalid request, 404 for a
-missing object, 409 for a conflict with the current state, and 500 for other errors.
+The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. Routes with one fixed format, such as most ` + "`POST`" + `
+routes and those of ` + "`render` and `store`" + `, have no suffix. Secrets are masked unless ` + "`?show-secrets=true`" + ` is added. Errors are
+text, with status 400 for an invalid request, 404 for a missing object, 409 for a conflict with the current state, and 500 for
+other errors.
 
 | route | command |
 |---|---|

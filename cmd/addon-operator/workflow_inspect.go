@@ -26,8 +26,8 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 		Use:   "inspect [RUN]",
 		Short: "Show the steps of a run, its failures, and what to do",
 		Long: "Show the steps of a run, its failures, and what to do.\n\n" +
-			"Without a number, this is the newest run that needs attention, else the run of the running task, or of the first\n" +
-			"task, in queue main, else the newest unfinished run, else the newest run with more than two steps.",
+			"Without a number, this is the newest run that needs attention, else the current run of queue main,\n" +
+			"else the newest unfinished run, else the newest run with more than two steps.",
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: from.complete(listRuns),
 	}
@@ -175,8 +175,8 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// end returns the result of a watch, which ends if the user presses Ctrl-C or the operator ends, and a watch of RUN also
-// if this run ends.
+// end returns the result of a watch. The watch ends if the user presses Ctrl-C, if the operator ends, or if the run
+// that the argument RUN names ends.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
 		return nil //nolint:nilerr // the user has ended the watch with Ctrl-C

@@ -79,7 +79,7 @@ const ImageConfiguration = "modules-dir"
 var remedies = map[Reason]string{
 	LoadingError:                       "correct the addon as the message says",
 	FetchingError:                      "check the server; if it is an HTTP server, publish the archive <name>-<version>.tgz beside the index",
-	ConflictInSpecifiedRepositories:    "remove one of the two addons or its repository, or give one of the addons its own ID, and its own name or version, in meta.yaml",
+	ConflictInSpecifiedRepositories:    "remove one of the two addons or repositories, or give one of the addons its own ID, and its own name or version, in meta.yaml",
 	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations, or give it an ID, and a name or version, of its own in meta.yaml",
 	RegisteringError:                   "divide the repositories among several configurations, or shorten the texts that the message names",
 	FetchingIndexError:                 "check the URL, the server and the index",

@@ -28,9 +28,8 @@ type DryRevision struct {
 	// Revision is the number of the revision. If the release would be deleted, it is the number of its last revision.
 	Revision int
 	Deleted  bool
-	// Before has the values of the previous revision, which can also be a revision of the dry run. After has the values
-	// of this revision. If the release would be deleted, Before has the values of its last revision, and After is nil.
-	// The values may contain secrets.
+	// Before has the values of the previous revision, and After has the values of this revision. If the release would
+	// be deleted, Before has the values of its last revision, and After is nil. The values may contain secrets.
 	Before, After map[string]any
 	// Hooks are the objects of those Helm hooks of the chart that would have run.
 	Hooks []Object

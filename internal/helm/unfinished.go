@@ -101,8 +101,8 @@ func unfinished(revisions []*release.Release) []*release.Release {
 }
 
 // created returns those objects of the revisions that exist, belong to the release, may be deleted, and are not in
-// known. An object that belongs to another release or to none is left out, even if the manifest of a failed revision
-// contains it: the failed upgrade has not created it, or another release has taken it over.
+// known. An object that does not belong to the release is left out, even if the manifest of a failed revision contains
+// it: the failed upgrade has not created it, or another release has taken it over.
 func (m manifests) created(ctx context.Context, name string, known map[Object]bool, revisions []*release.Release) ([]*yaml.RNode, error) {
 	var all []*yaml.RNode
 	for _, r := range revisions {

@@ -14,10 +14,9 @@ import (
 // helm.sh/resource-policy: keep. It does not delete objects that meanwhile belong to another release, either, but
 // returns them. It uses background deletion, so the dependents of an object may exist a little longer.
 //
-// Uninstall may be repeated: it returns no error if the release does not exist, and continues an interrupted
-// uninstall. If ctx ends before the action of Helm begins, or during the wait for a Helm hook, Uninstall stops. If ctx
-// ends while objects are deleted, Uninstall continues. If Uninstall stops at a pre-delete hook, the release still
-// exists. If it stops at a post-delete hook, it returns an error although it has deleted the release.
+// Uninstall may be repeated: it returns no error if the release does not exist, and continues an interrupted uninstall.
+// The end of ctx stops Uninstall at its beginning and while it waits for a Helm hook, but not while it deletes
+// objects. If Uninstall stops at a post-delete hook, it returns an error although it has deleted the release.
 func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	history, err := c.records.of(ctx, name)
 	if err != nil {

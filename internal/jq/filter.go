@@ -2,13 +2,12 @@
 // text, the input. Its outputs become one JSON text, the result. A filter cannot read environment variables or further
 // inputs, and cannot import modules.
 //
-// A filter of a hook cannot use up the memory of this process. A *plain* program only selects and arranges parts of its
-// input. If the input is small, the program runs in this process. The number of its steps is limited, and this also
-// limits its memory. All other programs run in a *helper*, which is a process of the same executable with a memory
-// limit. Plain programs also run in a helper if their input is large, or if they exceed a limit in this process. If a
-// filter needs more memory than a helper may have, or does not end in time, the helper ends and is replaced. Helpers
-// are started when they are first needed. For all programs, the size of the program, the number of its outputs and the
-// size of its result are limited.
+// A filter of a hook cannot use up the memory of this process. It runs in a *helper*, which is a process of the same
+// executable with a memory limit. If a filter needs more memory than a helper may have, or does not end in time, the
+// helper ends and is replaced. Helpers are started when they are first needed. Only a *plain* program, which only
+// selects and arranges parts of its input, runs in this process if its input is small. The number of its steps is
+// limited, and this also limits its memory. If it exceeds a limit, it runs again in a helper. For all programs, the
+// size of the program, the number of its outputs and the size of its result are limited.
 package jq
 
 import (

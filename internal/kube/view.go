@@ -14,7 +14,7 @@ import (
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // has joined before (often in an earlier process), so the receiver knows the delivered objects
+	resume   bool          // has joined before, often in an earlier process, so the receiver knows the delivered objects
 	appeared bool          // has had an empty snapshot because the kind was not served
 	period   time.Duration // interval of periodic lists; zero if there are none
 

@@ -38,8 +38,8 @@ type sparing struct {
 
 func (s sparing) Unwrap() error { return s.error }
 
-// NotDeleted reports whether err is the final error of a deletion that found an object and did not
-// delete it, and returns this object. Before it failed, the deletion stored a mark for the object.
+// NotDeleted reports whether err is the final error of a deletion that has found an object but not
+// deleted it, and returns this object. Before it failed, the deletion stored a mark for the object.
 func NotDeleted(err error) (object kube.Ref, ok bool) {
 	var left sparing
 	if !IsRefused(err) || !errors.As(err, &left) {

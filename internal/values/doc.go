@@ -14,7 +14,7 @@
 //     between them. A later layer overrides the earlier ones. Methods of Layers compose and validate the documents
 //     that hooks and Helm read.
 //
-// All functions are pure, except ReadFile, and Dated, which modifies its argument. A document or section in a result
-// shares no maps or lists with an argument, unless the comment of the function says so. Errors name keys and paths.
-// They may quote the value of a flag, but never settings, which can be secrets.
+// ReadFile reads a file, and Dated modifies its argument. All other functions are pure. A document or section in a
+// result shares no maps or lists with an argument, unless the comment of the function says so. Errors name keys and
+// paths. They may quote the value of a flag, but never settings, which can be secrets.
 package values

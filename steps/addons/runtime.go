@@ -27,10 +27,9 @@ type Runtime struct {
 	// the fetch, with the reason if the fetch failed, or else "". It is not called if the fetch was canceled, or if
 	// the store returned an error. Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
-	// Settled is called when a round of a configuration has ended or does not end because a person has skipped one of
-	// its steps, when no round begins because the next attempt is not due yet, and when the configuration is
-	// unregistered. The argument due is the time of the next attempt, or zero if the next round begins only after a
-	// change. Settled must not block. It can be nil.
+	// Settled is called when the time of the next attempt at a configuration is known, for example after a round, and
+	// when the configuration is unregistered. The argument due is this time, or zero if the next round begins only
+	// after a change. Settled must not block. It can be nil.
 	Settled func(id api.Identity, due time.Time)
 	// Failed is called when a round of a configuration has failed. It is not called if the previous round failed for
 	// the same reasons. It must not block. It can be nil.

@@ -39,7 +39,7 @@ func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config valu
 		}
 		if err != nil {
 			t.unknown = true
-			c.log.Debug().Err(err).Str("module", m.Name).Msg("chart cannot be rendered; until it can, disabled modules are deleted only by the next reload")
+			c.log.Debug().Err(err).Str("module", m.Name).Msg("chart cannot be rendered; disabled modules are not deleted at once, but by the next reload")
 			continue
 		}
 		for _, o := range manifest.Objects {

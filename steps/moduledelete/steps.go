@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Steps returns the steps that delete a module of state, except the step that deletes its release, and the step that
-// purges a release without a module. The steps that hookStep returns run the hooks. The argument configs asks hooks for
-// their configurations.
+// Steps returns the steps that delete a module of state, except the step that deletes its release. It also returns the
+// step that purges a release without a module. The steps that hookStep returns run the hooks. The argument configs asks
+// hooks for their configurations.
 func Steps(
 	state *scan.State, configs *hooks.Configs, hookStep func(graph.NodeID) workflow.ItemStep,
 	releases Releases, changes Changes,

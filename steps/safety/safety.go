@@ -149,7 +149,7 @@ func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []
 	case kube.IsRefused(err):
 		d.block(store.Problem{
 			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
-			Fix: "let the operator read its pod, or start it with --helm-ignore-release=NAME: its own release, or a name that no release has if Helm did not install it",
+			Fix: "let the operator read its pod, or start it with --helm-ignore-release=NAME, the name of its own release. If Helm did not install it, NAME is any name that no release has",
 		}, names)
 	default:
 		return err

@@ -147,11 +147,11 @@ var Graph = &graph.Graph{
 		{From: UnregisterAddons, To: RemoveFinalizer},
 	},
 	Triggers: map[graph.Trigger]string{
-		OnConfiguration: "a configuration was added, changed or deleted, its last round has not ended, its status or finalizer is not the one that was written, or the modules of the image changed",
-		OnDue:           "the planned time has come: to process a configuration again that failed or had a skipped step, or to repair its status or finalizer",
+		OnConfiguration: "a configuration was added, changed or deleted, its status or finalizer must be repaired, its last round has not ended, or the modules of the image changed",
+		OnDue:           "it is time to process a failed or skipped configuration again, or to restore its status or finalizer",
 	},
 	Facts: map[graph.Fact]string{
-		Wanted:   "the spec or the conflicts with modules of the image changed, the last round has not ended, or it failed and its retry is due",
+		Wanted:   "the configuration or its conflicts with modules of the image changed, its processing has not ended, or its retry is due",
 		Deleted:  "the configuration is being deleted, or is gone",
 		IDsFreed: "an addon of the configuration has been unregistered",
 		Newer:    "the configuration was changed or deleted while it was processed",

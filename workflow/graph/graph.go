@@ -45,8 +45,8 @@ const (
 // A Place says where an edge puts its task.
 type Place string
 
-// Places of tasks. An edge from a trigger to a node with a task cannot have the place Stack. Only the first edge of a
-// run can have the place BindingQueue; see [Graph.Check].
+// Places of tasks. The edge to the first task of a run cannot have the place Stack, because a trigger has no finished
+// task. Only this edge can have the place BindingQueue, because only the event of a trigger has the queue of a binding.
 const (
 	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it
 	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue

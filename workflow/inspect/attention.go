@@ -73,8 +73,8 @@ func (p *page) below(text string) {
 	}
 }
 
-// Headline describes a problem in one line. If the problem is an invalid ConfigMap, a module that cannot be loaded, an
-// item in quarantine, a full disk or a slow step, the line ends with the time at which the problem began.
+// Headline describes a problem in one line. For some kinds of problems, the line ends with the time at which the
+// problem began.
 func (r *Problem) Headline(layout Layout) string {
 	text := r.headline()
 	if slices.Contains([]Kind{KindRefused, KindBroken, KindQuarantined, KindFull, KindSlow}, r.Kind) && !r.At.IsZero() {

@@ -35,9 +35,9 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 // more lines.
 const mostPassed = 300
 
-// chooseEnded returns the newest run with more than two lines of history. If the search reaches the last converge
-// first, and the converge has a line of history, chooseEnded returns the converge. If the search ends without such a
-// run, chooseEnded returns the newest run with a line of history or, if no run has one, the newest run.
+// chooseEnded returns the newest run with more than two lines of history, or the last converge if the search reaches it
+// first and it has a line of history. If the search finds neither, chooseEnded returns the newest run with a line of
+// history or, if no run has one, the newest run.
 func chooseEnded(s *scan) (id uint64, err error) {
 	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {

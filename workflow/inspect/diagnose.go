@@ -126,8 +126,7 @@ func (d *diagnostician) disk() ([]Finding, error) {
 	}}, nil
 }
 
-// mostSkew is the maximum time by which a record can be in the future, or a start before the previous start, without
-// being a finding.
+// mostSkew is the largest error of the times in the store that is not a finding.
 const mostSkew = 5 * time.Second
 
 // clock finds what [diagnostician.future] finds, and also a start whose time is before that of the

@@ -28,8 +28,8 @@ type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
 	Text string `json:"text"`
-	// Since is the time of the first start after a crash in the last hour, if the finding is about crashes and there is
-	// such a start. Otherwise Since is the time of the oldest evidence, and is set only in a [Status].
+	// Since is the time of the oldest evidence, and is set only in a [Status]. But if a finding about crashes knows the
+	// first start after a crash in the last hour, Since is always set, and is the time of this start.
 	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must do first. Advice has commands that show more, and commands to use

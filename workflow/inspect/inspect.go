@@ -99,8 +99,8 @@ type Run struct {
 	// queues.
 	Unfound int `json:"unfound,omitempty"`
 
-	// Lost is the last span for which the store has no data; nil if there is none, or if the pending work was dropped
-	// because of it more than seven days ago.
+	// Lost is the last span for which the store has no data; nil if there is none, or if the operator resumed its work
+	// more than seven days ago.
 	Lost *store.LostSpan `json:"lost,omitempty"`
 	// Problems has the problems of this run, then the problems of other runs, newest run first, and then the problems of
 	// no run.
@@ -281,9 +281,9 @@ type Problem struct {
 	Behind *Behind `json:"behind,omitempty"`
 	// Awaits is the Job or Pod of a Helm hook for which a slow step waits.
 	Awaits string `json:"awaits,omitempty"`
-	// Object names what has the problem, such as a file, a ConfigMap key or a Kubernetes object, if the problem has no
-	// task. More is the number of other objects with the same problem. For a problem without a task, At is the time at
-	// which the problem began.
+	// Object is the file, the ConfigMap key, the Kubernetes object or another object that has the problem, if the problem
+	// has no task. More is the number of other objects with the same problem. For a problem without a task, At is the
+	// time at which the problem began.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command has the arguments of a command of this program that

@@ -22,10 +22,9 @@ type Meaning struct {
 	// byOperator is set if this user is the operator itself.
 	user       string
 	byOperator bool
-	// hook is the hook that answers the webhook of the error; if several hooks convert objects of the API group, hook is
-	// the first of them. binding is the binding of the hook; empty if the binding is not known. The field known is the
-	// beginning of a text about the last error of the hook. The three fields are empty if the webhook does not belong to
-	// this operator.
+	// hook is the hook that answers the webhook of the error, or the first of several hooks that may answer it. binding
+	// is the binding of the hook; empty if the binding is not known. The field known is the beginning of a text about the
+	// last error of the hook. The three fields are empty if the webhook does not belong to this operator.
 	hook, binding, known string
 	// explained is set if the field What already contains the last error of the hook.
 	explained bool
@@ -104,7 +103,7 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`failed calling webhook "(?P<name>[^"]+)"`), SilentWebhook,
-		"the admission webhook $name does not respond, or not as the API server expects, so the API server rejects the request",
+		"the admission webhook $name does not respond, or responds with an error, so the API server rejects the request",
 		"check the pods and the Service of the webhook: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml has its address",
 	},
 	{
@@ -114,7 +113,7 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`conversion webhook for (?P<kind>.+?) failed`), SilentWebhook,
-		"the conversion webhook for $kind does not respond, or it rejected the conversion, so the API server cannot convert the object",
+		"the conversion webhook for $kind does not respond, or rejects the conversion, so the API server cannot convert the object",
 		"check the pods and the Service of the webhook: field spec.conversion of the CustomResourceDefinition has its address",
 	},
 	{
@@ -250,7 +249,7 @@ var (
 )
 
 // withdrawn says what to do until the hook of an admission webhook is corrected.
-const withdrawn = ". To admit the requests of all admission webhooks without a check until the operator starts again: addon-operator webhooks withdraw"
+const withdrawn = ". To disable all admission webhooks of the operator until it starts again: addon-operator webhooks withdraw"
 
 // ownWebhooks finds the webhooks that hooks of this operator answer.
 type ownWebhooks struct {

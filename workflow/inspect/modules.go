@@ -38,7 +38,7 @@ type ModuleStatus struct {
 // Modules has the states of all modules.
 type Modules struct {
 	Modules map[string]ModuleStatus `json:"modules"`
-	// Problems has the problems that name an object, a fix or a command, and those of records that cannot be read.
+	// Problems has the problems for which [Problem.stored] returns true, and those of records that cannot be read.
 	Problems []Problem `json:"problems,omitempty"`
 }
 

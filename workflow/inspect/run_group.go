@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// readRuns is the maximum number of runs that [Reader.RunGroups] reads if its parameter limit is not larger. If limit
-// is larger, it reads at most limit runs.
+// readRuns is a limit of [Reader.RunGroups]: it reads at most readRuns runs, or limit runs if its parameter limit is
+// larger.
 const readRuns = 2000
 
 // fewRuns is the maximum number of runs of a group whose runs are all shown in separate lines.

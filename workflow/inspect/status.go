@@ -63,8 +63,7 @@ type StatusOperator struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Started is the start of the process.
 	Started time.Time `json:"started,omitzero"`
-	// Standby names the operator for which this operator waits; empty if it does not wait. StandbySince
-	// is the time at which the wait began.
+	// Standby is as in [Run]. StandbySince is the time at which the wait began.
 	Standby      string    `json:"standby,omitempty"`
 	StandbySince time.Time `json:"standbySince,omitzero"`
 	// Store is the path of the store, and StoreBytes is the size of its file. FreeBytes is the free space

@@ -278,7 +278,7 @@ func TestAHookThatFailsAReviewCanBeWithdrawnUntilItIsCorrected(t *testing.T) {
 		w.fails("release-upgrade web", `admission webhook "pods.guard.example.com" denied the request: Hook failed`)
 		w.start(onStart)
 		w.guards()
-		const withdraw = "To admit the requests of all admission webhooks without a check until the operator starts again: addon-operator webhooks withdraw"
+		const withdraw = "To disable all admission webhooks of the operator until it starts again: addon-operator webhooks withdraw"
 		if s := w.status(inspect.Reader{Live: true}); strings.Contains(s.Problems[0].Meaning.Fix, withdraw) {
 			t.Errorf("the fix for a rejected object disables the webhook: %s", s.Problems[0].Meaning.Fix)
 		}

@@ -190,8 +190,8 @@ func (e *explainer) others(name string) error {
 	return nil
 }
 
-// standing adds an answer with the problems that name an object, a fix or a command, except pauses. standing adds only
-// problems for which the function wanted returns true.
+// standing adds an answer with the problems for which [Problem.stored] and the function wanted return true, except
+// pauses.
 func (e *explainer) standing(question string, wanted func(*Problem) bool) {
 	var causes []CauseStep
 	for i := range e.problems {

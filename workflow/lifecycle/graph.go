@@ -187,7 +187,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "5d", ID: ReleaseCheck, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
 			Inputs: []graph.Input{ValuesGlobal, ValuesModule, EnabledAll, HelmReleases},
-			Doc:    "compare the rendered manifest with the last release, and check that its resources exist in the cluster",
+			Doc:    "compare the rendered manifest with the last release, and check that the resources of the release exist",
 		},
 		{
 			Number: "5e", ID: ReleaseUpgrade, Group: run, Scope: graph.ScopeModule, RetryFrom: ModuleRun,
@@ -322,7 +322,7 @@ var Graph = &graph.Graph{
 		{From: ConfigMapChanged, To: ModuleRun, Unless: GlobalChanged, ForEach: ChangedUnstarted, Place: graph.Tail},
 	},
 	Triggers: map[graph.Trigger]string{
-		OnStart:           "the operator process has started and, as its start mode says, begins a start run instead of resuming pending work",
+		OnStart:           "the operator process has started, and begins a start run instead of resuming the pending work; see --startup",
 		OnGlobalKubeEvent: "an object watched by a kubernetes binding of a global hook has changed",
 		OnModuleKubeEvent: "an object watched by a kubernetes binding of a module hook has changed",
 		OnGlobalSchedule:  "a schedule of a global hook is due",
@@ -335,13 +335,13 @@ var Graph = &graph.Graph{
 		OnRunRequest:      "a person requested a run of the module, for example with addon-operator module run",
 	},
 	Facts: map[graph.Fact]string{
-		JustEnabled:    "the module is enabled, and no run of it has finished since the current start, since it was enabled, or since its hooks changed",
+		JustEnabled:    "the module is enabled and has not started yet, or its hooks have changed",
 		AlreadyStarted: "the module is enabled, a run of it has finished since the current start, and its hooks have not changed",
 		HalfDeleted:    "the module is enabled again after its release was deleted and before its afterDeleteHelm hooks ran",
 		Outdated:       "there is no deployed release, its checksum differs from the rendered one, or resources of it are absent",
 		Unwanted:       "the module is not enabled, and its state or release must be deleted",
 		LeftOver:       "the first converge with a new store has kept releases that must now be deleted or purged",
-		GlobalChanged:  "global values, global config or an enabled override have changed; in step 16 also: the first ConfigMap was applied, or the section of a module that could not be loaded changed",
+		GlobalChanged:  "global values, global config or an enabled override have changed; step 16 also reports it for the first ConfigMap, and for a changed section of a module that could not be loaded",
 		FlagsChanged:   "an *Enabled flag of the ConfigMap changed and its global section did not",
 		ModuleChanged:  "values or config of the module have changed",
 	},

@@ -135,9 +135,8 @@ func isSecret(path string) bool {
 // noise has the things (objects, releases and values) and the fields that differ between the two undisturbed runs. The
 // comparison of rounds ignores these things and fields.
 type noise struct {
-	// things exist in only one of the undisturbed runs, because their names are random. In each kind and namespace of
-	// these things, the comparison ignores them and all things that do not exist in the undisturbed state, and compares
-	// the number of ignored things.
+	// things exist in only one of the undisturbed runs, because their names are random. For each kind and namespace of
+	// these things, the comparison only counts them and the things that the undisturbed state does not have.
 	things map[thing]bool
 	// fields has the paths of fields whose values differ, by thing.
 	fields map[thing]map[string]bool

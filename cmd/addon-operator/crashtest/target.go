@@ -98,9 +98,9 @@ type selection struct {
 }
 
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
-// selected and s.most is not 0, choose returns s.most of them, at equal distances. Moments before a step alternate with
-// moments after a step. So if at least twice as many targets are selected, choose replaces every second chosen target
-// by the selected target after it, to return moments of both kinds.
+// selected and s.most is not 0, choose returns s.most of them, at about equal distances. Moments before a step
+// alternate with moments after a step. So if it can, choose takes the next target instead of every second chosen one,
+// to return moments of both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

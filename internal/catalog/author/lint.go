@@ -28,9 +28,8 @@ type AddonReport struct {
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Problems are errors of the addon. If an addons configuration names this repository, they make the phase of the
-	// configuration Failed. Only an archive that differs from its directory does not: the operator uses the archive as
-	// it is.
+	// Problems are errors of the addon. An addons configuration that names this repository gets the phase Failed because
+	// of them. The only exception is an archive that differs from its directory, which the operator uses as it is.
 	Problems []string `json:"problems,omitempty"`
 	// Errors mean that the chart cannot be installed with the values of a plan, or that the schema of a plan cannot be
 	// used. They have no effect on the status of addons configurations.

@@ -116,9 +116,8 @@ func (g *gitRepository) close() error {
 	return err
 }
 
-// fetch asks the server for the hash of the wanted commit, and fetches the commit if this hash differs from the
-// argument known. If an earlier call has fetched the commit, or has found that its hash equals known, fetch does
-// nothing.
+// fetch asks the server for the hash of the wanted commit, and fetches the commit if its hash is not the argument
+// known. If an earlier call has fetched the commit, or has found that its hash is known, fetch does nothing.
 func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	if g.fetched != nil || known != "" && known == g.commit.String() {
 		return nil

@@ -65,7 +65,7 @@ type Repository struct {
 	backend backend
 	redact  *redactor
 	limits  Limits
-	// source is the [Validators.Source] of content that is fetched from this repository, see the function identity.
+	// source is the [Validators.Source] of content that is fetched from this repository; see the function identity.
 	source string
 }
 
@@ -178,8 +178,8 @@ func (r *Repository) settled(validators, known Validators) Validators {
 
 // Addon fetches the addon with this name and version, as in the index. The argument known has the validators of the
 // content that the caller already has. The reason of its errors is [api.LoadingError] if the content of the addon is
-// invalid, or if addons are directories and the directory does not exist. For all other errors, for example if an HTTP
-// server does not have the archive, the reason is [api.FetchingError]. The caller must close the content.
+// invalid or its directory does not exist, and otherwise [api.FetchingError], for example if an HTTP server does not
+// have its archive. The caller must close the content.
 func (r *Repository) Addon(ctx context.Context, name, version string, known Validators) (*Content, error) {
 	known = r.ours(known)
 	during := fmt.Sprintf("while loading addon %s: while reading addon archive for name [%s] and version [%s]", name, name, version)
