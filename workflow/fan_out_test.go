@@ -367,11 +367,9 @@ func TestPreparationComesBeforeTheList(t *testing.T) {
 			return workflow.Outcome{Data: json.RawMessage(`["a"]`)}, nil
 		}
 		key := store.At(store.Values).Str("found")
-		w.apply = func(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
-			if t.Node == "each" && !t.Prepared {
-				tx.Put(key, out.Data)
-			}
-			return nil, nil
+		w.applyPrepared = func(tx *store.Tx, _ workflow.Task, out workflow.Outcome) error {
+			tx.Put(key, out.Data)
+			return nil
 		}
 		w.items["each"] = func(tx *store.Tx, _ workflow.Task) ([]graph.Item, error) {
 			names, _, err := store.Load[[]string](tx, key)

@@ -29,20 +29,21 @@ type fixture struct {
 	begun time.Time
 	clock func() time.Time // clock of the store; nil means the system clock
 
-	mu          sync.Mutex
-	notes       []note
-	do          map[string]func(context.Context, workflow.Task) (workflow.Outcome, error)
-	items       map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error)
-	apply       func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
-	effect      func(context.Context, workflow.Task, workflow.Effect) error
-	end         func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
-	prepare     func(context.Context, workflow.Task) (workflow.Outcome, error)
-	looped      func(store.Task)
-	quarantined func(store.QuarantinedItem)
-	recorded    func(store.Record)
-	ended       func(store.Run)
-	broken      []error
-	fragile     bool // if true, the test does not fail if the engine cannot process a queue
+	mu            sync.Mutex
+	notes         []note
+	do            map[string]func(context.Context, workflow.Task) (workflow.Outcome, error)
+	items         map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error)
+	apply         func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
+	effect        func(context.Context, workflow.Task, workflow.Effect) error
+	end           func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
+	prepare       func(context.Context, workflow.Task) (workflow.Outcome, error)
+	applyPrepared func(*store.Tx, workflow.Task, workflow.Outcome) error
+	looped        func(store.Task)
+	quarantined   func(store.QuarantinedItem)
+	recorded      func(store.Record)
+	ended         func(store.Run)
+	broken        []error
+	fragile       bool // if true, the test does not fail if the engine cannot process a queue
 }
 
 // A note records one run of a step: its name, its time since the beginning of the test, and its
@@ -111,13 +112,17 @@ func (s step) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fa
 	return s.w.end(tx, t, facts)
 }
 
-// preparing is a step that also has the method Prepare, which calls the function prepare of the
-// fixture.
+// preparing is a step that also has the methods of a Preparer, which call the functions prepare and
+// applyPrepared of the fixture.
 type preparing struct{ step }
 
 func (s preparing) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	s.w.called("prepare "+s.node, t)
 	return s.w.prepare(ctx, t)
+}
+
+func (s preparing) ApplyPrepared(tx *store.Tx, t workflow.Task, out workflow.Outcome) error {
+	return s.w.applyPrepared(tx, t, out)
 }
 
 func name(node string, s graph.Subject) string {

@@ -1,12 +1,15 @@
 package workflow_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -110,6 +113,50 @@ func TestRunOfAModuleThatIsPausedStartsOverAfterTheResumption(t *testing.T) {
 		w.reports("release-check a")
 		w.resume(module("a"))
 		w.expect("module-run a", "release-check a")
+		w.expectAllEnded()
+	})
+}
+
+// After a resumption or a release, a global onStartup hook runs as a task without a fan-out. The outcome of this task
+// is that of the hook, and not that of a preparation.
+func TestOutputOfAStartupHookThatRunsAloneIsNotTheOutcomeOfAPreparation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.bind(lifecycle.Graph, lifecycle.GlobalOnStartup, preparing{step{w, lifecycle.GlobalOnStartup}})
+		w.prepare = func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{Detail: "prepared"}, nil
+		}
+		var applied []string
+		w.applyPrepared = func(_ *store.Tx, _ workflow.Task, out workflow.Outcome) error {
+			applied = append(applied, "preparation: "+out.Detail)
+			return nil
+		}
+		w.apply = func(_ *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+			if t.Node == string(lifecycle.GlobalOnStartup) {
+				applied = append(applied, t.Subject.Hook+": "+out.Detail)
+			}
+			return nil, nil
+		}
+		w.lists(lifecycle.GlobalOnStartup, hooks("a", "b", "c")...)
+		w.set("global-onstartup", returns(workflow.Outcome{Detail: "output"}))
+		w.gate("global-onstartup b")
+		w.start()
+		w.pause(workflow.PauseTarget{Subject: graph.Subject{Hook: "a"}})
+		w.raise(on(lifecycle.OnStart))
+		for range 3 {
+			w.crash()
+			w.start()
+		}
+		ids := w.expectQuarantined("a", "global-onstartup b")
+		w.resume(workflow.PauseTarget{Subject: graph.Subject{Hook: "a"}})
+		w.set("global-onstartup b", returns(workflow.Outcome{Detail: "output"}))
+		if err := w.e.Release(ids[1], "me", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"preparation: prepared", "c: output", "a: output", "b: output"}, applied); diff != "" {
+			t.Errorf("applied outcomes (-want +got):\n%s", diff)
+		}
 		w.expectAllEnded()
 	})
 }

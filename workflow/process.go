@@ -235,14 +235,18 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// apply makes the step write its outcome, and returns the facts of the outcome and of Apply. For an
-// abandoned task, apply writes nothing and returns no facts.
+// apply makes the step write its outcome, and returns the facts of the outcome and of Apply. A
+// preparation has no facts. For an abandoned task, apply writes nothing and returns no facts.
 func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, err error) {
 	if t.Abandoned {
 		return nil, nil
 	}
+	step := c.bound.Steps[c.node.ID]
+	if preparer, ok := step.(Preparer); ok && c.prepare {
+		return nil, guard(c.node, "ApplyPrepared", func() error { return preparer.ApplyPrepared(m.tx, c.task, out) })
+	}
 	facts = append(facts, out.Facts...)
-	applier, ok := c.bound.Steps[c.node.ID].(Applier)
+	applier, ok := step.(Applier)
 	if !ok {
 		return facts, nil
 	}

@@ -140,10 +140,11 @@ type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
 }
 
-// A Preparer does work before the fan-out of its node is created. The outcome of Prepare is passed
-// to the step's Apply with Task.Prepared false.
+// A Preparer does work before the fan-out of its node is created. ApplyPrepared writes the outcome of Prepare to the
+// store, as Apply writes the outcomes of Do. A task that processes only one item, without the fan-out, is not prepared.
 type Preparer interface {
 	Prepare(ctx context.Context, t Task) (Outcome, error)
+	ApplyPrepared(tx *store.Tx, t Task, out Outcome) error
 }
 
 // A Skipper is notified when a person skips a task of its node, or an item of its node's fan-out,

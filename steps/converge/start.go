@@ -12,7 +12,6 @@ import (
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
 )
 
 // A startStep asks the global hooks for their configurations, and then runs their onStartup hooks. In a start, no
@@ -65,24 +64,21 @@ func (s *startStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outc
 	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + p.Dropped.Note()}, err
 }
 
-// Apply saves the outcome of Prepare, and later the outcome of each hook.
-func (s *startStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
-	if t.Prepared {
-		return s.ItemStep.Apply(tx, t, o)
-	}
+// ApplyPrepared saves the outcome of Prepare. The embedded ItemStep saves the outcomes of the hooks.
+func (s *startStep) ApplyPrepared(tx *store.Tx, _ workflow.Task, o workflow.Outcome) error {
 	var found prepared
 	if err := json.Unmarshal(o.Data, &found); err != nil {
-		return nil, err
+		return err
 	}
 	if err := found.Dropped.Drop(tx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := hooks.SaveBroken(tx, found.Modules); err != nil {
-		return nil, err
+		return err
 	}
 	changed, err := found.Save(tx, "")
 	if err == nil && changed {
 		err = bindings.ReplaceConversions(tx, "")
 	}
-	return nil, err
+	return err
 }

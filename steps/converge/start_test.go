@@ -27,7 +27,7 @@ func TestProblemsOfAllModulesAreKnownBeforeTheFirstHookRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scantest.Update(t, s.DB, func(tx *store.Tx) error { _, err := step.Apply(tx, workflow.Task{}, o); return err })
+	scantest.Update(t, s.DB, func(tx *store.Tx) error { return step.ApplyPrepared(tx, workflow.Task{}, o) })
 	if diff := cmp.Diff(scantest.Broken, scantest.RecordedBroken(t, s.DB)); diff != "" {
 		t.Errorf("broken modules (-want +got):\n%s", diff)
 	}
@@ -77,15 +77,8 @@ func TestTheStartReplacesTheRecordsOfGlobalHooks(t *testing.T) {
 			t.Fatalf("the history says %q, %v; want %q", o.Detail, err, detail)
 		}
 		before := globalHooks(t, step.state.DB)
-		task := workflow.Task{}
 		for range 2 { // the second attempt changes nothing
-			scantest.Update(t, step.state.DB, func(tx *store.Tx) error {
-				facts, err := step.Apply(tx, task, o)
-				if len(facts) > 0 {
-					t.Errorf("facts %q", facts)
-				}
-				return err
-			})
+			scantest.Update(t, step.state.DB, func(tx *store.Tx) error { return step.ApplyPrepared(tx, workflow.Task{}, o) })
 			if diff := cmp.Diff(want, globalHooks(t, step.state.DB)); diff != "" {
 				t.Errorf("after %q, the recorded hooks are (-want +got):\n%s", before, diff)
 			}
@@ -98,16 +91,19 @@ func TestTheStartReplacesTheRecordsOfGlobalHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	prepare("1 hooks", "hooks/b.sh")
-	task := workflow.Task{Task: store.Task{Prepared: true}}
-	scantest.Update(t, step.state.DB, func(tx *store.Tx) error {
-		facts, err := step.Apply(tx, task, workflow.Outcome{Data: json.RawMessage(`{}`)})
-		if diff := cmp.Diff([]graph.Fact{"output of a hook"}, facts); diff != "" {
-			t.Errorf("facts of a hook (-want +got):\n%s", diff)
+	for what, task := range map[string]store.Task{
+		"an item of the fan-out": {Prepared: true}, "a task of its own, as after a quarantine or a pause": {OwnQueue: true},
+	} {
+		scantest.Update(t, step.state.DB, func(tx *store.Tx) error {
+			facts, err := step.Apply(tx, workflow.Task{Task: task}, workflow.Outcome{Data: json.RawMessage(`{}`)})
+			if diff := cmp.Diff([]graph.Fact{"output of a hook"}, facts); diff != "" {
+				t.Errorf("%s: facts of a hook (-want +got):\n%s", what, diff)
+			}
+			return err
+		})
+		if diff := cmp.Diff([]string{"hooks/b.sh"}, globalHooks(t, step.state.DB)); diff != "" {
+			t.Errorf("%s: after the output of a hook, the recorded hooks are (-want +got):\n%s", what, diff)
 		}
-		return err
-	})
-	if diff := cmp.Diff([]string{"hooks/b.sh"}, globalHooks(t, step.state.DB)); diff != "" {
-		t.Errorf("after the output of a hook, the recorded hooks are (-want +got):\n%s", diff)
 	}
 }
 
@@ -173,7 +169,7 @@ func TestASavedGlobalValueThatTheSchemaRejectsIsDroppedAtTheStart(t *testing.T) 
 		t.Fatalf("the history says %q, %v; want %q", o.Detail, err, want)
 	}
 	scantest.Update(t, step.state.DB, func(tx *store.Tx) error {
-		if _, err := step.Apply(tx, workflow.Task{}, o); err != nil {
+		if err := step.ApplyPrepared(tx, workflow.Task{}, o); err != nil {
 			return err
 		}
 		left, _, err := store.Load[[]values.Saved](tx, store.SavedKey(values.Global))

@@ -175,7 +175,7 @@ func (f *Forecast) list(ctx context.Context, step workflow.Step, t workflow.Task
 	if preparer, ok := step.(workflow.Preparer); ok {
 		o, err := preparer.Prepare(ctx, t)
 		if err == nil {
-			_, err = f.apply(step, t, o)
+			err = f.DB.Update(func(tx *store.Tx) error { return preparer.ApplyPrepared(tx, t, o) })
 		}
 		if err != nil {
 			return nil, nil, err

@@ -285,8 +285,8 @@ func (p preparer) Prepare(context.Context, workflow.Task) (workflow.Outcome, err
 	return workflow.Outcome{Detail: "prepared"}, p.err
 }
 
-func (p preparer) Apply(tx *store.Tx, _ workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
-	return nil, p.apply(tx, out)
+func (p preparer) ApplyPrepared(tx *store.Tx, _ workflow.Task, out workflow.Outcome) error {
+	return p.apply(tx, out)
 }
 
 func (p preparer) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
