@@ -260,6 +260,33 @@ func TestAHeldTaskSaysWhatItWaitsForWhenItIsRetriedAndCanBeSkipped(t *testing.T)
 	})
 }
 
+func TestRetryOfAHeldTaskNamesTheCommandThatResumesItUntilItIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.start()
+		paused := workflow.PauseTarget{Subject: graph.Subject{Module: "m", Hook: "h"}}
+		w.pause(paused)
+		open := w.gate("module-schedule-event n/other t")
+		w.raise(in("q", on(lifecycle.OnModuleSchedule, "m", "h", "t")), in("q", on(lifecycle.OnModuleSchedule, "n", "other", "t")))
+		w.expect("module-schedule-event n/other t")
+		held := w.held()[0].ID
+		expect := func(want string) {
+			t.Helper()
+			err := w.e.Retry(held, "me", "")
+			if want := fmt.Sprintf("task %s: the task is held: %s", held, want); !errors.Is(err, workflow.ErrHeld) || err.Error() != want {
+				t.Errorf("Retry returned %v, want %s", err, want)
+			}
+		}
+		expect("hook m/h is paused by mia: an incident; run addon-operator resume hook m/h")
+		w.resume(paused)
+		w.expectHeld("module-schedule-event m/h t") // the older task of its queue runs
+		expect("nothing blocks it any more; it starts by itself after the older tasks of queue q")
+		open(workflow.Outcome{}, nil)
+		w.expect("module-schedule-event m/h t")
+		w.expectAllEnded()
+	})
+}
+
 func TestQuarantineHoldsAllWorkOfItsModuleAndLosesNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)

@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -274,15 +275,25 @@ func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 
 // heldError returns an error that says why t is held, and what a person can do.
 func heldError(tx *store.Tx, t *store.Task) error {
-	lane, _, err := store.LoadLane(tx, t.LaneKey())
+	reason, err := heldReason(tx, t)
 	if err != nil {
 		return err
 	}
-	todo := "the task starts by itself afterwards"
-	if r := &lane.Reason; r.Is(store.AwaitsRelease) {
-		todo = "run addon-operator task release " + r.By.String()
-	} else if r.Is(store.AwaitsResume) {
-		todo = "run addon-operator resume module MODULE or addon-operator resume hook [MODULE/]HOOK"
+	if reason == nil {
+		return fmt.Errorf("task %s: %w: nothing blocks it any more; it starts by itself after the older tasks of queue %s", t.ID, ErrHeld, t.Queue)
 	}
-	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, lane.Reason.Detail, todo)
+	todo := "the task starts by itself afterwards"
+	switch {
+	case reason.Is(store.AwaitsRelease):
+		todo = "run addon-operator task release " + reason.By.String()
+	case reason.Is(store.AwaitsResume):
+		q, ok, err := store.Load[store.QuarantinedItem](tx, store.QuarantineKey(reason.By))
+		if err != nil {
+			return err
+		}
+		if ok {
+			todo = "run addon-operator resume " + strings.Join(q.What(), " ")
+		}
+	}
+	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, reason.Detail, todo)
 }
