@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,7 @@ func TestCanceledTaskFailsAndIsRetried(t *testing.T) {
 		w.start(on(lifecycle.OnResourcesAbsent, "m"))
 		w.sleep(time.Hour)
 		w.expect("module-run m", "release-check m")
-		if err := w.e.Cancel(w.running("main")[0], workflow.Cancellation{By: "mia", Reason: "it hangs"}); err != nil {
+		if err := w.e.Cancel(t.Context(), w.running("main")[0], workflow.Cancellation{By: "mia", Reason: "it hangs"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -67,7 +68,7 @@ func TestTaskCanceledWithSkipIsPassedOver(t *testing.T) {
 		w.hangs("module-beforehelm a")
 		w.start(on(lifecycle.OnStart))
 		w.expect("discover-modules", "module-run m", "module-beforehelm a")
-		if err := w.e.Cancel(w.running("main")[0], workflow.Cancellation{By: "mia", Reason: "it hangs", Skip: true}); err != nil {
+		if err := w.e.Cancel(t.Context(), w.running("main")[0], workflow.Cancellation{By: "mia", Reason: "it hangs", Skip: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.expect("module-beforehelm b", "release-check m")
@@ -86,12 +87,49 @@ func TestCancelOfABatchPassesOverAllOfItsTasks(t *testing.T) {
 			in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")), in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")),
 			in("q", on(lifecycle.OnModuleKubeEvent, "m", "other", "b")))
 		last := w.pending("q")[1].ID
-		if err := w.e.Cancel(last, workflow.Cancellation{By: "mia", Reason: "it hangs", Skip: true}); err != nil {
+		if err := w.e.Cancel(t.Context(), last, workflow.Cancellation{By: "mia", Reason: "it hangs", Skip: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.expect("module-kubernetes-event m/h b", "module-kubernetes-event m/other b")
 		w.expectAllEnded()
 	})
+}
+
+func TestACancellationOnAFullDiskActsAtOnceAndIsRecordedWhenThereIsRoom(t *testing.T) {
+	for _, c := range []struct {
+		full time.Duration
+		want []string
+	}{{5 * time.Second, []string{"task cancel m in main by mia: it hangs"}}, {time.Minute, nil}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLifecycle(t)
+			w.hangs("release-check m")
+			w.start(on(lifecycle.OnResourcesAbsent, "m"))
+			id := w.running("main")[0]
+			var ended atomic.Bool
+			w.set("release-check m", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+				ended.Store(true)
+				return workflow.Outcome{}, nil
+			})
+			room := time.Now().Add(c.full)
+			w.mem.Before = func(int) error {
+				if time.Now().Before(room) {
+					return store.ErrFull
+				}
+				return nil
+			}
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			defer stop()
+			err := w.e.Cancel(ctx, id, workflow.Cancellation{By: "mia", Reason: "it hangs"})
+			if (err == nil) != (c.want != nil) || err != nil && (!errors.Is(err, store.ErrFull) || !strings.Contains(err.Error(), "is canceled")) {
+				t.Errorf("the disk is full for %s: Cancel returned %v", c.full, err)
+			}
+			w.sleep(2 * time.Minute)
+			if diff := cmp.Diff(c.want, w.actions()); diff != "" || !ended.Load() {
+				t.Errorf("the disk is full for %s: stored actions (-want +got):\n%s", c.full, diff)
+			}
+			w.expectAllEnded()
+		})
+	}
 }
 
 func TestCancelSaysWhatCannotBeCanceled(t *testing.T) {
@@ -100,10 +138,10 @@ func TestCancelSaysWhatCannotBeCanceled(t *testing.T) {
 		w.fails("release-check m", 1)
 		w.start(on(lifecycle.OnResourcesAbsent, "m"))
 		id := w.pending("main")[0].ID
-		if err := w.e.Cancel(id, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNotRunning) {
+		if err := w.e.Cancel(t.Context(), id, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNotRunning) {
 			t.Errorf("canceling a task that waits for its retry returned %v", err)
 		}
-		if err := w.e.Cancel(store.ID{Epoch: 9, N: 9}, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNoTask) {
+		if err := w.e.Cancel(t.Context(), store.ID{Epoch: 9, N: 9}, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNoTask) {
 			t.Errorf("canceling an unknown task returned %v", err)
 		}
 	})

@@ -1,15 +1,17 @@
 package workflow
 
 import (
+	"context"
 	"fmt"
 
 	"addon-operator/store"
 )
 
 // Cancel cancels the context of the attempt that processes the task with the given ID. A hook gets
-// SIGTERM. Cancel does not wait for the end of the step. Cancel records who canceled the task and
-// why. The errors are ErrNoTask, ErrQuarantined, ErrNotRunning and those of the store.
-func (e *Engine) Cancel(id store.ID, why Cancellation) error {
+// SIGTERM. Cancel does not wait for the end of the step. After that, Cancel records who canceled the
+// task and why. While the disk is full, Cancel waits for space until ctx ends. The errors are
+// ErrNoTask, ErrQuarantined, ErrNotRunning and those of the store.
+func (e *Engine) Cancel(ctx context.Context, id store.ID, why Cancellation) error {
 	var task store.Task
 	if e.attempts.cancel(func(c *claim) bool {
 		if !c.covers(id) {
@@ -19,9 +21,14 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 		return true
 	}, why) > 0 {
 		task.ID = id // the claim has the first task of its batch, but id can be another task of the batch
-		return e.update(func(m *transition) error {
-			return m.addTaskAction(store.Action{Verb: "task cancel", By: why.By, Reason: why.Reason}, &task)
+		action := store.Action{Verb: "task cancel", By: why.By, Reason: why.Reason}
+		err := e.db.WithRoom(ctx, func() error {
+			return e.update(func(m *transition) error { return m.addTaskAction(action, &task) })
 		})
+		if err != nil {
+			return fmt.Errorf("task %s is canceled, but the action cannot be recorded: %w", id, err)
+		}
+		return nil
 	}
 	return e.db.View(func(tx *store.Tx) error {
 		t, err := pendingTask(tx, id)

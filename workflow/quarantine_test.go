@@ -119,7 +119,7 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 		if err := w.e.Retry(ids[0], "me", ""); !errors.Is(err, workflow.ErrQuarantined) {
 			t.Errorf("retry of a task in quarantine: %v", err)
 		}
-		if err := w.e.Cancel(ids[0], workflow.Cancellation{}); !errors.Is(err, workflow.ErrQuarantined) {
+		if err := w.e.Cancel(t.Context(), ids[0], workflow.Cancellation{}); !errors.Is(err, workflow.ErrQuarantined) {
 			t.Errorf("cancel of a task in quarantine: %v", err)
 		}
 		held := w.held()[0].ID
@@ -128,7 +128,7 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 				t.Errorf("%s of a held task: %v", name, err)
 			}
 		}
-		if err := w.e.Cancel(held, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNotRunning) {
+		if err := w.e.Cancel(t.Context(), held, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNotRunning) {
 			t.Errorf("cancel of a held task: %v", err)
 		}
 		w.set("event m/kills b", returns(workflow.Outcome{}))

@@ -20,12 +20,16 @@ type actions struct {
 
 // retryRoute retries a failed task at once.
 func (act actions) retryRoute(w http.ResponseWriter, r *http.Request) {
-	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id, requester(r), reasonGiven(r)) })
+	act.changeTask(w, r, "is tried again", act.withRoom(func(id store.ID) error {
+		return act.engine.Retry(id, requester(r), reasonGiven(r))
+	}))
 }
 
 // releaseRoute ends the quarantine of a task.
 func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
-	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id, requester(r), reasonGiven(r)) })
+	act.changeTask(w, r, "is released", act.withRoom(func(id store.ID) error {
+		return act.engine.Release(id, requester(r), reasonGiven(r))
+	}))
 }
 
 // skipRoute ends a task as if its step had succeeded and had reported no facts.
@@ -35,7 +39,7 @@ func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
 		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
 		return
 	}
-	act.changeTask(w, r, "is skipped", func(id store.ID) error { return act.engine.Skip(id, requester(r), reason) })
+	act.changeTask(w, r, "is skipped", act.withRoom(func(id store.ID) error { return act.engine.Skip(id, requester(r), reason) }))
 }
 
 // cancelRoute cancels a running task.
@@ -47,11 +51,20 @@ func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
 		return
 	}
-	act.changeTask(w, r, "is canceled", func(id store.ID) error { return act.engine.Cancel(id, why) })
+	act.changeTask(w, r, "is canceled", func(ctx context.Context, id store.ID) error {
+		return act.engine.Cancel(ctx, id, why)
+	})
+}
+
+// withRoom returns a function that calls change, and repeats the call while the disk is full.
+func (act actions) withRoom(change func(store.ID) error) func(context.Context, store.ID) error {
+	return func(ctx context.Context, id store.ID) error {
+		return act.db.WithRoom(ctx, func() error { return change(id) })
+	}
 }
 
 // changeTask calls change for the task that the path names. See [workflow.Engine.Find] for the names of tasks.
-func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
+func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(context.Context, store.ID) error) {
 	if act.engine == nil {
 		Fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})
 		return
@@ -60,7 +73,7 @@ func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done strin
 	defer cancel()
 	id, err := act.engine.Find(r.PathValue("task"))
 	if err == nil {
-		err = act.db.WithRoom(ctx, func() error { return change(id) })
+		err = change(ctx, id)
 	}
 	if err != nil {
 		Fail(w, changeError(id, err))
