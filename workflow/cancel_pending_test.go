@@ -144,6 +144,21 @@ func TestOfSeveralEffectsOfADeletedModuleOnlyTheOneUnderWayIsDone(t *testing.T) 
 	})
 }
 
+func TestOnlyTheFirstEffectOfADeletedModuleIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.set("module-kubernetes-event m/runs b", returns(effects("one", "two", "three")))
+		done := w.doEffects(map[string]error{"two": errors.New("503")})
+		w.start(kubeEvent("m", "runs"))
+		w.deletion()
+		w.sleep(5 * time.Second)
+		w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m", "release-delete m")
+		if diff := cmp.Diff([]string{"one", "two", "one"}, *done); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestDeletionTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A fan-out without a module, in another queue, waits for a hook of the module.

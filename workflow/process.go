@@ -132,7 +132,8 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 }
 
 // isAbandoned reports whether the store says that c's task is abandoned. A task can become abandoned after the claim.
-// The remaining effects of an abandoned task are not executed.
+// The remaining effects of an abandoned task are not executed. The store does not say which effect has begun. So if
+// execution starts again, only the first effect of an abandoned task is executed.
 func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)

@@ -114,8 +114,9 @@ type Step interface {
 
 // An Effecter executes the effects of its step's outcomes in order, one per call. An error made by [Refused] ends the
 // attempt. After any other error, and after a crash, execution starts again later at the first effect, so Effect must
-// first check whether the effect is done. Effect can keep notes for this check with [store.SaveNote]. For an abandoned
-// task, only the current effect is executed or retried.
+// first check whether the effect is done. Effect can keep notes for this check with [store.SaveNote]. If a task is
+// abandoned, its running effect is completed, and the effects after it do not begin. If the running effect fails or is
+// interrupted, only the first effect of the outcome is executed again.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }

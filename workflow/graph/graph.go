@@ -207,8 +207,8 @@ type Edge struct {
 	Loop bool
 	// CancelsPending removes the older queued, held and deferred tasks of the module, except those
 	// in the same slot, before the step of the next task starts. Running tasks end without a
-	// result; an effect that has begun is completed. The type pendingCancels of the engine removes
-	// these tasks.
+	// result, and their remaining effects do not begin. The type pendingCancels of the engine
+	// removes these tasks.
 	CancelsPending bool
 }
 
