@@ -40,7 +40,10 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 	if t.FanOut != nil {
 		subject = item.Subject
 	}
-	limit := cs.limits.rateLimit(b, n, t, subject)
+	limit, err := cs.limits.rateLimit(b, n, t, subject)
+	if err != nil {
+		return nil, err
+	}
 	if again := t.Claim.Again || t.Journal; !again && !c.prepare {
 		if err := cs.limits.spendRun(limit, subject); err != nil {
 			return nil, err

@@ -37,7 +37,11 @@ func (d *deferral) deferNew(t *store.Task, due time.Time) error {
 func (d *deferral) enqueueDue() error {
 	newer := newerTasks{limits: d.limits}
 	err := eachDeferred(d.tx, func(t *store.Task) error {
-		if d.now.Before(d.limits.due(t)) {
+		due, err := d.limits.due(t)
+		if err != nil {
+			return err
+		}
+		if d.now.Before(due) {
 			return errEnough
 		}
 		return d.enqueueInOrder(t, &newer)
@@ -53,8 +57,9 @@ func (d *deferral) enqueueDue() error {
 func (d *deferral) recheckDeferred() error {
 	newer := newerTasks{limits: d.limits}
 	err := eachDeferred(d.tx, func(t *store.Task) error {
-		if t.Every == 0 || d.now.Before(d.limits.due(t)) {
-			return nil
+		due, err := d.limits.due(t)
+		if err != nil || t.Every == 0 || d.now.Before(due) {
+			return err
 		}
 		return d.enqueueInOrder(t, &newer)
 	})

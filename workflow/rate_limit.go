@@ -71,26 +71,27 @@ type limits struct {
 }
 
 // rateLimit returns the rate limit of n's step for subject.
-func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph.Subject) RateLimit {
-	pacer, ok := b.Steps[n.ID].(RateLimiter)
+func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph.Subject) (p RateLimit, err error) {
+	limiter, ok := b.Steps[n.ID].(RateLimiter)
 	if !ok {
-		return RateLimit{}
+		return p, nil
 	}
 	asked := *t
 	asked.Subject = subject
-	p := pacer.RateLimit(l.tx, &asked)
+	err = guard(n, "RateLimit", func() error { p = limiter.RateLimit(l.tx, &asked); return nil })
 	p.Every = min(max(p.Every, 0), maxSpan)
-	return p
+	return p, err
 }
 
 // intervalOf returns the time between two attempts for the hook of t; zero if the hook has no
 // limit.
-func (l *limits) intervalOf(t *store.Task) time.Duration {
+func (l *limits) intervalOf(t *store.Task) (time.Duration, error) {
 	b, n, err := l.graphs.boundTo(t)
 	if err != nil {
-		return 0
+		return 0, nil //nolint:nilerr // the task returns to its queue, where it is removed
 	}
-	return l.rateLimit(b, n, t, t.Subject).Every
+	p, err := l.rateLimit(b, n, t, t.Subject)
+	return p.Every, err
 }
 
 // bucketOf returns the bucket of subject's hook, and its key.
@@ -139,9 +140,9 @@ func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store
 	if put, err := l.deferralOf(&bucket, t); err != nil || !put.Due.IsZero() {
 		return put, err
 	}
-	p := l.rateLimit(b, n, t, t.Subject)
-	if p.Every == 0 || !l.now.Before(p.next(bucket.Full, l.now)) {
-		return none, nil
+	p, err := l.rateLimit(b, n, t, t.Subject)
+	if err != nil || p.Every == 0 || !l.now.Before(p.next(bucket.Full, l.now)) {
+		return none, err
 	}
 	return store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}, nil
 }
@@ -238,7 +239,11 @@ func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Def
 		if !sameLimit(t, first) {
 			continue
 		}
-		if first.ID.Before(t.ID) || l.now.Before(l.due(first)) {
+		due, err := l.due(first)
+		if err != nil {
+			return none, err
+		}
+		if first.ID.Before(t.ID) || l.now.Before(due) {
 			return put, nil
 		}
 		break
@@ -455,17 +460,22 @@ func sameLimit(t, other *store.Task) bool {
 
 // due returns the time at which t is due. A task is due now if the rate limit of its hook has
 // changed since it was deferred.
-func (l *limits) due(t *store.Task) time.Time {
-	if t.Every > 0 && l.intervalOf(t) != t.Every {
-		return l.now
+func (l *limits) due(t *store.Task) (time.Time, error) {
+	if t.Every > 0 {
+		if every, err := l.intervalOf(t); err != nil || every != t.Every {
+			return l.now, err
+		}
 	}
-	return dueAt(t, l.now)
+	return dueAt(t, l.now), nil
 }
 
 // armDeferred sets the alarm for the first deferred task.
 func (l *limits) armDeferred() error {
 	err := eachDeferred(l.tx, func(t *store.Task) error {
-		due := l.due(t)
+		due, err := l.due(t)
+		if err != nil {
+			return err
+		}
 		l.later(followUp{work: bringDueTasks, queue: deferredTasks, due: due})
 		return errEnough
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,41 @@ type limited struct {
 
 func (s limited) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
 	return s.limits[t.Subject.Hook]
+}
+
+// A panicking step panics when it is asked for the rate limit of the hook broken, until it is repaired.
+type panicking struct {
+	step
+	repaired *atomic.Bool
+}
+
+func (p panicking) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
+	if t.Subject.Hook == "broken" && !p.repaired.Load() {
+		panic("no limit")
+	}
+	return workflow.RateLimit{}
+}
+
+func TestAPanicOfARateLimitStopsOnlyTheQueueOfItsHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLimited(t, workflow.RateLimit{})
+		w.fragile = true
+		var repaired atomic.Bool
+		w.bind(w.steps[0].Graph, "event", panicking{step{w, "event"}, &repaired})
+		w.start()
+		open := w.gate("event m/first b")
+		w.raise(hookEvent("first", "1"), hookEvent("broken", "2"), in("r", on("event", "m", "other", "b")))
+		w.expectAny("event m/first b", "event m/other b")
+		open(workflow.Outcome{}, nil)
+		w.expectPending("q", "event m/broken b")
+		if len(w.broken) == 0 || !strings.Contains(w.broken[0].Error(), "RateLimit of node event panicked: no limit") {
+			t.Errorf("reported errors: %v", w.broken)
+		}
+		repaired.Store(true)
+		w.sleep(time.Minute)
+		w.expect("event m/broken b")
+		w.expectAllEnded()
+	})
 }
 
 // limitedGraph has events and ticks of hooks, and a fan-out of hooks.
