@@ -2,6 +2,7 @@ package hook
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +91,7 @@ func readKubernetesBinding(f field) KubernetesBinding {
 		FieldSelector:            readFieldSelector(o.child("fieldSelector")),
 		Namespaces:               readNamespaceSelector(o.child("namespace")),
 		AllowFailure:             o.child("allowFailure").flag(false),
-		Queue:                    o.child("queue").text(MainQueue),
+		Queue:                    readQueue(o.child("queue")),
 		Group:                    o.child("group").text(""),
 		IncludeSnapshotsFrom:     o.child("includeSnapshotsFrom").texts(),
 		ResynchronizationPeriod:  metav1.Duration{Duration: readPeriod(o.child("resynchronizationPeriod"))},
@@ -136,6 +137,18 @@ func readPeriod(f field) time.Duration {
 		f.fail("is %s, must be at least %s", d, shortestPeriod)
 	}
 	return d
+}
+
+// readQueue reads the queue of a binding. It rejects the queues of the engine: the queue for the last steps of runs that
+// wait for failing modules, and those of failing modules and of addons configurations.
+func readQueue(f field) string {
+	const parked, retried, configuration = "after failing modules", "parallel-module-", "configuration/"
+	queue := f.text(MainQueue)
+	if queue == parked || strings.HasPrefix(queue, retried) || strings.HasPrefix(queue, configuration) {
+		f.fail("is %q, must not be %q, and not begin with %q or %q: the operator uses these queues itself",
+			tree.Excerpt(queue), parked, retried, configuration)
+	}
+	return queue
 }
 
 func readAPIVersion(f field) string {

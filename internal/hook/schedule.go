@@ -39,7 +39,7 @@ func readScheduleBinding(f field) ScheduleBinding {
 		Name:                 o.child("name").text("schedule"),
 		Crontab:              readCrontab(o.need("crontab")),
 		AllowFailure:         o.child("allowFailure").flag(false),
-		Queue:                o.child("queue").text(MainQueue),
+		Queue:                readQueue(o.child("queue")),
 		Group:                o.child("group").text(""),
 		IncludeSnapshotsFrom: o.child("includeSnapshotsFrom").texts(),
 		Timeout:              metav1.Duration{Duration: o.child("timeout").duration()},
