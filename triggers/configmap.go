@@ -163,16 +163,20 @@ func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 // isNew reports whether content is new: neither in force nor rejected. While there is a record of
 // rejected content, the content in force is new, too, because step 16 must delete this record. Before
 // any content is in force, isNew returns false, because the start reads the ConfigMap. If the record
-// of the rejected content cannot be read, all content is new, because step 16 replaces the record.
+// of the content in force or of the rejected content cannot be read, all content is new: the task
+// that reads it replaces the record.
 func isNew(tx *store.Tx, content kube.Content) (bool, error) {
 	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
-	if unreadable := (*store.RecordError)(nil); errors.As(err, &unreadable) {
+	if errors.As(err, new(*store.RecordError)) {
 		return true, nil
 	}
 	if err != nil || isRefused && refused.ResourceVersion == content.ResourceVersion {
 		return false, err
 	}
 	record, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
+	if errors.As(err, new(*store.RecordError)) {
+		return true, nil
+	}
 	if err != nil || !ok {
 		return false, err
 	}

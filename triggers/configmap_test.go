@@ -153,25 +153,27 @@ func TestAFailedReadOfTheConfigMapIsRetriedAndNotDoubled(t *testing.T) {
 	}
 }
 
-func TestAConfigMapIsReadAgainWhenTheRecordOfTheRefusedOneCannotBeRead(t *testing.T) {
+func TestAConfigMapIsReadAgainWhenTheRecordOfAnEarlierOneCannotBeRead(t *testing.T) {
 	t.Parallel()
-	db, err := store.OpenMemory(new(store.Memory), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	raised := 0
-	c := NewConfigMap(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }), &kube.ConfigMap{}, nil)
-	if err := db.Update(func(tx *store.Tx) error {
-		tx.Put(store.RefusedConfigKey(), []byte(`{"resourceVersion":`))
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Update(func(tx *store.Tx) error {
-		return c.raiseNew(tx, kube.Content{ResourceVersion: "8", Exists: true})
-	}); err != nil || raised != 1 {
-		t.Errorf("raised %d times, %v", raised, err)
+	for _, lost := range []store.Key{store.RefusedConfigKey(), store.AppliedConfigKey()} {
+		db, err := store.OpenMemory(new(store.Memory), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		raised := 0
+		c := NewConfigMap(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }), &kube.ConfigMap{}, nil)
+		if err := db.Update(func(tx *store.Tx) error {
+			tx.Put(lost, []byte(`{"resourceVersion":`))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Update(func(tx *store.Tx) error {
+			return c.raiseNew(tx, kube.Content{ResourceVersion: "8", Exists: true})
+		}); err != nil || raised != 1 {
+			t.Errorf("the record %s cannot be read: raised %d times, %v", lost, raised, err)
+		}
 	}
 }
 

@@ -296,6 +296,8 @@ func repair(record *store.RecordError, live bool) string {
 		return "start the operator: it moves the record to the table of damaged records and goes on without it"
 	case bytes.Equal(record.Key, store.RefusedConfigKey()):
 		return "change the ConfigMap: the operator then replaces or deletes the record"
+	case bytes.Equal(record.Key, store.AppliedConfigKey()) && live:
+		return "change the ConfigMap, or start the operator again: it then reads the ConfigMap and writes the record again"
 	case bytes.Equal(record.Key, store.AppliedConfigKey()):
 		return "start the operator again: it then reads the ConfigMap and writes the record again"
 	case table == store.Problems && !live:
