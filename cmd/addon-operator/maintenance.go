@@ -80,15 +80,14 @@ func (m *maintenance) trim(ctx context.Context) error {
 		return err
 	}
 	for more := true; more && ctx.Err() == nil; {
+		piece := int64(0)
 		if err := m.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
-			var piece int64
-			if piece, more, err = store.TrimHistory(tx, tx.Now().Add(-m.historyAge), excess, trimPiece); err == nil {
-				excess, freed = excess-piece, freed+piece
-			}
+			piece, more, err = store.TrimHistory(tx, tx.Now().Add(-m.historyAge), excess, trimPiece)
 			return err
 		}); err != nil {
 			return err
 		}
+		excess, freed = excess-piece, freed+piece
 	}
 	if freed > 0 {
 		m.log.Info().Int64("bytes", freed).Msg("old history removed")

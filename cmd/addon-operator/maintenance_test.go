@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"addon-operator/store"
+)
+
+// TestATrimOnAFullDiskCountsEachByteOnce trims the history to the size of its newest run. The first commit of the trim
+// finds a full disk and is repeated. The older runs must be removed, and the log must have their size.
+func TestATrimOnAFullDiskCountsEachByteOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		memory := new(store.Memory)
+		db, err := store.OpenMemory(memory, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for run := range uint64(3) {
+			if err := db.Update(func(tx *store.Tx) error {
+				for range trimPiece * 3 / 4 {
+					if err := store.AddRecord(tx, store.Record{Run: run + 1, Node: "n", State: store.Done}); err != nil {
+						return err
+					}
+				}
+				return store.Save(tx, store.RunKey(run+1), store.Run{ID: run + 1, Ended: tx.Now()})
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log bytes.Buffer
+		m := &maintenance{db: db, log: zerolog.New(&log), path: path, historyAge: time.Hour}
+		before, err := m.excess()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.historyBytes = before / 3
+		full := true
+		memory.Before = func(int) error {
+			if full {
+				full = false
+				return store.ErrFull
+			}
+			return nil
+		}
+		if err := m.trim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m.historyBytes = 0
+		after, err := m.excess()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []uint64
+		if err := db.View(func(tx *store.Tx) error {
+			for run, err := range store.RunsBackwards(tx) {
+				if err != nil {
+					return err
+				}
+				left = append(left, run.ID)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]uint64{3}, left); diff != "" {
+			t.Errorf("runs left (-want +got):\n%s", diff)
+		}
+		var line struct{ Bytes int64 }
+		if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Bytes != before-after {
+			t.Errorf("%d bytes were removed, and the log has %s (%v)", before-after, log.String(), err)
+		}
+	})
+}
