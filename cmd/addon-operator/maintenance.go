@@ -144,19 +144,17 @@ func (m *maintenance) snapshots() ([]string, error) {
 
 // untilSnapshot returns the time until the next snapshot. The interval begins at the newest
 // existing snapshot, so that snapshots are also written if each process runs only briefly. If there is no snapshot yet,
-// the interval begins now.
+// the first snapshot is due now.
 func (m *maintenance) untilSnapshot() time.Duration {
-	found, err := m.snapshots()
-	if err != nil || len(found) == 0 {
-		return m.snapshotEvery
-	}
-	info, err := os.Stat(found[len(found)-1])
-	if err != nil {
-		return m.snapshotEvery
+	wait := time.Duration(0)
+	if found, err := m.snapshots(); err == nil && len(found) > 0 {
+		if info, err := os.Stat(found[len(found)-1]); err == nil {
+			wait = time.Until(info.ModTime().Add(m.snapshotEvery))
+		}
 	}
 	// At least a minute, because a start has other work. At most the interval, because the newest
 	// snapshot can have a date in the future.
-	return min(max(time.Until(info.ModTime().Add(m.snapshotEvery)), time.Minute), m.snapshotEvery)
+	return min(max(wait, time.Minute), m.snapshotEvery)
 }
 
 // snapshot writes a verified snapshot beside the store, and removes old snapshots beyond

@@ -88,3 +88,32 @@ func TestATrimOnAFullDiskCountsEachByteOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestASnapshotIsDueAnIntervalAfterTheNewestOneOrSoonIfThereIsNone(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			age, every, want time.Duration // the age is 0 if there is no snapshot
+		}{
+			"none":                            {0, time.Hour, time.Minute},
+			"none, and the interval is short": {0, time.Second, time.Second},
+			"recent":                          {20 * time.Minute, time.Hour, 40 * time.Minute},
+			"overdue":                         {2 * time.Hour, time.Hour, time.Minute},
+			"in the future":                   {-2 * time.Hour, time.Hour, time.Hour},
+		} {
+			m := &maintenance{path: filepath.Join(dir, name), snapshotEvery: c.every}
+			if c.age != 0 {
+				path, made := m.path+".snapshot-20260101T000000Z", time.Now().Add(-c.age)
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(path, made, made); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := m.untilSnapshot(); got != c.want {
+				t.Errorf("%s: the next snapshot is due in %s, want %s", name, got, c.want)
+			}
+		}
+	})
+}
