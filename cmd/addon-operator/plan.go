@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,6 +42,13 @@ var operatorFlags = []string{
 	"helm-driver", "helm-ignore-release", "crd-extra-labels",
 }
 
+var (
+	// aloneFlags are the flags in operatorFlags that make the command "plan" work without a running operator.
+	aloneFlags = []string{"kube-config", "kube-context", "kube-server", "store"}
+	// sentFlags are the flags in operatorFlags that replace settings of the running operator.
+	sentFlags = []string{"modules-dir", "global-hooks-dir"}
+)
+
 // newPlan returns the command "plan".
 func newPlan() *cobra.Command {
 	v := &planVerb{flags: pflag.NewFlagSet("operator", pflag.ContinueOnError)}
@@ -53,9 +62,10 @@ func newPlan() *cobra.Command {
 			"values that their last runs patched are used. Hooks print their configuration (--config), and enabled scripts run, because\n" +
 			"they decide which modules are enabled.\n\n" +
 			"Without --kube-config, --kube-context, --kube-server or --store, the running operator makes the plan with its own settings.\n" +
-			"Only --modules-dir and --global-hooks-dir replace its settings. With one of the four flags, the command makes the plan\n" +
-			"without a running operator, for example in CI. The plan is then for a start of the operator. Settings that are not flags of\n" +
-			"this command are read from the same environment variables as for the operator.\n\n" +
+			"Only --modules-dir and --global-hooks-dir replace its settings, and flags for other settings of the operator are an error.\n" +
+			"With one of the four flags, the command makes the plan without a running operator, for example in CI. The plan is then for\n" +
+			"a start of the operator. Settings that are not flags of this command are read from the same environment variables as for\n" +
+			"the operator.\n\n" +
 			"The exit code is 0 if nothing would change, 2 if something would change, and 1 for all errors, also for a module that would fail.",
 		Example: "  addon-operator plan\n  addon-operator plan --config-map new.yaml web\n  addon-operator plan --kube-config ~/.kube/config --namespace addons --modules-dir modules",
 	}
@@ -80,7 +90,7 @@ func (v *planVerb) declare(cmd *cobra.Command) {
 		if name == "store" {
 			flag.Usage, flag.DefValue = "store file of a stopped operator, or snapshot, for the values that hooks patched; makes the plan without a running operator", ""
 		}
-		if name == "modules-dir" || name == "global-hooks-dir" {
+		if slices.Contains(sentFlags, name) {
 			flag.DefValue = "" // the default is the setting of the running operator
 		}
 		f.AddFlag(flag)
@@ -135,7 +145,7 @@ func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, er
 		return nil, err
 	}
 	isSet := cmd.Flags().Changed
-	if !isSet("kube-config") && !isSet("kube-context") && !isSet("kube-server") && !isSet("store") {
+	if !slices.ContainsFunc(aloneFlags, isSet) {
 		return v.ask(cmd, r)
 	}
 	if err := v.read(); err != nil {
@@ -150,10 +160,14 @@ func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, er
 // ask requests the plan from the running operator.
 func (v *planVerb) ask(cmd *cobra.Command, r debugapi.PlanRequest) (*inspect.Plan, error) {
 	form := url.Values{"module": r.Modules}
-	for _, name := range []string{"modules-dir", "global-hooks-dir"} {
+	for _, name := range operatorFlags {
 		flag := cmd.Flags().Lookup(name)
 		if !flag.Changed {
 			continue
+		}
+		if !slices.Contains(sentFlags, name) {
+			return nil, fmt.Errorf("--%s has no effect on the plan of the running operator, which uses its own setting; remove the flag, "+
+				"or make the plan without a running operator: add one of --%s", name, strings.Join(aloneFlags, ", --"))
 		}
 		dirs, err := absolute(flag.Value.String())
 		if err != nil {
