@@ -93,7 +93,7 @@ func (p *planPage) item(lead, text string) {
 
 // titles has the verb of each action on a module, for the line above its changes.
 var titles = map[PlanAction]string{
-	PlanOn: "is switched on", PlanOff: "is switched off", PlanPurge: "is purged", PlanRun: "is run", PlanNone: "stays off",
+	PlanOn: "is switched on", PlanOff: "is switched off", PlanPurge: "is purged", PlanRun: "is run", PlanNone: "is not run",
 }
 
 func (p *planPage) module(m *PlanModule) {

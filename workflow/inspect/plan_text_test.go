@@ -39,6 +39,7 @@ func TestPlanSaysWhatAConvergeWouldDoAndWhy(t *testing.T) {
 			{Name: "dns", Action: inspect.PlanRun},
 			{Name: "log", Action: inspect.PlanRun},
 			{Name: "never", Action: inspect.PlanNone},
+			{Name: "broken", Action: inspect.PlanNone, Error: "values.yaml: line 3"},
 		},
 	}
 	plan.Count()
@@ -75,6 +76,9 @@ release old is purged
 
 module shop is run
   would fail: template: no value for domain
+
+module broken is not run
+  would fail: values.yaml: line 3
 
 unchanged: dns, log
 

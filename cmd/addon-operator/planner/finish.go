@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 
 	"addon-operator/internal/values"
@@ -31,9 +32,12 @@ func (p *planner) finish() (*inspect.Plan, error) {
 		if p.skips("", subjectOf(name)) {
 			continue
 		}
-		if m := p.module(name); m.Why == "" {
+		m := p.module(name)
+		if m.Why == "" {
 			m.Why = record.Why
 		}
+		// A module that cannot be loaded, or whose CRDs cannot be installed, does not run.
+		m.Error = cmp.Or(m.Error, record.Broken, record.Undefined)
 	}
 	if err := p.valuesInForce(after); err != nil {
 		return nil, err

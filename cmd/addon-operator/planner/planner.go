@@ -285,7 +285,6 @@ func (p *planner) done(r forecast.Result) {
 		if m.Action != inspect.PlanOn {
 			m.Action = p.runs(m.Name)
 		}
-		p.noteBroken(m)
 	case lifecycle.ReleaseCheck:
 		if slices.Contains(r.Facts, lifecycle.Outdated) {
 			m.Release = r.Outcome.Detail
@@ -317,20 +316,6 @@ func (p *planner) runs(name string) inspect.PlanAction {
 func (p *planner) hasChart(name string) bool {
 	m, found := p.steps.State.Modules.Disk().Find(name)
 	return found && m.ChartDir() != ""
-}
-
-// noteBroken records why a module cannot be loaded, or why its CRDs cannot be installed.
-func (p *planner) noteBroken(m *inspect.PlanModule) {
-	_ = p.db.View(func(tx *store.Tx) error {
-		record, _, err := store.Load[store.Module](tx, store.ModuleKey(m.Name))
-		if err == nil && m.Error == "" {
-			m.Error = record.Broken
-			if m.Error == "" && record.Undefined != "" {
-				m.Error = record.Undefined
-			}
-		}
-		return err
-	})
 }
 
 // note adds to m the changes that dry runs have requested since the last call of note. If

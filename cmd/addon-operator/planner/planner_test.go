@@ -241,9 +241,13 @@ func TestAModuleThatCannotBeLoadedSaysWhyInThePlan(t *testing.T) {
 		if err := p.db.Update(func(tx *store.Tx) error { return store.Save(tx, store.ModuleKey("web"), record) }); err != nil {
 			t.Fatal(err)
 		}
-		m := p.module("web")
-		if p.noteBroken(m); m.Error != want {
-			t.Errorf("the error is %q, want %q", m.Error, want)
+		// The module does not run, so no task has this module.
+		plan, err := p.finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Modules) != 1 || plan.Modules[0].Error != want || plan.Failed() != (want != "") {
+			t.Errorf("the plan has the modules %+v, want the error %q", plan.Modules, want)
 		}
 	}
 }
