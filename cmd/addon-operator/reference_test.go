@@ -211,8 +211,8 @@ curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.
 
 The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. Routes with one fixed format, such as most ` + "`POST`" + `
 routes and those of ` + "`render` and `store`" + `, have no suffix. Secrets are masked unless ` + "`?show-secrets=true`" + ` is added. Errors are
-text, with status 400 for an invalid request, 404 for a missing object, 409 for a conflict with the current state, and 500 for
-other errors.
+text, with status 400 for an invalid request, 404 for a missing object, 409 for a conflict with the current state, 422 if
+` + "`/store/check`" + ` finds damage, and 500 for other errors.
 
 | route | command |
 |---|---|

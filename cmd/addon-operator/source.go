@@ -189,11 +189,19 @@ func (s *source) send(request *http.Request, w io.Writer) error {
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-		return cmp.Or(s.damage(), errors.New(strings.TrimSpace(string(text))))
+		return cmp.Or[error](s.damage(), &answerError{response.StatusCode, strings.TrimSpace(string(text))})
 	}
 	_, err = io.Copy(w, response.Body)
 	return cmp.Or(s.damage(), err)
 }
+
+// An answerError is the answer to a request that failed: its HTTP status and its text.
+type answerError struct {
+	status int
+	text   string
+}
+
+func (e *answerError) Error() string { return e.text }
 
 // pipe is a net.Listener whose connections are in the memory of this process.
 type pipe struct {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/addon-operator/debugapi"
 )
 
 // newStoreCheck returns the command "store check".
@@ -14,10 +17,10 @@ func newStoreCheck(from *sourceFlags) *cobra.Command {
 			from.verify = true
 			return from.with(cmd, func(ctx context.Context, s *source) error {
 				err := s.get(ctx, "/store/check", nil, cmd.OutOrStdout())
-				if err != nil {
+				if answer := (*answerError)(nil); errors.As(err, &answer) && answer.status == debugapi.StatusDamaged {
 					return &codedError{exitCorrupt, err}
 				}
-				return nil
+				return err
 			})
 		},
 	}

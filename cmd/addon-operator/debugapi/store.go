@@ -3,6 +3,7 @@ package debugapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,9 +27,15 @@ type storePages struct {
 	path string
 }
 
+// StatusDamaged is the HTTP status of the answer of /store/check if the store is damaged.
+const StatusDamaged = http.StatusUnprocessableEntity
+
 // checkRoute reads the whole store and reports errors in it.
 func (pages storePages) checkRoute(w http.ResponseWriter, _ *http.Request) {
 	if err := pages.db.Check(); err != nil {
+		if errors.Is(err, store.ErrCorrupt) {
+			err = &routeError{StatusDamaged, err}
+		}
 		Fail(w, err)
 		return
 	}
