@@ -35,8 +35,8 @@ type Restoration struct {
 	// Lost is the span from the creation of the snapshot to the last write of the present file. If
 	// there is no present file, the span ends at the time of the restore.
 	Lost LostSpan
-	// Kept has the number of records of each table that is restored. Dropped has the number of records
-	// of each table with pending work, which is not restored.
+	// Kept has the number of records of each table that are restored. Dropped has the number of records
+	// of each table that are not restored, because they are pending work.
 	Kept, Dropped []TableCount
 	// Present is the id of the present store. Present is empty if there is no present store, or if
 	// Unreadable says why the store cannot be read.
@@ -154,16 +154,19 @@ func (r *restore) describe(from *DB) error {
 
 // count counts the records of a table of the snapshot.
 func (r *restore) count(tx *Tx, t Table) {
-	n := 0
-	for range tx.Range(At(t)) {
-		n++
+	kept, dropped := 0, 0
+	for k := range tx.Range(At(t)) {
+		if tables[t].work && !isPause(tx, k) {
+			dropped++
+		} else {
+			kept++
+		}
 	}
-	switch {
-	case n == 0:
-	case tables[t].work:
-		r.Dropped = append(r.Dropped, TableCount{t, n})
-	default:
-		r.Kept = append(r.Kept, TableCount{t, n})
+	if kept > 0 {
+		r.Kept = append(r.Kept, TableCount{t, kept})
+	}
+	if dropped > 0 {
+		r.Dropped = append(r.Dropped, TableCount{t, dropped})
 	}
 }
 

@@ -453,3 +453,46 @@ func TestRestoreOnAFullDiskChangesNothing(t *testing.T) {
 	t.Parallel()
 	onSmallDisk(t, "restore on full")
 }
+
+func TestARestoreCountsPausesAsKept(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paused, quarantined, another := ID{Epoch: 1, N: 1}, ID{Epoch: 1, N: 2}, ID{Epoch: 1, N: 3}
+	mustUpdate(t, db, func(tx *Tx) error {
+		return errors.Join(
+			Save(tx, QuarantineKey(paused), QuarantinedItem{ID: paused, Paused: &Pause{By: "mia", Reason: "an incident"}}),
+			Save(tx, QuarantineKey(quarantined), QuarantinedItem{ID: quarantined, Node: "n"}),
+			Save(tx, QuarantineKey(another), QuarantinedItem{ID: another, Node: "n"}),
+		)
+	})
+	snapshot := path + ".snapshot-1"
+	if err := errors.Join(db.SnapshotFile(snapshot), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Restore(path, snapshot, RestoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(r.Kept, TableCount{Quarantine, 1}) || !slices.Contains(r.Dropped, TableCount{Quarantine, 2}) {
+		t.Errorf("kept %v, dropped %v", r.Kept, r.Dropped)
+	}
+	restored, err := OpenReadOnly(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer restored.Close()
+	if err := restored.View(func(tx *Tx) error {
+		for q, err := range QuarantinedItems(tx) {
+			if err != nil || q.ID != paused {
+				t.Errorf("the restored store has %+v, %v", q, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -149,11 +149,20 @@ func dropWork(tx *Tx) (more bool, err error) {
 	return false, nil
 }
 
+// isPause reports whether the record under k is a pause, which is kept when pending work is dropped.
+func isPause(tx *Tx, k Key) bool {
+	if k.Table() != Quarantine {
+		return false
+	}
+	q, _, err := Load[QuarantinedItem](tx, k)
+	return err == nil && q.Paused != nil
+}
+
 // dropQuarantined deletes the quarantined tasks, and keeps the pauses. dropQuarantined stops when
 // the budget of tx is spent, and reports whether tasks are left.
 func dropQuarantined(tx *Tx) (more bool, err error) {
 	for k := range tx.Range(At(Quarantine)) {
-		if q, _, err := Load[QuarantinedItem](tx, k); err == nil && q.Paused != nil {
+		if isPause(tx, k) {
 			continue
 		}
 		if tx.Spent() {
