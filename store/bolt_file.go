@@ -92,7 +92,8 @@ func create(path string) error {
 	if err := errors.Join(b.Commit(0, newIdentity()), b.Close()); err != nil {
 		return err
 	}
-	if err := name(f.Name(), path); err != nil {
+	// If another process has created a store in the meantime, that store is used.
+	if err := name(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fullOr(err)
 	}
 	return syncDir(dir)
@@ -106,16 +107,24 @@ func fullOr(err error) error {
 	return err
 }
 
-// name links the file at temp to path, or renames it if the file system does not support links. If a
-// file at path exists already, name does nothing.
+// link gives a file a second name. A test replaces link, to simulate a file system without links.
+var link = os.Link
+
+// name links the file at temp to path, or renames it if the file system does not support links. name never replaces a
+// file: if a file at path exists already, it returns an error that wraps fs.ErrExist.
 func name(temp, path string) error {
-	// Unlike a rename, a link never replaces a file.
-	err := os.Link(temp, path)
+	err := link(temp, path) // unlike a rename, a link never replaces a file
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		return nil
+		return err
 	}
-	// Some file systems do not support links. On these, rename the file.
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+	err = unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	// Some file systems do not support this kind of rename either.
+	if _, err := os.Lstat(path); err == nil {
+		return fs.ErrExist
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return os.Rename(temp, path)

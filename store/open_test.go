@@ -149,8 +149,8 @@ func TestAStoreNeverTakesAnothersPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := name(temp, path); err != nil {
-		t.Error(err)
+	if err := name(temp, path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the error is %v", err)
 	}
 	after, err := os.ReadFile(path)
 	if err != nil {

@@ -377,9 +377,10 @@ func (r *restore) dropPending(db *DB) error {
 func (r *restore) name(temp string, present *os.File) (err error) {
 	dir := filepath.Dir(r.path)
 	if present == nil {
-		// Unlike a rename, a link never replaces a file.
-		if err := os.Link(temp, r.path); err != nil {
+		if err := name(temp, r.path); errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%w; stop the operator that has created it, and run the command again", err)
+		} else if err != nil {
+			return err
 		}
 		return syncDir(dir)
 	}
@@ -422,7 +423,7 @@ func Beside(path, pattern string) (found []string, err error) {
 func LinkAside(path, suffix string) (string, error) {
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s.%s.%d", path, suffix, n)
-		err := os.Link(path, aside)
+		err := link(path, aside)
 		if err == nil {
 			return aside, nil
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // The variable lasting has tables that a restore keeps, and pendingWork has tables that it drops.
@@ -494,5 +495,36 @@ func TestARestoreCountsPausesAsKept(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRestoreOnAFileSystemWithoutLinks replaces the function that creates links, so it does not run in parallel with
+// other tests. A present file must be moved away by hand. Then the restore succeeds.
+func TestRestoreOnAFileSystemWithoutLinks(t *testing.T) {
+	path, snapshot := mustRestorable(t)
+	link = func(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: unix.EPERM} }
+	defer func() { link = os.Link }()
+	before := contents(t, filepath.Dir(path))
+	_, err := Restore(path, snapshot, RestoreOptions{})
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "; move "+path+" away by hand and repeat the command") {
+		t.Errorf("with a present file: %v", err)
+	}
+	if after := contents(t, filepath.Dir(path)); !maps.Equal(before, after) {
+		t.Errorf("the files are %v, want %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
+	}
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(path, snapshot, RestoreOptions{}); err != nil {
+		t.Errorf("without a present file: %v", err)
+	}
+	if err := checkRestored(path); err != nil {
+		t.Error(err)
+	}
+	if err := name(path+".old", path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second file gets the name of the first: %v", err)
+	}
+	if err := checkRestored(path); err != nil {
+		t.Errorf("after a second file: %v", err)
 	}
 }
