@@ -24,6 +24,7 @@ type Memory struct {
 
 	mu      sync.Mutex
 	set     sorted
+	version uint64 // number of changes of set
 	commits int
 	exits   []uint64 // epochs whose processes noted a clean exit
 	crashed bool     // set after Before or After has simulated a crash
@@ -57,7 +58,7 @@ type memory struct{ *Memory }
 func (m memory) Reader() (Reader, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &memoryReader{m.set.clone(), m.commits}, nil
+	return &memoryReader{m.set.clone(), m.version}, nil
 }
 
 func (m memory) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
@@ -94,6 +95,7 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 	}
 	m.mu.Lock()
 	m.set = next
+	m.version++
 	m.mu.Unlock()
 	if m.After != nil {
 		return m.crash(m.After(n))
@@ -133,12 +135,12 @@ func RestoreMemory(r io.Reader) (*Memory, error) {
 // memoryReader is one version of a Memory's content.
 type memoryReader struct {
 	set     sorted
-	commits int
+	version uint64
 }
 
 func (r *memoryReader) Close() error { return nil }
 
-func (r *memoryReader) Version() uint64 { return uint64(r.commits) } //nolint:gosec // the number starts at 0
+func (r *memoryReader) Version() uint64 { return r.version }
 
 func (r *memoryReader) Get(k Key) ([]byte, error) {
 	w, _ := r.set.get(k)

@@ -199,3 +199,33 @@ func TestViewsOfOneCommitHaveTheSameVersion(t *testing.T) {
 		}
 	}
 }
+
+// TestAViewDuringACommitHasTheVersionOfItsRecords opens Views of a Memory before, during and after a commit. The View
+// during the commit must have the version of the View whose records it has.
+func TestAViewDuringACommitHasTheVersionOfItsRecords(t *testing.T) {
+	t.Parallel()
+	m := new(Memory)
+	db := opened(t, m)
+	seen := map[uint64]string{}
+	see := func(when string) {
+		var version uint64
+		var record string
+		if err := db.View(func(tx *Tx) error {
+			version, record = tx.Version(), string(tx.Get(At(Modules).Str("a")))
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if before, again := seen[version]; again && before != record {
+			t.Errorf("%s the commit: version %d has the record %q, and had %q", when, version, record, before)
+		}
+		seen[version] = record
+	}
+	see("before")
+	m.Before = func(int) error { see("during"); return nil }
+	mustUpdate(t, db, put("a", "1"))
+	see("after")
+	if len(seen) != 2 {
+		t.Errorf("the versions and their records are %v", seen)
+	}
+}
