@@ -425,6 +425,50 @@ func TestAPanicInOnCommitPoisons(t *testing.T) {
 	}
 }
 
+// TestAPanicInAFunctionOfTheOptionsPoisons lets a function of the Options panic during a commit for which another caller
+// of Update waits. Both callers must get the panic as an error.
+func TestAPanicInAFunctionOfTheOptionsPoisons(t *testing.T) {
+	for name, result := range map[string]error{"Committed": nil, "Shortage": ErrFull} {
+		synctest.Test(t, func(t *testing.T) {
+			m, armed := new(Memory), false
+			fall := func(function string) {
+				if armed && function == name {
+					panic("fell")
+				}
+			}
+			db, err := OpenMemory(m, Options{Committed: func(Commit) { fall("Committed") }, Shortage: func(*Shortage) { fall("Shortage") }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := gated(m)
+			armed = true
+			var wg sync.WaitGroup
+			update := func(key string) {
+				wg.Go(func() {
+					defer func() {
+						if p := recover(); p != nil {
+							t.Errorf("%s, key %s: Update panicked: %v", name, key, p)
+						}
+					}()
+					err := db.Update(put(key, "1"))
+					if !errors.Is(err, ErrPoisoned) || !strings.Contains(err.Error(), "panicked: fell") {
+						t.Errorf("%s, key %s: %v", name, key, err)
+					}
+				})
+				synctest.Wait()
+			}
+			update("a")
+			<-g.begun
+			update("b")
+			g.through <- result
+			wg.Wait()
+			if err := db.Close(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
 func TestCloseFailsWhatWaitsAndWaitsForWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(Memory)
