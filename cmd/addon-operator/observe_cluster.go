@@ -72,8 +72,8 @@ func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kub
 	}
 }
 
-// own returns the observer of the operator's own watches. These watches are not counted in the
-// metrics of hooks.
+// own returns the observer of the operator's own watches. The metrics with labels of hooks do not include these
+// watches. The metric of failed watches includes them, because the operator does not see changes if they fail.
 func (o *clusterObserver) own() kube.Observer {
 	observer := o.hooks()
 	observer.Clock, observer.Filtered, observer.Delivered = nil, nil, nil
