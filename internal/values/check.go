@@ -119,7 +119,8 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 
 // Unfit returns the saved operations that cause violations of the section's schema. An operation can cause violations
 // if the schema was changed after the operation was saved. Unfit omits operations whose removal, alone or
-// together with all other operations, does not reduce the violations.
+// together with all other operations, does not reduce the violations. Two operations on the same path together replace
+// a list element, so Unfit returns both or none of them.
 func (l Layers) Unfit(key string) (unfit []Saved) {
 	s := l.schemas(key).Values
 	if s == nil || len(l.Saved[key]) == 0 {
@@ -133,12 +134,16 @@ func (l Layers) Unfit(key string) (unfit []Saved) {
 	kept := slices.Clone(l.Saved[key])
 	now := wrong(kept)
 	for i := 0; i < len(kept) && now > 0; {
-		left := slices.Delete(slices.Clone(kept), i, i+1)
+		end := i + 1
+		if end < len(kept) && kept[end].Path == kept[i].Path {
+			end++
+		}
+		left := slices.Delete(slices.Clone(kept), i, end)
 		if n := wrong(left); n < now {
-			unfit, kept, now = append(unfit, kept[i]), left, n
+			unfit, kept, now = append(unfit, kept[i:end]...), left, n
 			continue
 		}
-		i++
+		i = end
 	}
 	if now > 0 && wrong(nil) < now {
 		unfit = append(unfit, kept...)

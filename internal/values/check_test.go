@@ -204,6 +204,20 @@ func TestASchemaThatChangedTakesAwayOnlyTheOperationsItRefuses(t *testing.T) {
 	}
 }
 
+func TestUnfitTakesTheRemoveOfAReplacedElementWithItsAdd(t *testing.T) {
+	t.Parallel()
+	l := values.Layers{
+		Static: doc(t, `{"m":{"l":["a","b"]}}`),
+		Saved: map[string][]values.Saved{"m": {
+			saved("remove", "/m/l/0", ``, "a"), saved("add", "/m/l/0", `1`, "a"), saved("remove", "/m/l/1", ``, "a"), saved("add", "/m/l/1", `"B"`, "a"),
+		}},
+		Schemas: schemas(t, "", "properties: {l: {type: array, items: {type: string}}}"),
+	}
+	if diff := cmp.Diff([]string{"remove /m/l/0 a", "add /m/l/0 1 a"}, brief(l.Unfit("m"))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // TestUnfitLeavesNothingThatMakesValuesWorse checks that the values are valid after the unfit operations are removed,
 // and that no operation is unfit if the values are valid.
 func TestUnfitLeavesNothingThatMakesValuesWorse(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -27,39 +28,52 @@ type Origin struct {
 }
 
 // MergePatches returns the saved operations of a section, with the operations of a hook added. For each path, only
-// the last operation is kept. An operation replaces all saved operations at and below its path. Operations "test" are
-// not saved. The result is sorted by path, so that Replay applies an operation on a parent before the operations on
-// its children. Elements of a list have no stable names. So if hooks append several elements to a list, only the last
-// one is saved. And if the list changes in a lower layer, the index in a saved operation can mean another element.
+// the last operation is kept. An operation replaces all saved operations at and below its path. There is one exception:
+// if a path ends with the index of a list element, an operation "add" does not replace a "remove" of the same path.
+// Together, they replace the element. The "add" alone would insert an element before it. Operations "test" are not
+// saved.
+//
+// The result is sorted by path, so that Replay applies an operation on a parent before the operations on its children.
+// Of two operations on the same path, the "remove" is first. Elements of a list have no stable names. So if hooks
+// append several elements to a list, only the last one is saved. And if the list changes in a lower layer, the index
+// in a saved operation can mean another element.
 func MergePatches(saved []Saved, ops []Op, hook string) []Saved {
-	merged := make([]Saved, 0, len(saved)+len(ops))
-	later := make(map[string]bool, len(ops)) // the paths of operations after the current one
-	for _, op := range slices.Backward(ops) {
-		if op.Op == opTest {
-			continue
+	all := slices.Clone(saved)
+	for _, op := range ops {
+		if op.Op != opTest {
+			all = append(all, Saved{Op: op, Hook: hook})
 		}
-		if !covered(later, op.Path) {
-			merged = append(merged, Saved{Op: op, Hook: hook})
-		}
-		later[op.Path] = true
 	}
-	for _, s := range saved {
-		if !covered(later, s.Path) {
+	merged := make([]Saved, 0, len(all))
+	kept := make(map[string]string, len(all)) // by path, the first kept operation after the current one
+	for _, s := range slices.Backward(all) {
+		if !replaced(s.Op, kept) {
 			merged = append(merged, s)
+			kept[s.Path] = s.Op.Op
 		}
 	}
-	slices.SortFunc(merged, bySavedPath) // all paths are different
+	slices.SortFunc(merged, bySavedPath)
 	return merged
 }
 
-// covered reports whether path or one of its parents is in paths.
-func covered(paths map[string]bool, path string) bool {
-	for i, r := range path {
-		if r == '/' && i > 0 && paths[path[:i]] {
+// replaced reports whether later operations replace op. The argument later has, by path, the first of these operations.
+func replaced(op Op, later map[string]string) bool {
+	for i, r := range op.Path {
+		if r == '/' && i > 0 && later[op.Path[:i]] != "" {
 			return true
 		}
 	}
-	return paths[path]
+	next := later[op.Path]
+	if op.Op == opRemove && next == opAdd {
+		return !isIndex(op.Path)
+	}
+	return next != ""
+}
+
+// isIndex reports whether the last name of path can be an index of a list.
+func isIndex(path string) bool {
+	_, err := strconv.Atoi(path[strings.LastIndexByte(path, '/')+1:])
+	return err == nil
 }
 
 // Dated sets the time of each operation in merged, and returns merged. The argument merged is the result of
@@ -81,7 +95,13 @@ func (s Saved) same(other Saved) bool {
 	return s.Hook == other.Hook && s.Op.Op == other.Op.Op && s.Path == other.Path && bytes.Equal(s.Value, other.Value)
 }
 
-func bySavedPath(a, b Saved) int { return strings.Compare(a.Path, b.Path) }
+// bySavedPath compares the paths of saved operations. Of the same path, a "remove" is before an "add".
+func bySavedPath(a, b Saved) int {
+	if order := strings.Compare(a.Path, b.Path); order != 0 {
+		return order
+	}
+	return strings.Compare(b.Op.Op, a.Op.Op)
+}
 
 // Skipped is a saved operation that could not be applied, with the reason.
 type Skipped struct {

@@ -39,6 +39,12 @@ func TestFoldKeepsTheLastOperationOfAPath(t *testing.T) {
 		{"a longer name is not below", []string{`{"op":"add","path":"/m/ab","value":1}`, `{"op":"remove","path":"/m/a"}`}, []string{"remove /m/a hook1", "add /m/ab 1 hook0"}},
 		{"parents come first", []string{`{"op":"add","path":"/m/a/b","value":1}{"op":"add","path":"/m/c","value":2}{"op":"add","path":"/m/b","value":3}`}, []string{"add /m/a/b 1 hook0", "add /m/b 3 hook0", "add /m/c 2 hook0"}},
 		{"tests are not saved and drop nothing", []string{`{"op":"add","path":"/m/a/b","value":1}{"op":"test","path":"/m/a","value":{"b":1}}`}, []string{"add /m/a/b 1 hook0"}},
+		{"a remove of an element stays before an add", []string{`{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":1}`}, []string{"remove /m/l/0 hook0", "add /m/l/0 1 hook0"}},
+		{"in a later run as well", []string{`{"op":"remove","path":"/m/l/0"}`, `{"op":"add","path":"/m/l/0","value":1}`}, []string{"remove /m/l/0 hook0", "add /m/l/0 1 hook1"}},
+		{"the last remove before the last add", []string{`{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":1}`, `{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":2}{"op":"add","path":"/m/l/0","value":3}`}, []string{"remove /m/l/0 hook1", "add /m/l/0 3 hook1"}},
+		{"a remove of an element drops both", []string{`{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":1}`, `{"op":"remove","path":"/m/l/0"}`}, []string{"remove /m/l/0 hook1"}},
+		{"an add of the list drops both", []string{`{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":1}`, `{"op":"add","path":"/m/l","value":[]}`}, []string{"add /m/l [] hook1"}},
+		{"an add of a key needs no remove", []string{`{"op":"remove","path":"/m/a"}{"op":"add","path":"/m/a","value":1}`}, []string{"add /m/a 1 hook0"}},
 		{"no operation", []string{``}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -79,6 +85,60 @@ func TestAppendShowsOneElementAfterEveryRun(t *testing.T) {
 		if diff := cmp.Diff(doc(t, `{"m":{"arr":["x"]}}`), merged); diff != "" || skipped != nil {
 			t.Errorf("run %d: skipped %v, values (-want +got):\n%s", run, skipped, diff)
 		}
+	}
+}
+
+func TestAddOfARemovedElementReplacesItAfterEveryRun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, base, want string
+		runs             []string
+	}{
+		{
+			"an element of the base", `{"m":{"l":["a","b"]}}`, `{"m":{"l":["A","b"]}}`,
+			slices.Repeat([]string{`{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":"A"}`}, 3),
+		},
+		{
+			"both elements, the last one by a negative index", `{"m":{"l":["a","b"]}}`, `{"m":{"l":["A","B"]}}`,
+			slices.Repeat([]string{`{"op":"remove","path":"/m/l/-1"}{"op":"add","path":"/m/l/-1","value":"B"}{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":"A"}`}, 3),
+		},
+		{
+			"an appended element", `{"m":{"l":[]}}`, `{"m":{"l":["A"]}}`,
+			[]string{
+				`{"op":"add","path":"/m/l/-","value":"a"}`, `{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":"x"}`,
+				`{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":"A"}`,
+			},
+		},
+		{
+			"an element that an earlier run has removed", `{"m":{"l":["a","b"]}}`, `{"m":{"l":["A","b"]}}`,
+			[]string{`{"op":"remove","path":"/m/l/0"}`, `{"op":"add","path":"/m/l/0","value":"A"}`},
+		},
+		{
+			"a key of a map that looks like an index", `{"m":{"l":{"0":"a"}}}`, `{"m":{"l":{"0":"A"}}}`,
+			slices.Repeat([]string{`{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":"A"}`}, 3),
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			base := doc(t, c.base)
+			var saved []values.Saved
+			merged := base
+			for i, run := range c.runs {
+				want, err := values.Apply(merged, patch(t, run))
+				if err != nil {
+					t.Fatalf("run %d: %v", i, err)
+				}
+				saved = values.MergePatches(saved, patch(t, run), "hook")
+				var skipped []values.Skipped
+				merged, skipped = values.Replay(base, saved)
+				if diff := cmp.Diff(want, merged); diff != "" || skipped != nil {
+					t.Errorf("run %d: skipped %v, values (-want +got):\n%s", i, skipped, diff)
+				}
+			}
+			if diff := cmp.Diff(doc(t, c.want), merged); diff != "" {
+				t.Errorf("the last values (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -168,8 +228,11 @@ func TestFoldLaws(t *testing.T) {
 			t.Fatalf("merging the patches of the same run again changes the list:\n%s", diff)
 		}
 		for i, s := range stepwise {
-			if i > 0 && stepwise[i-1].Path >= s.Path {
-				t.Fatalf("not sorted, or a path twice: %v", brief(stepwise))
+			if i == 0 || stepwise[i-1].Path < s.Path {
+				continue
+			}
+			if stepwise[i-1].Path != s.Path || stepwise[i-1].Op.Op != "remove" || s.Op.Op != "add" {
+				t.Fatalf("not sorted, or more of one path than a remove and an add: %v", brief(stepwise))
 			}
 		}
 	})
@@ -258,11 +321,16 @@ func TestOperationKeepsTheTimeAtWhichItWasFirstWrittenAsItIs(t *testing.T) {
 	saved[0].Outdated = true
 	saved = merge(saved, `{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/b","value":2}`, "one", second)
 	saved = merge(saved, `{"op":"add","path":"/m/c","value":1}`, "two", second)
+	saved = merge(saved, `{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":1}`, "one", first)
+	saved = merge(saved, `{"op":"remove","path":"/m/l/0"}{"op":"add","path":"/m/l/0","value":2}`, "one", second)
 	got := map[string]values.Origin{}
 	for _, s := range saved {
-		got[s.Path] = s.Origin
+		got[s.Op.String()] = s.Origin
 	}
-	if diff := cmp.Diff(map[string]values.Origin{"/m/a": {At: first}, "/m/b": {At: second}, "/m/c": {At: second}}, got); diff != "" {
+	if diff := cmp.Diff(map[string]values.Origin{
+		"add /m/a": {At: first}, "add /m/b": {At: second}, "add /m/c": {At: second},
+		"remove /m/l/0": {At: first}, "add /m/l/0": {At: second},
+	}, got); diff != "" {
 		t.Errorf("origins (-want +got):\n%s", diff)
 	}
 }

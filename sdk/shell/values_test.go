@@ -1,8 +1,11 @@
 package shell_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"addon-operator/internal/values"
 )
 
 const (
@@ -123,6 +126,40 @@ func TestConfigValuesHaveAPatchOfTheirOwn(t *testing.T) {
 			{"op":"add","path":"/web/rows/-","value":{"name":"one"}}`, r.files["CONFIG_VALUES_JSON_PATCH_PATH"])
 		if patch := r.files["VALUES_JSON_PATCH_PATH"]; patch != "" {
 			t.Errorf("the other patch is not empty: %s", patch)
+		}
+	}
+}
+
+func TestReplacedRowStaysTheOnlyOneOfItsKey(t *testing.T) {
+	t.Parallel()
+	base := values.Values{}
+	if err := json.Unmarshal([]byte(someValues), &base); err != nil {
+		t.Fatal(err)
+	}
+	for h := range each(t) {
+		h.script = `
+			values::store::replace_row_by_key web.rows name "{\"name\":\"one\",\"v\":$V}"
+			values::store::replace_row_by_key web.rows name "{\"name\":\"two\",\"v\":$V}"`
+		merged := base
+		var saved []values.Saved
+		for _, v := range []string{"5", "6", "6"} {
+			text, err := json.Marshal(merged)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.files, h.env = map[string]string{"VALUES_PATH": string(text)}, []string{"V=" + v}
+			ops, err := values.ParsePatch([]byte(h.want(t, "").files["VALUES_JSON_PATCH_PATH"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			saved = values.MergePatches(saved, ops, "hook")
+			merged, _ = values.Replay(base, saved)
+			section, _ := merged["web"].(map[string]any)
+			rows, err := json.Marshal(section["rows"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameJSON(t, `[{"name":"one","v":`+v+`},{"name":"two","v":`+v+`}]`, string(rows))
 		}
 	}
 }

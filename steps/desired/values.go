@@ -236,7 +236,7 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err err
 		return Dropped{}, err
 	}
 	d.Global = d.Global || changed
-	if paths = append(paths, flags...); len(paths) > 0 {
+	if paths = slices.Compact(append(paths, flags...)); len(paths) > 0 {
 		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
 		tx.OnCommit(func() {
 			v.log.Info().Str("module", subject.Module).Str("hook", subject.Hook).Str("paths", strings.Join(paths, ", ")).

@@ -146,6 +146,11 @@ func TestDroppedOperationsAreThoseThatDoNotFitAndNoOthers(t *testing.T) {
 	if got := unfit.Note(); got != ", saved values dropped that the schemas no longer accept: /global/1, /web/1, /web/2" {
 		t.Errorf("note %q", got)
 	}
+	remove := patch("/web/1", "web/a")
+	remove.Op.Op = "remove"
+	if got := (Unfit{"web": {remove, patch("/web/1", "web/a")}}).Note(); got != ", saved values dropped that the schemas no longer accept: /web/1" {
+		t.Errorf("note of two operations on one path %q", got)
+	}
 	if got := (Unfit{"web": nil}).Note(); got != "" {
 		t.Errorf("note of nothing %q", got)
 	}

@@ -62,5 +62,5 @@ func (unfit Unfit) Note() string {
 	if len(paths) == 0 {
 		return ""
 	}
-	return ", saved values dropped that the schemas no longer accept: " + strings.Join(paths, ", ")
+	return ", saved values dropped that the schemas no longer accept: " + strings.Join(slices.Compact(paths), ", ")
 }
