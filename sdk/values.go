@@ -129,11 +129,7 @@ func (v *Values) set(keys []string, value any) error {
 }
 
 func (v *Values) remove(keys []string) error {
-	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 {
-		return nil
-	}
-	if len(keys) == 1 { // a key such as <module>Enabled, which the operator does not add to the tree
-		v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
+	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 { // a flag can exist although the operator does not add it to the tree
 		return nil
 	}
 	depth, err := patchable(v.tree, keys)

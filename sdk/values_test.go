@@ -89,8 +89,12 @@ func TestChangesOfValuesBecomeAPatch(t *testing.T) {
 		"out of a list": {func(v *sdk.Values) { v.Remove("web.list.0") }, `{"op":"add","path":"/web/list","value":[{"name":"b"}]}`},
 		"a flag":        {func(v *sdk.Values) { v.Set("webEnabled", true) }, `{"op":"add","path":"/webEnabled","value":true}`},
 		"no flag":       {func(v *sdk.Values) { v.Remove("webEnabled") }, `{"op":"remove","path":"/webEnabled"}`},
-		"a removal":     {func(v *sdk.Values) { v.Remove("web.text") }, `{"op":"remove","path":"/web/text"}`},
-		"what is gone":  {func(v *sdk.Values) { v.Remove("web.none"); v.Remove("web.text.a"); v.Remove("other.a") }, ""},
+		"a set and removed flag": {
+			func(v *sdk.Values) { v.Set("webEnabled", true); v.Remove("webEnabled") },
+			`{"op":"add","path":"/webEnabled","value":true}{"op":"remove","path":"/webEnabled"}`,
+		},
+		"a removal":    {func(v *sdk.Values) { v.Remove("web.text") }, `{"op":"remove","path":"/web/text"}`},
+		"what is gone": {func(v *sdk.Values) { v.Remove("web.none"); v.Remove("web.text.a"); v.Remove("other.a") }, ""},
 		"what was set and is gone": {
 			func(v *sdk.Values) { v.Set("web.a", 1); v.Remove("web.a"); v.Remove("web.a") },
 			`{"op":"add","path":"/web/a","value":1}{"op":"remove","path":"/web/a"}`,
@@ -112,6 +116,24 @@ func TestChangesOfValuesBecomeAPatch(t *testing.T) {
 			}
 			sameFiles(t, want, written)
 		})
+	}
+}
+
+func TestRemovedFlagIsNotRead(t *testing.T) {
+	t.Parallel()
+	_, code, stderr := files{"VALUES_PATH": someValues}.run(t, func(r *sdk.Run) error {
+		r.Values.Set("webEnabled", true)
+		if enabled, err := sdk.Value(r.Values, "webEnabled", false); !enabled || err != nil {
+			t.Errorf("after Set, the flag is %t, with the error %v", enabled, err)
+		}
+		r.Values.Remove("webEnabled")
+		if enabled, err := sdk.Value(r.Values, "webEnabled", false); enabled || r.Values.Has("webEnabled") || err != nil {
+			t.Errorf("after Remove, the flag is %t, with the error %v", enabled, err)
+		}
+		return nil
+	})
+	if code != 0 {
+		t.Error(stderr)
 	}
 }
 
