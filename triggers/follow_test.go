@@ -1,6 +1,7 @@
 package triggers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -177,6 +178,27 @@ func TestAHookWithAnInvalidBindingIsNotReady(t *testing.T) {
 	}
 	if objects := k.Snapshot(graph.Subject{Module: "web", Hook: "h", Binding: "pods"}); objects != nil {
 		t.Errorf("the snapshot of an invalid binding is %v", objects)
+	}
+}
+
+func TestBindingsThatAreNotFollowedAreLogged(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]any{
+		"the configuration cannot be decoded": []int{1},
+		"the filter is invalid":               hook.KubernetesBinding{Name: "pods", APIVersion: "v1", Kind: "Pod", JqFilter: ".["},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			k := NewKube(storetest.Memory(t), nil, nil, nil, kube.Observer{}, zerolog.New(&log))
+			for range 2 {
+				changedBindings(t, k, func(tx *store.Tx) error { return saveBinding(tx, "web", "pods", store.Kubernetes, config, 1) })
+			}
+			want := `"hook":"web/h pods","message":"binding is not followed"}`
+			if lines := log.String(); !strings.Contains(lines, want) || strings.Count(lines, "\n") != 1 {
+				t.Errorf("got the log %s, want one line with %s", lines, want)
+			}
+		})
 	}
 }
 

@@ -240,27 +240,30 @@ func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
 	return subject, attached
 }
 
-// open starts a monitor for a binding. If this fails, the result has the error and no monitor. open
-// logs all errors except that of a configuration that cannot be decoded.
+// open starts a monitor for a binding. If this fails, open logs the error, and the result has the error and no monitor.
 func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 	f := &followed{config: string(b.Config)}
-	var c hook.KubernetesBinding
-	if f.err = json.Unmarshal(b.Config, &c); f.err != nil {
-		return f
-	}
-	spec := kube.Spec{
-		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
-		Resume:    b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
-		Delivered: func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) },
-		Earlier:   func() []kube.View { return k.earlier.of(subject, b.AttachedIn) },
-	}
-	if spec.Filter, f.err = jq.Compile(c.JqFilter); f.err == nil {
-		f.monitor, f.err = k.watches.Open(spec)
-	}
-	if f.err != nil {
+	if f.monitor, f.err = k.openMonitor(subject, b); f.err != nil {
 		k.log.Error().Err(f.err).Str("hook", subject.String()).Msg("binding is not followed")
 	}
 	return f
+}
+
+func (k *Kube) openMonitor(subject graph.Subject, b store.Binding) (*kube.Monitor, error) {
+	var c hook.KubernetesBinding
+	if err := json.Unmarshal(b.Config, &c); err != nil {
+		return nil, err
+	}
+	filter, err := jq.Compile(c.JqFilter)
+	if err != nil {
+		return nil, err
+	}
+	return k.watches.Open(kube.Spec{
+		Owner: owner(subject), Selection: selection(c), Filter: filter, KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
+		Resume:    b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
+		Delivered: func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) },
+		Earlier:   func() []kube.View { return k.earlier.of(subject, b.AttachedIn) },
+	})
 }
 
 func selection(c hook.KubernetesBinding) kube.Selection {
