@@ -69,10 +69,9 @@ func (c *cluster) deliver(ctx context.Context, key id, object *unstructured.Unst
 	}
 }
 
-// reselect computes the snapshot of a binding again after the labels of a namespace may have changed. Objects that
-// are added to the snapshot or removed from it cause no events.
+// reselect updates the snapshot of a binding after the labels of a namespace may have changed. Objects that are added to
+// the snapshot or removed from it cause no events. An object on which the jqFilter fails keeps its last known state.
 func (c *cluster) reselect(ctx context.Context, s *bindingSnapshot) {
-	clear(s.seen)
 	for _, object := range c.objects.all {
 		if _, _, err := s.change(ctx, idOf(object), object); err != nil {
 			c.t.Logf("binding %s: %v", s.binding.Name, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/sdk"
@@ -118,6 +119,40 @@ func TestNamespacesThatComeToMatchBringTheirObjectsSilently(t *testing.T) {
 		}
 		s.Ordered("beforeAll").Must()
 		want(t, "maps with labels "+labels, any(count), s.Value("global.maps"))
+	}
+}
+
+func TestObjectWhoseFilterFailsKeepsItsStateWhenItsNamespaceChanges(t *testing.T) {
+	t.Parallel()
+	var names []string
+	s := sdktest.Global(t, runner(sdk.Config{BeforeAll: new(1), Kubernetes: []sdk.Kubernetes{{
+		Name: "maps", Kind: "cm", JqFilter: ".data.names | join(\" \")",
+		Namespace: &sdk.NamespaceSelector{LabelSelector: &sdk.LabelSelector{MatchLabels: map[string]string{"team": "red"}}},
+	}}}, func(r *sdk.Run) {
+		names = nil
+		for _, item := range r.Elements[0].Snapshots["maps"] {
+			names = append(names, string(item.FilterResult))
+		}
+	}))
+	label := func(labels string) {
+		s.Put("{apiVersion: v1, kind: Namespace, metadata: {name: one, labels: " + labels + "}}")
+	}
+	label("{team: red}")
+	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: one}, data: {names: [first, second]}}")
+	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: one}, data: {names: 1}}")
+	for _, c := range []struct {
+		labels string
+		want   []string
+	}{
+		{"{team: red, new: label}", []string{`"first second"`}},
+		{"{team: blue}", nil},
+		{"{team: red}", nil}, // the filter has not succeeded again
+	} {
+		label(c.labels)
+		s.Ordered("beforeAll").Must()
+		if diff := cmp.Diff(c.want, names); diff != "" {
+			t.Errorf("results with labels %s (-want +got):\n%s", c.labels, diff)
+		}
 	}
 }
 
