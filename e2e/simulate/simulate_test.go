@@ -3,6 +3,7 @@
 package simulate_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -190,6 +191,14 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 	used := cputime.Used() - began
 	t.Logf("%.0f simulated days in %d histories from seed %d, in %s of CPU time: %.0f days a CPU minute",
 		passed, seed-first, first, used.Round(time.Second), passed/used.Minutes())
+}
+
+func TestCallThatAViolationEndsNamesTheViolation(t *testing.T) {
+	w := &simulation{story: &story{begun: time.Now(), digest: sha256.New()}}
+	w.violated("an event is lost")
+	if err := w.do(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "an event is lost") {
+		t.Errorf("got the error %v", err)
+	}
 }
 
 // mostPlays is the maximum number of simulations of one plan. Two of them must have the same history. Equal plans can

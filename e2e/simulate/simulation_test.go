@@ -146,8 +146,8 @@ func (w *simulation) live(d time.Duration) {
 	}
 }
 
-// do calls fn in a goroutine, and continues the simulation until fn returns. Without this, a gate at which fn waits
-// would never be opened.
+// do calls fn in a goroutine, and continues the simulation until fn returns, or until a violation. Without this, a gate
+// at which fn waits would never be opened.
 func (w *simulation) do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -162,6 +162,9 @@ func (w *simulation) do(fn func() error) error {
 			w.scheduler.idle(time.Now().Add(time.Second))
 		}
 		w.revive()
+	}
+	if violation := w.wrong(); violation != "" {
+		return fmt.Errorf("the simulation has stopped before the call ended: %s", violation)
 	}
 	return errors.New("the call did not end within an hour")
 }
