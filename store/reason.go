@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // A Reason is the reason why a task cannot start.
 type Reason struct {
@@ -20,7 +23,8 @@ type ReasonKind string
 // Reasons why a task cannot start.
 const (
 	// AwaitsStart: a step that must run before the hook of the task has not run in this start, or
-	// the module of the task cannot be loaded. The task is held.
+	// the module of the task cannot be loaded. The task is held. The error of the module is in the
+	// Detail, after a colon.
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item in quarantine holds the task; see [QuarantinedItem.Holds].
 	AwaitsRelease ReasonKind = "quarantine"
@@ -45,6 +49,15 @@ const (
 // Holds reports whether a task with this reason is held: it leaves its queue, and the tasks behind
 // it continue. Holds returns false for a nil reason.
 func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) || r.Is(AwaitsResume) }
+
+// WithoutError returns the reason without the error of a module that cannot be loaded, because the
+// error can quote the output of a hook.
+func (r Reason) WithoutError() Reason {
+	if r.Kind == AwaitsStart {
+		r.Detail, _, _ = strings.Cut(r.Detail, ": ")
+	}
+	return r
+}
 
 // Is reports whether the reason is of that kind. Is returns false for a nil reason.
 func (r *Reason) Is(kind ReasonKind) bool { return r != nil && r.Kind == kind }

@@ -181,9 +181,9 @@ kubectl -n addon-operator port-forward addon-operator-0 9115:9115
 curl localhost:9115/queue
 ` + "```" + `
 
-They show no values and no output of hooks, and they change nothing. They show the number of failures of a task; its error is
-on the debug socket. An address that is not a loopback address is replaced by 127.0.0.1, with a warning. If the port is in use,
-the operator logs a warning and starts without the debug pages.
+They show no values and no output of hooks, and they change nothing. They show the number of failures of a task, and that a
+module cannot be loaded; the errors are on the debug socket. An address that is not a loopback address is replaced by 127.0.0.1,
+with a warning. If the port is in use, the operator logs a warning and starts without the debug pages.
 
 | path | |
 |---|---|

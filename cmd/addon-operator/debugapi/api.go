@@ -102,7 +102,7 @@ func (api *API) Routes() http.Handler {
 	mux.HandleFunc("GET /module/{module}/render", modules.renderRoute)
 	mux.HandleFunc("GET /graph", modules.graphRoute)
 	mux.HandleFunc("POST /plan.json", api.planRoute)
-	mux.HandleFunc("GET /queue/{what}", answer(api.queues().queueRoute))
+	mux.HandleFunc("GET /queue/{what}", answer(api.queues(false).queueRoute))
 	mux.HandleFunc("GET /addons/{what}", answer(addonPages{api.DB}.addonsRoute))
 	mux.HandleFunc("GET /config/{what}", answer(api.Params.configRoute))
 	return mux
@@ -136,7 +136,9 @@ func (api *API) runs() runPages {
 	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.Webhooks, api.Scans}
 }
 
-func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }
+func (api *API) queues(redacted bool) queueReader {
+	return queueReader{api.DB, api.Engine, redacted}
+}
 
 // A Page is an answer of a route. In the formats JSON and YAML, the page is Data. In the format text, the page is the
 // result of the function text, or YAML if the function is nil.

@@ -30,20 +30,18 @@ func (api *API) Pages() http.Handler {
 		_, _ = fmt.Fprintln(w, strings.Join(Paths, "\n"))
 	})
 	api.debugPages(mux, true)
-	mux.HandleFunc("GET /queue/{what}", answer(func(r *http.Request, what string) (Page, error) {
-		return api.queues().queuePage(r, what, true)
-	}))
+	mux.HandleFunc("GET /queue/{what}", answer(api.queues(true).queueRoute))
 	return LocalOnly(mux)
 }
 
 // debugPages adds the pages that both the debug port and the debug socket serve. If redacted is true, the
-// pages omit the errors of tasks, which can quote the output of hooks.
+// pages omit the errors of tasks and modules, which can quote the output of hooks.
 func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		query.Set("showEmpty", "true")
 		r.URL.RawQuery = query.Encode()
-		p, err := api.queues().queuePage(r, "list", redacted)
+		p, err := api.queues(redacted).queueRoute(r, "list")
 		if err == nil {
 			err = p.Write(w, r.URL.Query().Get("output"))
 		}

@@ -64,25 +64,19 @@ type TaskLine struct {
 	Reason *store.Reason `json:"reason,omitempty"`
 	// Grouped is set if the task is in a group of events.
 	Grouped bool `json:"grouped,omitempty"`
-
-	plain string // the description without the error of a failed task
 }
 
-// A queueReader reads the tasks in queues, and the deferred and held tasks.
+// A queueReader reads the tasks in queues, and the deferred and held tasks. If redacted is true, it omits the errors of
+// failed tasks, and the errors in the reasons of held tasks: these errors can quote the output of hooks.
 type queueReader struct {
-	db     *store.DB
-	engine *workflow.Engine // nil if no operator runs
+	db       *store.DB
+	engine   *workflow.Engine // nil if no operator runs
+	redacted bool
 }
 
 // queueRoute serves a path below /queue/: all queues for "list", the main queue for "main", and the
 // queue that r names for "show".
 func (reader queueReader) queueRoute(r *http.Request, path string) (Page, error) {
-	return reader.queuePage(r, path, false)
-}
-
-// queuePage returns the page of all queues, of the main queue, or of the queue that r names. If redacted is true, the
-// page does not contain the errors of failed tasks.
-func (reader queueReader) queuePage(r *http.Request, path string, redacted bool) (Page, error) {
 	list, err := reader.queues()
 	if err != nil {
 		return Page{}, err
@@ -101,33 +95,11 @@ func (reader queueReader) queuePage(r *http.Request, path string, redacted bool)
 		if !found {
 			return Page{}, notFound("no queue is called %q; see addon-operator queue list --show-empty", name)
 		}
-		if redacted {
-			one.hideErrors()
-		}
 		return Page{one, func(l inspect.Layout) string { return one.Text(l) }}, nil
 	default:
 		return Page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", path)
 	}
-	if redacted {
-		list.hideErrors()
-	}
 	return Page{list, func(l inspect.Layout) string { return list.Text(l) }}, nil
-}
-
-// hideErrors removes the errors of failed tasks, which can quote the output of hooks.
-func (q *QueueList) hideErrors() {
-	for i := range q.Active {
-		q.Active[i].hideErrors()
-	}
-	hideErrors(q.Later)
-}
-
-func (d *QueueDump) hideErrors() { hideErrors(d.Tasks) }
-
-func hideErrors(tasks []TaskLine) {
-	for i := range tasks {
-		tasks[i].Description = tasks[i].plain
-	}
 }
 
 // named returns the queue with the given name. named also finds the queue main and the queues of attached bindings if
@@ -234,7 +206,7 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 		if err != nil {
 			return q, err
 		}
-		line := lineOf(t, len(all)+1, state)
+		line := reader.lineOf(t, len(all)+1, state)
 		line.Reason = reason
 		all = append(all, &line)
 		groups.add(t, &line, "")
@@ -338,10 +310,9 @@ func Short(d time.Duration) string {
 }
 
 // lineOf returns the line of t, which is the index-th task of its list.
-func lineOf(t *store.Task, index int, state string) TaskLine {
-	plain := describe(t)
-	line := TaskLine{Index: index, ID: t.ID.String(), Description: plain, State: state, plain: plain}
-	if t.Failed != nil {
+func (reader queueReader) lineOf(t *store.Task, index int, state string) TaskLine {
+	line := TaskLine{Index: index, ID: t.ID.String(), Description: describe(t), State: state}
+	if t.Failed != nil && !reader.redacted {
 		message := strings.Join(strings.Fields(t.Failed.Error), " ")
 		if where := t.Failed.Subject.String(); where != "" && t.Failed.Subject != t.Subject {
 			message = where + ": " + message
@@ -372,7 +343,7 @@ func describe(t *store.Task) string {
 
 // later adds to list the deferred tasks and the held tasks, which are in no queue.
 func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
-	var later outOfQueue
+	later := outOfQueue{reader: reader}
 	if err := later.due(tx); err != nil {
 		return err
 	}
@@ -388,13 +359,14 @@ func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 
 // outOfQueue collects deferred and held tasks. The constant readTasks is the maximum number of collected tasks.
 type outOfQueue struct {
+	reader queueReader
 	lines  []*TaskLine
 	groups eventGroups
 }
 
 // add adds a task. add returns false if the maximum number of tasks is reached.
 func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool {
-	line := lineOf(t, len(o.lines)+1, state)
+	line := o.reader.lineOf(t, len(o.lines)+1, state)
 	line.Reason = reason
 	o.lines = append(o.lines, &line)
 	o.groups.add(t, &line, state)
@@ -431,7 +403,11 @@ func (o *outOfQueue) held(tx *store.Tx) error {
 		}
 		state, reason := "goes back to its queue", (*store.Reason)(nil)
 		if !lane.Open {
-			state, reason = lane.Reason.String(), &lane.Reason
+			reason = &lane.Reason
+			if o.reader.redacted {
+				*reason = reason.WithoutError()
+			}
+			state = reason.String()
 		}
 		for t, err := range store.HeldTasks(tx, lane.LaneKey) {
 			if err != nil {

@@ -181,6 +181,37 @@ func TestTheDebugPortShowsNoErrorsAndServesThisHostOnly(t *testing.T) {
 	}
 }
 
+// TestTheDebugPortShowsNoErrorsOfModulesThatHoldTasks holds tasks of a module that cannot be loaded, because one of its
+// hooks fails when it is asked for its configuration. The error quotes the output of the hook. The debug socket must show
+// the error, and the debug port must not.
+func TestTheDebugPortShowsNoErrorsOfModulesThatHoldTasks(t *testing.T) {
+	t.Parallel()
+	db := queued(t, func(w *queueWriter) {
+		for i := range fewEvents + 1 { // as single tasks, and as a group
+			w.event("pods", i, func(task *store.Task) { task.Lane, task.Slot = store.Reactions, 0 })
+		}
+	})
+	const why = "module web cannot be loaded: hooks/pods.sh --config: exit status 1: curl --user admin:hunter2"
+	if err := db.Update(func(tx *store.Tx) error {
+		lane := store.Lane{LaneKey: store.LaneKey{Queue: "side", Module: "web", Hook: "hooks/pods.sh", Kind: store.Reactions}}
+		lane.Tasks, lane.Reason = fewEvents+1, store.Reason{Kind: store.AwaitsStart, Detail: why}
+		return store.SaveLane(tx, lane)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	api := &API{DB: db, Now: time.Now}
+	for _, path := range []string{"/queue", "/queue?output=json", "/queue/list", "/queue/list.json", "/queue/list.yaml"} {
+		status, port := ask(api.Pages(), path)
+		if status != http.StatusOK || strings.Contains(port, "hunter2") || !strings.Contains(port, "held: module web cannot be loaded") {
+			t.Errorf("port, %s: status %d, the reason is not shown without its error:\n%s", path, status, port)
+		}
+		// YAML wraps long lines.
+		if _, socket := ask(api.Routes(), path); !strings.Contains(strings.Join(strings.Fields(socket), " "), why) {
+			t.Errorf("socket, %s: the error is not shown:\n%s", path, socket)
+		}
+	}
+}
+
 func TestADumpMasksSecretsUnlessTheyAreAskedFor(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -151,12 +151,13 @@ func TestATaskIsDescribedByWhatItHas(t *testing.T) {
 		"n:main:web:failures 1:no": {Subject: graph.Subject{Module: "web"}, Failed: &store.Failure{Count: 1, Subject: graph.Subject{Module: "web"}, Error: "no"}},
 	} {
 		task.Node, task.Queue = "n", "main"
-		line := lineOf(&task, 4, "waits")
+		line := queueReader{}.lineOf(&task, 4, "waits")
 		if line.Description != want || line.Index != 4 || line.State != "waits" {
 			t.Errorf("the line is %+v, want the description %q", line, want)
 		}
-		if task.Failed != nil && strings.HasSuffix(line.plain, task.Failed.Error) {
-			t.Errorf("the description without the error is %q", line.plain)
+		redacted := queueReader{redacted: true}.lineOf(&task, 4, "waits")
+		if task.Failed != nil && strings.HasSuffix(redacted.Description, task.Failed.Error) {
+			t.Errorf("the description without the error is %q", redacted.Description)
 		}
 	}
 }
