@@ -134,8 +134,7 @@ type Issuer struct {
 	// Hosts are the host names and IP addresses of the server, which its certificates contain.
 	Hosts []string
 	Clock func() time.Time
-	// Failed is called with each error. The issuer retries the failed step. If it cannot create a
-	// certificate for Hosts, Run returns instead.
+	// Failed is called with each error. The issuer retries the failed step.
 	Failed func(error)
 	// Made is called with the expiry of each new CA.
 	Made func(expires time.Time)
@@ -175,7 +174,7 @@ func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
 		return
 	}
-	if !i.offer(rotator, ca) || next != nil && !i.offer(rotator, next) {
+	if !i.offer(ctx, rotator, ca) || next != nil && !i.offer(ctx, rotator, next) {
 		return
 	}
 	for {
@@ -183,7 +182,7 @@ func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 			if !i.awaitDue(ctx, ca) {
 				return
 			}
-			if i.repeat(ctx, func() (err error) { next, err = i.renew(ctx, ca); return err }) != nil || !i.offer(rotator, next) {
+			if i.repeat(ctx, func() (err error) { next, err = i.renew(ctx, ca); return err }) != nil || !i.offer(ctx, rotator, next) {
 				return
 			}
 		}
@@ -217,14 +216,16 @@ func (i *Issuer) awaitDue(ctx context.Context, ca *authority) bool {
 	}
 }
 
-func (i *Issuer) offer(rotator *Rotator, ca *authority) bool {
-	pair, err := ca.pair(i.Hosts)
-	if err != nil {
-		i.Failed(err)
-		return false
-	}
-	rotator.Offer(pair)
-	return true
+// offer passes a certificate for Hosts, which ca signs, to rotator, and returns true. If ctx ends first, it returns
+// false.
+func (i *Issuer) offer(ctx context.Context, rotator *Rotator, ca *authority) bool {
+	return i.repeat(ctx, func() error {
+		pair, err := ca.pair(i.Hosts)
+		if err == nil {
+			rotator.Offer(pair)
+		}
+		return err
+	}) == nil
 }
 
 // begin returns the stored CAs that are still valid. If there are none, it creates a CA and stores

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/cenkalti/backoff/v4"
 )
@@ -318,7 +319,7 @@ func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side)
 }
 
 // CheckURL returns an error if text is not valid for [EndpointOptions].URL. The API server rejects
-// webhooks whose URL has a user, a query or a fragment.
+// webhooks whose URL has a user, a query or a fragment. Certificates contain only names in ASCII.
 func CheckURL(text string) error {
 	if text == "" {
 		return nil
@@ -328,10 +329,16 @@ func CheckURL(text string) error {
 	case err != nil:
 	case at.User != nil:
 		text = at.Redacted()
+	case !isASCII(at.Hostname()):
+		return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT with a host in ASCII, such as xn--mnchen-3ya.example", text)
 	case at.Scheme == "https" && at.Hostname() != "" && (at.Path == "" || at.Path == "/") && at.RawQuery == "" && at.Fragment == "":
 		return nil
 	}
 	return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT", text)
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // shortestLifetime is the minimum lifetime of a CA. With this lifetime, a CA can be replaced in

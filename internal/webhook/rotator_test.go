@@ -109,6 +109,31 @@ func (s *apiServer) connects(k *Rotator) error {
 	return handshakes(k, s.bundle, "gate.ns.svc", time.Now())
 }
 
+// TestACertificateThatCannotBeCreatedIsTriedAgain runs an issuer for a host name that no certificate can contain.
+func TestACertificateThatCannotBeCreatedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failures := 0
+		i := &Issuer{
+			Secret: &memorySecret{}, Lifetime: time.Hour, Hosts: []string{"münchen.example"}, Clock: time.Now,
+			Failed: func(err error) {
+				failures++
+				if !strings.Contains(err.Error(), `certificates of the webhooks: make a certificate for ["münchen.example"]: `) {
+					t.Errorf("got %v", err)
+				}
+			},
+			Made: func(time.Time) {},
+		}
+		rotator := i.NewRotator(func() {})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		i.Run(ctx, rotator)
+		if ctx.Err() == nil || failures < 2 {
+			t.Errorf("it was tried %d times, and then given up: %t", failures, ctx.Err() == nil)
+		}
+	})
+}
+
 func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

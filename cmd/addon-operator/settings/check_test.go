@@ -244,6 +244,7 @@ func TestASettingOfWebhooksSaysWhatItMustBe(t *testing.T) {
 		"validating-webhook-configuration-name=": "--validating-webhook-configuration-name: must not be empty",
 		"webhook-url=http://host":                `--webhook-url: it is "http://host", must be https://HOST or https://HOST:PORT`,
 		"webhook-url=https://host/path":          `--webhook-url: it is "https://host/path", must be https://HOST or https://HOST:PORT`,
+		"webhook-url=https://münchen.example":    `--webhook-url: it is "https://münchen.example", must be https://HOST or https://HOST:PORT with a host in ASCII, such as xn--mnchen-3ya.example`,
 		"webhook-url=https://host:8443/":         "",
 		"webhook-cert-lifetime=9s":               "--webhook-cert-lifetime: it is 9s, must be at least 10s",
 		"webhook-cert-lifetime=10s":              "",
