@@ -121,9 +121,9 @@ func (s *Server) observe(began time.Time, r Report) {
 	}
 }
 
-// admit responds to an AdmissionReview. If a is nil, the binding of the webhook was removed, and
-// admit allows the request.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
+// admit responds to an AdmissionReview for a binding of the given type. If a is nil, the binding of the webhook was
+// removed, and admit allows the request.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, of hook.Type, a *Admission) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxAdmission)
 	if err != nil {
@@ -137,15 +137,12 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	}
 	if a == nil {
 		send(w, review.answer(hook.Verdict{Allowed: true}), nil)
-		s.observe(began, Report{Type: hook.TypeValidating, UID: review.Request.UID, Result: Withdrawn})
+		s.observe(began, Report{Type: of, UID: review.Request.UID, Result: Withdrawn})
 		return
 	}
 	ctx, cancel := within(r, time.Duration(a.Config.TimeoutSeconds)*time.Second)
 	defer cancel()
-	q := ReviewRequest{Asked: a.Asked, Type: hook.TypeValidating, Review: text, UID: review.Request.UID, DryRun: review.Request.DryRun}
-	if a.Mutating {
-		q.Type = hook.TypeMutating
-	}
+	q := ReviewRequest{Asked: a.Asked, Type: of, Review: text, UID: review.Request.UID, DryRun: review.Request.DryRun}
 	answer, err := s.ask(ctx, q)
 	report := Report{Asked: a.Asked, Type: q.Type, UID: q.UID, Ran: answer.Ran, Err: err, Message: answer.Verdict.Message}
 	report.Result = resultOf(ctx, err, Denied)

@@ -281,17 +281,26 @@ func TestTheHookOfAConversionGetsOnlyObjectsOfOneVersion(t *testing.T) {
 
 func TestAWithdrawnWebhookReportsThatNoHookWasCalled(t *testing.T) {
 	t.Parallel()
-	a := admission("a.b.c", false)
+	a, m := admission("a.b.c", false), admission("a.b.d", true)
 	var reports []Report
 	now := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)
 	s := NewServer(Options{AtOnce: 1, Observe: func(r Report) { reports = append(reports, r) }, Clock: func() time.Time { return now }})
-	s.Serve(Table{Admissions: []Admission{a}, Conversions: conversionsOf([2]string{"v1", "v2"})})
+	s.Serve(Table{Admissions: []Admission{a, m}, Conversions: conversionsOf([2]string{"v1", "v2"})})
 	s.Serve(Table{Complete: true})
 	s.Serve(Table{Complete: true}) // the paths are remembered until the process ends
-	for path, text := range map[string]string{a.path(): asked, "/things.x.io": conversionOf("v2", "v1")} {
+	for path, c := range map[string]struct {
+		text string
+		of   hook.Type
+	}{
+		a.path(): {asked, hook.TypeValidating}, m.path(): {asked, hook.TypeMutating},
+		"/things.x.io": {conversionOf("v2", "v1"), hook.TypeConversion},
+	} {
 		reports = nil
 		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(text)))
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(c.text)))
+		if len(reports) == 1 && reports[0].Type != c.of {
+			t.Errorf("%s: reported as a review for a %s binding, want %s", path, reports[0].Type, c.of)
+		}
 		if w.Code != http.StatusOK || len(reports) != 1 || reports[0].Result != Withdrawn || reports[0].Hook != "" || reports[0].Err != nil {
 			t.Errorf("%s: got %d %s, reported as %+v", path, w.Code, w.Body, reports)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	stdlog "log"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"addon-operator/internal/hook"
 )
 
 // The maximum sizes of reviews in bytes. An AdmissionReview contains the old and the new version of
@@ -57,9 +60,9 @@ type routes struct {
 	admissions  map[string]Admission
 	conversions map[string][]link // conversion steps by the name of the CustomResourceDefinition
 	complete    bool              // see Table.Complete
-	// withdrawn contains the paths of removed bindings. The API server may call these paths until
+	// withdrawn contains the paths of removed bindings, and the types of the bindings. The API server may call these paths until
 	// it has loaded the new configuration.
-	withdrawn map[string]bool
+	withdrawn map[string]hook.Type
 }
 
 // NewServer returns a server without bindings, which does not listen yet.
@@ -76,21 +79,19 @@ func NewServer(o Options) *Server {
 // not in the table yet may convert them.
 func (s *Server) Serve(t Table) {
 	before := s.routes.Load()
-	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, complete: t.Complete, withdrawn: map[string]bool{}}
+	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, complete: t.Complete, withdrawn: map[string]hook.Type{}}
 	for _, a := range t.Admissions {
 		now.admissions[a.path()] = a
 	}
 	for crd, conversions := range t.crds() {
 		now.conversions[crd] = links(conversions)
 	}
-	for path := range before.withdrawn {
-		now.withdrawn[path] = true
-	}
-	for path := range before.admissions {
-		now.withdrawn[path] = true
+	maps.Copy(now.withdrawn, before.withdrawn)
+	for path, a := range before.admissions {
+		now.withdrawn[path] = a.hookType()
 	}
 	for crd := range before.conversions {
-		now.withdrawn[crdPath(crd)] = true
+		now.withdrawn[crdPath(crd)] = hook.TypeConversion
 	}
 	s.routes.Store(now)
 }
@@ -155,18 +156,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	admission, isAdmission := now.admissions[r.URL.Path]
 	crd := strings.TrimPrefix(r.URL.Path, "/")
 	_, isConversion := now.conversions[crd]
-	withdrawn := now.withdrawn[r.URL.Path]
+	removed, withdrawn := now.withdrawn[r.URL.Path]
 	switch {
 	case !isAdmission && !isConversion && !withdrawn:
 		http.Error(w, "no binding of a hook is served at this path", http.StatusNotFound)
 	case r.Method != http.MethodPost:
 		http.Error(w, "the method must be POST", http.StatusMethodNotAllowed)
 	case isAdmission:
-		s.admit(w, r, &admission)
+		s.admit(w, r, admission.hookType(), &admission)
 	case isConversion:
 		s.convert(w, r, crd, now)
-	case strings.HasPrefix(r.URL.Path, "/hooks/"):
-		s.admit(w, r, nil)
+	case removed != hook.TypeConversion:
+		s.admit(w, r, removed, nil)
 	default:
 		s.convert(w, r, crd, now)
 	}

@@ -56,6 +56,14 @@ func (a Admission) path() string {
 	return "/hooks/" + a.Config.Name + "-" + hex.EncodeToString(sum[:4])
 }
 
+// hookType returns the type of the binding, as its hook is called for it.
+func (a Admission) hookType() hook.Type {
+	if a.Mutating {
+		return hook.TypeMutating
+	}
+	return hook.TypeValidating
+}
+
 // crdPath returns the URL path at which the API server requests conversions of objects of a
 // CustomResourceDefinition.
 func crdPath(crd string) string { return "/" + crd }
