@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -47,8 +48,30 @@ type Filter struct {
 	own   bool
 }
 
-// Compile compiles the jq program in text. If text is empty, it returns nil. The error quotes at most one token of
-// text, because text may contain secrets.
+// SyntaxError means that a text is no jq program. The error quotes at most one token of the text.
+type SyntaxError struct {
+	err error
+	// Public is the error without the token, which can be a string literal.
+	Public string
+}
+
+func (s *SyntaxError) Error() string { return s.err.Error() }
+
+// newSyntaxError returns the error of a text that gojq cannot parse because of err.
+func newSyntaxError(err error) *SyntaxError {
+	const what = "is no jq filter: "
+	public := what + "syntax error"
+	if at := (*gojq.ParseError)(nil); errors.As(err, &at) {
+		reason, _, quotes := strings.Cut(err.Error(), ` "`)
+		if public = what + reason; quotes {
+			public += fmt.Sprintf(" that ends at byte %d", at.Offset)
+		}
+	}
+	return &SyntaxError{fmt.Errorf(what+"%w", err), public}
+}
+
+// Compile compiles the jq program in text. If text is empty, it returns nil. If text is no jq program, the error is a
+// *SyntaxError.
 func Compile(text string) (*Filter, error) {
 	if text == "" {
 		return nil, nil
@@ -58,7 +81,7 @@ func Compile(text string) (*Filter, error) {
 	}
 	query, err := gojq.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("is no jq filter: %w", err)
+		return nil, newSyntaxError(err)
 	}
 	code, err := gojq.Compile(query)
 	if err != nil {

@@ -144,7 +144,10 @@ func (d *document) readPatch(o *Operation) {
 	case JQPatch:
 		o.JQFilter = d.text(keyJQFilter)
 		d.need(keyJQFilter, o.JQFilter)
-		if _, err := jq.Compile(o.JQFilter); err != nil {
+		_, err := jq.Compile(o.JQFilter)
+		if syntax := (*jq.SyntaxError)(nil); errors.As(err, &syntax) {
+			d.fail(keyJQFilter, "%s", syntax.Public)
+		} else if err != nil {
 			d.fail(keyJQFilter, "%v", err)
 		}
 	default:

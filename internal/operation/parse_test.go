@@ -180,6 +180,9 @@ func TestErrorsNameDocumentAndFieldAndAreAllTold(t *testing.T) {
 		`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"remove","path":"a"}]}`:      `document 1: jsonPatch[0].path: is "a", must begin with a slash`,
 		`{"operation":"JQPatch","kind":"Pod","name":"a"}`:                                                 "document 1: jqFilter: is required",
 		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".a |"}`:                               "document 1: jqFilter: is no jq filter: unexpected EOF",
+		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".a = \"\" \"b\""}`:                    "document 1: jqFilter: is no jq filter: unexpected token that ends at byte 11",
+		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".a = \"\\q\""}`:                       "document 1: jqFilter: is no jq filter: invalid escape sequence that ends at byte 8",
+		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".a = \"b"}`:                           "document 1: jqFilter: is no jq filter: unterminated string literal",
 		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":"nothing(1)"}`:                         "document 1: jqFilter: jq filter does not compile: function not defined: nothing/1",
 		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":"` + strings.Repeat("(", 1<<20) + `"}`: "document 1: jqFilter: jq filter has 1048576 bytes, more than the limit of 65536 bytes",
 		`{"operation":"Delete","kind":"Pod","name":"a","ignoreHookError":"yes"}`:                          "document 1: ignoreHookError: must be true or false, not a string",
@@ -202,6 +205,9 @@ func TestErrorsOfAFileTellNothingOfItsSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	for _, text := range []string{
+		`{"operation":"JQPatch","kind":"Secret","name":"a","jqFilter":".data.password = \"\" \"` + secret + `\""}`,
+		`{"operation":"JQPatch","kind":"Secret","name":"a","jqFilter":".data.password = . ` + secret + `"}`,
+		`{"operation":"JQPatch","kind":"Secret","name":"a","jqFilter":".data.password = \"` + secret + `"}`,
 		`{"operation":"Create","object":{"kind":"Secret","stringData":{"password":"` + secret + `"}}}`,
 		`{"operation":"Create","object":"kind: Secret\nstringData: {password: ` + secret + `"}`,
 		`{"operation":"Create","object":"` + secret + `"}`,
