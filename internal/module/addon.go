@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"addon-operator/internal/text"
 	"addon-operator/internal/values"
 )
 
@@ -246,9 +249,9 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: only references within the schema are supported", url)
 }
 
-// violations returns one text for each innermost cause in the tree of causes of err. The texts omit strings of the
-// section, because they can be secret. A text about a numeric limit contains the number that exceeds it. If presentOnly
-// is true, violations leaves out causes that can disappear if other values are set.
+// violations returns one text for each innermost cause in the tree of causes of err. The texts contain no values of the
+// section, because they can be secret. If presentOnly is true, violations leaves out causes that can disappear if other
+// values are set.
 func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	if presentOnly && dependsOnOthers(err.ErrorKind) {
 		return nil
@@ -283,7 +286,27 @@ func violation(what jsonschema.ErrorKind) string {
 		return "does not match the pattern " + what.Want
 	case *kind.Format:
 		return "is not a valid " + what.Want
+	case *kind.Minimum:
+		return "minimum: must be at least " + number(what.Want)
+	case *kind.ExclusiveMinimum:
+		return "exclusiveMinimum: must be more than " + number(what.Want)
+	case *kind.Maximum:
+		return "maximum: must be at most " + number(what.Want)
+	case *kind.ExclusiveMaximum:
+		return "exclusiveMaximum: must be less than " + number(what.Want)
+	case *kind.MultipleOf:
+		return "multipleOf: must be a multiple of " + number(what.Want)
+	case *kind.MinLength:
+		return "minLength: must have at least " + text.Count(what.Want, "character", "characters")
+	case *kind.MaxLength:
+		return "maxLength: must have at most " + text.Count(what.Want, "character", "characters")
 	default:
 		return what.LocalizedString(message.NewPrinter(language.English))
 	}
+}
+
+// number returns n in decimal notation.
+func number(n *big.Rat) string {
+	f, _ := n.Float64()
+	return strconv.FormatFloat(f, 'f', -1, 64)
 }

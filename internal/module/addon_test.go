@@ -168,7 +168,7 @@ func TestValuesOfAnAddonArePlanThenSection(t *testing.T) {
 		{"a named plan", map[string]any{"plan": "micro", "addonVersion": "0.0.1", "password": "secret"}, "map[password:secret replicas:1]"},
 		{"an unknown plan", map[string]any{"plan": "tiny"}, `addon redis 0.0.1 has no plan "tiny": set plan to one of enterprise, micro`},
 		{"a missing value", map[string]any{"plan": "micro"}, "missing property 'password'"},
-		{"a value behind a reference", map[string]any{"plan": "micro", "password": "x", "size": 10.0}, "size: maximum: got 10, want 9"},
+		{"a value behind a reference", map[string]any{"plan": "micro", "password": "x", "size": 10.0}, "size: maximum: must be at most 9"},
 		{"a value that must stay secret", map[string]any{"plan": "micro", "password": "S3CRET"}, "password: does not match the pattern ^[a-z]+$"},
 	} {
 		got, err := addon.HelmValues(c.section)

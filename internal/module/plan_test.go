@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -127,10 +128,22 @@ func TestValuesOfAPlanAreCheckedOnlyForValuesThatUsersCouldNotSet(t *testing.T) 
 			`{"properties": {"size": {"type": "integer"}}}`, `{"size": "S3CRET"}`, []string{"size: got string, want integer"},
 		},
 		"a value in a list": {
-			`{"properties": {"l": {"items": {"properties": {"n": {"maximum": 9}}}}}}`, `{"l": [{"n": 1}, {"n": 10}]}`, []string{"l.1.n: maximum: got 10, want 9"},
+			`{"properties": {"l": {"items": {"properties": {"n": {"maximum": 9}}}}}}`, `{"l": [{"n": 1}, {"n": 10}]}`, []string{"l.1.n: maximum: must be at most 9"},
 		},
 		"a value that does not match the pattern": {
 			`{"properties": {"p": {"pattern": "^[a-z]+$"}}}`, `{"p": "S3CRET"}`, []string{"p: does not match the pattern ^[a-z]+$"},
+		},
+		"numbers beyond limits": {
+			`{"additionalProperties": {"minimum": 8, "exclusiveMinimum": 7.5, "multipleOf": 2}, "properties": {"most": {"maximum": 1, "exclusiveMaximum": 2.5}}}`,
+			`{"least": 7, "most": 31337}`,
+			[]string{
+				"least: exclusiveMinimum: must be more than 7.5", "least: minimum: must be at least 8", "least: multipleOf: must be a multiple of 2",
+				"most: exclusiveMaximum: must be less than 2.5", "most: maximum: must be at most 1",
+			},
+		},
+		"strings beyond limits": {
+			`{"properties": {"pin": {"minLength": 3}, "word": {"maxLength": 1}}}`, `{"pin": "S3", "word": "S3CRET"}`,
+			[]string{"pin: minLength: must have at least 3 characters", "word: maxLength: must have at most 1 character"},
 		},
 		"a wrong value beside a missing one": {
 			`{"required": ["a"], "properties": {"b": {"type": "string"}}}`, `{"b": 1}`, []string{"b: got number, want string"},
@@ -144,6 +157,7 @@ func TestValuesOfAPlanAreCheckedOnlyForValuesThatUsersCouldNotSet(t *testing.T) 
 			t.Fatal(err)
 		}
 		refused, err := plan.CheckValues()
+		slices.Sort(refused)
 		if diff := cmp.Diff(c.want, refused); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
@@ -180,7 +194,7 @@ func TestSchemaOfTheSectionOfAnAddonListsItsPlans(t *testing.T) {
 	for section, want := range map[string]string{
 		`{}`: "", `{"plan": "micro", "addonVersion": "1.0.0", "any": {"value": 1}}`: "",
 		`{"plan": "tiny"}`:      "plan: value must be one of 'enterprise', 'micro'",
-		`{"addonVersion": ""}`:  "addonVersion: minLength: got 0, want 1",
+		`{"addonVersion": ""}`:  "addonVersion: minLength: must have at least 1 character",
 		`{"addonVersion": 1.0}`: "addonVersion: got number, want string",
 	} {
 		if err := json.Unmarshal([]byte(section), &plan.Values); err != nil {
