@@ -38,7 +38,7 @@ type Configuration struct {
 	Retry      time.Time `json:"retry,omitzero"`
 }
 
-// A Line is one registered addon. Only [Registered] sets Module and Orphaned.
+// A Line is one registered addon.
 type Line struct {
 	Namespace     string `json:"namespace,omitempty"`
 	ID            string `json:"id"`
@@ -115,34 +115,15 @@ func Registered(tx *store.Tx) (p List, err error) {
 	slices.SortFunc(p.Configurations, func(a, b Configuration) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	made, err := store.LoadAddonModules(tx)
+	made, err := loadMadeModules(tx)
 	if err != nil {
 		return p, err
-	}
-	problems, err := store.AllProblems(tx)
-	if err != nil {
-		return p, err
-	}
-	orphaned := map[string]bool{} // by module
-	for _, problem := range problems {
-		if problem.Kind == store.OrphanedModule {
-			orphaned[problem.Subject.Module] = true
-		}
-	}
-	moduleOf := map[string]string{} // names of modules, by the digest of their content
-	for name, m := range made {
-		moduleOf[m.Content] = name
 	}
 	for a, err := range registry.All(tx) {
 		if err != nil {
 			return p, err
 		}
-		line := addonLineOf(a)
-		if a.Scope == registry.Cluster {
-			line.Module = moduleOf[a.Content]
-			line.Orphaned = orphaned[line.Module]
-		}
-		p.Addons = append(p.Addons, line)
+		p.Addons = append(p.Addons, made.lineOf(a))
 	}
 	slices.SortStableFunc(p.Addons, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), catalog.CompareVersions(a.Version, b.Version))
@@ -157,8 +138,38 @@ func configurationLineOf(c registry.Configuration) Configuration {
 	}
 }
 
-func addonLineOf(a registry.Addon) Line {
-	return Line{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
+// madeModules are the modules that are made from addons.
+type madeModules struct {
+	names    map[string]string // by the digest of the content of the addon
+	orphaned map[string]bool   // by the name of the module
+}
+
+func loadMadeModules(tx *store.Tx) (madeModules, error) {
+	made := madeModules{names: map[string]string{}, orphaned: map[string]bool{}}
+	records, err := store.LoadAddonModules(tx)
+	if err != nil {
+		return made, err
+	}
+	for name, m := range records {
+		made.names[m.Content] = name
+	}
+	problems, err := store.AllProblems(tx)
+	for _, problem := range problems {
+		if problem.Kind == store.OrphanedModule {
+			made.orphaned[problem.Subject.Module] = true
+		}
+	}
+	return made, err
+}
+
+// lineOf returns the line of the addon a, with the module that is made from it.
+func (made madeModules) lineOf(a registry.Addon) Line {
+	line := Line{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
+	if a.Scope == registry.Cluster {
+		line.Module = made.names[a.Content]
+		line.Orphaned = made.orphaned[line.Module]
+	}
+	return line
 }
 
 // Get returns the registered addon whose ID is name. The ID of an addon in a namespace is written as NAMESPACE/ID. If
@@ -176,8 +187,12 @@ func Get(tx *store.Tx, name string) (p Addon, err error) {
 		if id != name {
 			continue
 		}
+		made, err := loadMadeModules(tx)
+		if err != nil {
+			return p, err
+		}
 		content, _, err := registry.LoadContent(tx, a.Content)
-		return Addon{Line: addonLineOf(a), Addon: content.Addon, Advice: content.Advice}, err
+		return Addon{Line: made.lineOf(a), Addon: content.Addon, Advice: content.Advice}, err
 	}
 	if len(ids) > 0 {
 		return p, unknown("%q is the name of an addon, not an ID; ask for one of %s", name, strings.Join(ids, ", "))

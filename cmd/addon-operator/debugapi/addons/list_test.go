@@ -140,8 +140,19 @@ func TestAddonsAreSortedByScopeNameAndVersion(t *testing.T) {
 	}
 	var list List
 	if err := db.View(func(tx *store.Tx) (err error) {
-		list, err = Registered(tx)
-		return err
+		if list, err = Registered(tx); err != nil {
+			return err
+		}
+		for _, line := range list.Addons {
+			one, err := Get(tx, api.Identity{Namespace: line.Namespace, Name: line.ID}.String())
+			if err != nil {
+				return err
+			}
+			if diff := cmp.Diff(line, one.Line); diff != "" {
+				t.Errorf("addon %s is not as in the list (-list +addon):\n%s", line.ID, diff)
+			}
+		}
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
