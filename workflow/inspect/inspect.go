@@ -287,7 +287,7 @@ type Problem struct {
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command has the arguments of a command of this program that
-	// solves the problem. Effect describes a consequence of the command that is hard to undo.
+	// solves the problem. Effect describes what the command does, for example a consequence that is hard to undo.
 	Fix     string   `json:"fix,omitempty"`
 	Command []string `json:"command,omitempty"`
 	Effect  string   `json:"effect,omitempty"`

@@ -76,8 +76,9 @@ type shownCommand struct {
 	Link      viewLink
 }
 
-// harmless has the commands that change something but are easy to undo.
-var harmless = []string{"pause", "resume", "task cancel", "task release", "task retry"}
+// harmless has the commands that change something, but are easy to undo, or do only once more what the operator does by
+// itself.
+var harmless = []string{"hook run", "pause", "resume", "task cancel", "task release", "task retry"}
 
 // Grouped returns the commands of an advice in up to two groups. Commands that are hard to undo are in the last group.
 func (f *frame) Grouped(all []inspect.Advice) (groups []adviceGroup) {

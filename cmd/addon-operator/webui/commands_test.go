@@ -31,9 +31,10 @@ func TestCommandsThatAreHardToUndoComeLastAndAreMarked(t *testing.T) {
 		{Args: []string{"why", "app"}, Why: "the chain of causes"},
 		{Args: []string{"task", "retry", "1-2"}, Why: "once it is mended"},
 		{Args: []string{"resume", "module", "web"}, Why: "this starts the work that waits"},
+		{Args: []string{"hook", "run", "backup/hooks/dump.sh"}, Why: "this runs the hook as at the tick"},
 	}}}}
 	view := answers{"/diagnosis": found}.view(t, "/", false)
-	inOrder(t, view, "<code>addon-operator reload</code>", "why app</code>", "task retry 1-2</code>", "resume module web</code>",
+	inOrder(t, view, "<code>addon-operator reload</code>", "why app</code>", "task retry 1-2</code>", "resume module web</code>", "hook run backup/hooks/dump.sh</code>",
 		"Hard to undo", `<ul class="advice danger">`, "--allow-purge=2</code>", `<span class="effect">this uninstalls the releases</span>`, "task skip 1-2</code>")
 	found.Findings[0].Advice = found.Findings[0].Advice[2:]
 	if view = (answers{"/diagnosis": found}).view(t, "/", false); strings.Contains(view, "Hard to undo") {
