@@ -11,7 +11,7 @@ import (
 // fixes has, for some kinds of problems, what a person must do if neither the problem nor the meaning of its error has
 // a fix.
 var fixes = map[Kind]string{
-	KindFailing:     "correct what the error names; the operator then retries the step",
+	KindFailing:     "correct what the error names" + thenRetried,
 	KindRefused:     "correct the ConfigMap; until then the last valid content is in force",
 	KindBroken:      "correct the files of the module; the operator then loads it by itself",
 	KindNoCRDs:      "correct the files in crds of the module; the next converge installs them",
@@ -23,7 +23,10 @@ var fixes = map[Kind]string{
 }
 
 // fixChart is the fix of a failing step that renders a chart, if the meaning of its error is not known.
-const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap; the operator then retries the step"
+const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap" + thenRetried
+
+// thenRetried is the end of a fix of a failing step.
+const thenRetried = "; the operator then retries the step"
 
 // keeps says, for nodes that delete a module, how a person can keep the module if the node fails.
 var keeps = map[string]string{
@@ -33,11 +36,14 @@ var keeps = map[string]string{
 }
 
 // fix says what a person must do first about p and, if p is a failing deletion, how to keep the module.
-func (p *Problem) fix() string {
+func (p *Problem) fix() string { return p.mend() + p.keep() }
+
+// keep returns a sentence that says how to keep the module, to be added to a fix; empty if p is no failing deletion.
+func (p *Problem) keep() string {
 	if keep := keeps[p.Node]; keep != "" && p.Kind == KindFailing {
-		return p.mend() + ". " + keep
+		return ". " + keep
 	}
-	return p.mend()
+	return ""
 }
 
 // mend returns the text of the method fix without the sentence about keeping the module.
@@ -64,8 +70,8 @@ func (p *Problem) mend() string {
 // fixAfter returns the text of the method fix, or a text about the changes before the first failure. The newest change
 // is the first in changes. If a change of the ConfigMap enabled the module, fixAfter adds to the text of fix how to
 // disable the module. Otherwise, if neither a fix nor the meaning of the error is known, fixAfter searches for the
-// newest change of values that the step can read, and returns a text that names these values. The values are redacted
-// as in the history.
+// newest change of values that the step can read, and adds these values to the text of fix. The values are redacted as
+// in the history.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"
@@ -75,8 +81,8 @@ func (p *Problem) fixAfter(changes []CauseStep) string {
 	}
 	for i := range changes {
 		if text := p.describeChanges(changes[i].Changes); text != "" {
-			return "correct what the error names. Before the step failed, the ConfigMap " + text +
-				": if that is wrong, correct the ConfigMap. The operator then retries the step"
+			return strings.TrimSuffix(p.mend(), thenRetried) + ". Before the step failed, the ConfigMap " + text +
+				": if that is wrong, correct the ConfigMap. The operator then retries the step" + p.keep()
 		}
 	}
 	return p.fix()

@@ -17,6 +17,10 @@ func TestFixNamesTheValuesOfTheModuleThatChangedBeforeTheFailure(t *testing.T) {
 	}
 	const before, after = "correct what the error names. Before the step failed, the ConfigMap ", ": if that is wrong, correct the ConfigMap. The operator then retries the step"
 	unknown := Problem{Kind: KindFailing, Node: "module-beforehelm", Subject: graph.Subject{Module: "my-web", Hook: "hooks/size.sh"}}
+	deletion, release, upgrade := unknown, unknown, unknown
+	deletion.Node, release.Node, upgrade.Node = moduleBeforeDeleteHelm, releaseDelete, releaseUpgrade
+	size := change("/myWeb/size", "1", "2")
+	const changedSize = "changed /myWeb/size from 1 to 2"
 	known := unknown
 	known.Meaning = &Meaning{Fix: "renew it"}
 	for name, c := range map[string]struct {
@@ -33,9 +37,15 @@ func TestFixNamesTheValuesOfTheModuleThatChangedBeforeTheFailure(t *testing.T) {
 			unknown, changed(change("/myWeb/a", "", "1"), change("/myWeb/b", "", "1"), change("/myWeb/c", "", "1"), change("/myWeb/d", "", "1")),
 			before + "set /myWeb/a to 1, set /myWeb/b to 1, set /myWeb/c to 1, 1 more" + after,
 		},
-		"no change":         {unknown, nil, fixes[KindFailing]},
-		"enabled":           {known, changed(change("/myWebEnabled", "", "true")), "renew it. To go on without the module, set myWebEnabled to false in the ConfigMap"},
-		"another enabled":   {known, changed(change("/dbEnabled", "", "true")), "renew it"},
+		"no change":               {unknown, nil, fixes[KindFailing]},
+		"enabled":                 {known, changed(change("/myWebEnabled", "", "true")), "renew it. To go on without the module, set myWebEnabled to false in the ConfigMap"},
+		"another enabled":         {known, changed(change("/dbEnabled", "", "true")), "renew it"},
+		"deletion":                {deletion, changed(size), before + changedSize + after + ". " + keeps[moduleBeforeDeleteHelm]},
+		"deletion of the release": {release, changed(size), before + changedSize + after + ". " + keeps[releaseDelete]},
+		"chart": {
+			upgrade, changed(size),
+			"correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap. Before the step failed, the ConfigMap " + changedSize + after,
+		},
 		"an error is known": {known, changed(change("/myWeb/size", "1", "2")), "renew it"},
 	} {
 		if got := c.problem.fixAfter(c.changes); got != c.want {
