@@ -73,7 +73,7 @@ func loadLine(tx *store.Tx, k store.Key) (line, error) { return readLine(k, tx.G
 func decode[T any](text []byte, into *T) error { return json.Unmarshal(text, into) }
 
 // restarts returns the epochs in which the run was processed, or nil if there was only one.
-func restarts(w *store.Run, lines []line, s *scan) *Restarts {
+func restarts(w *store.Run, lines []line, s *scan) (*Restarts, error) {
 	r := Restarts{}
 	for _, l := range lines {
 		r.processed(l.Task.Epoch)
@@ -92,11 +92,12 @@ func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 		r.processed(s.epoch)
 	}
 	if r.First == r.Last {
-		return nil
+		return nil, nil
 	}
 	r.Count = int(r.Last - r.First) //nolint:gosec // epochs are counted from 1
-	r.Resumed = resumed(r.Last, lines, s.mine)
-	return &r
+	var err error
+	r.Resumed, err = s.resumed(r.Last, lines)
+	return &r, err
 }
 
 // processed records that the run was processed in epoch. processed ignores epoch 0.
@@ -110,18 +111,36 @@ func (r *Restarts) processed(epoch uint64) {
 	r.Last = max(r.Last, epoch)
 }
 
-// resumed returns the start of the run's first attempt in epoch, which must be the last epoch of
-// the run. The result is zero if no attempt has started in this epoch.
-func resumed(epoch uint64, lines []line, pending []*pendingTask) (began time.Time) {
+// resumed returns the start of the run's first attempt in epoch, which must be the last epoch of the run. The attempt
+// has ended, and is in lines, or it is running. The result is zero if no attempt has started in this epoch.
+func (s *scan) resumed(epoch uint64, lines []line) (first time.Time, _ error) {
+	var start time.Time // start of the epoch; zero if it is not known
+	for is, err := range store.StartsBackwards(s.tx) {
+		if err != nil {
+			return first, err
+		}
+		if is.Epoch <= epoch {
+			if is.Epoch == epoch {
+				start = is.Began
+			}
+			break
+		}
+	}
+	// The line of a task that ended without an attempt in this epoch can have the time of an attempt in an earlier one.
+	began := func(at time.Time) {
+		if !at.IsZero() && !at.Before(start) && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
 	for _, l := range lines {
-		if l.epoch == epoch && !l.Began.IsZero() {
-			return l.Began
+		if l.epoch == epoch {
+			began(l.Began)
 		}
 	}
-	for _, at := range pending {
+	for _, at := range s.mine {
 		if at.Claim != nil && at.Claim.Epoch == epoch {
-			began = at.Claim.Since
+			began(at.Claim.Since)
 		}
 	}
-	return began
+	return first, nil
 }

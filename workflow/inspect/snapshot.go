@@ -60,7 +60,10 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 	if err != nil {
 		return nil, err
 	}
-	w.Unread, w.Restarts = unread, restarts(record, lines, s)
+	w.Unread = unread
+	if w.Restarts, err = restarts(record, lines, s); err != nil {
+		return nil, err
+	}
 	t := &tree{scan: s, graph: r.graph(record.Graph), passes: 1}
 	for _, l := range lines {
 		t.record(l)

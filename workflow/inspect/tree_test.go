@@ -303,6 +303,48 @@ func TestAnOpenRunThatWasInterruptedIsResumedInThisEpoch(t *testing.T) {
 	}
 }
 
+// TestARunIsResumedWithTheFirstAttemptOfItsLastEpoch adds attempts of epoch 2. Only their times decide which attempt
+// is the first: they are running or ended, and not in the order of their records and positions.
+func TestARunIsResumedWithTheFirstAttemptOfItsLastEpoch(t *testing.T) {
+	t.Parallel()
+	after := func(d time.Duration) time.Time { return followTime.Add(time.Hour + d) }
+	running := func(n uint64, since time.Time) store.Task {
+		task := queuedEvent(fmt.Sprint("queue-", n), n, fmt.Sprint("hook-", n))
+		task.Claim = &store.Claim{Epoch: 2, Since: since}
+		return task
+	}
+	ended := func(hook string, began time.Time) pastAttempt {
+		return pastAttempt{lifecycle.ModuleKubernetesEvent, hook, store.Done, func(r *store.Record) { r.Task.Epoch, r.Began = 2, began }}
+	}
+	for name, c := range map[string]struct {
+		past    []pastAttempt
+		pending []store.Task
+	}{
+		"the first of two running attempts": {nil, []store.Task{running(1, after(time.Second)), running(2, after(time.Minute))}},
+		"a running attempt":                 {[]pastAttempt{ended("web/a pods", after(time.Minute))}, []store.Task{running(1, after(time.Second))}},
+		"an attempt that ended later":       {[]pastAttempt{ended("web/a pods", after(time.Minute)), ended("web/b pods", after(time.Second))}, nil},
+		"an attempt that ended":             {[]pastAttempt{ended("web/a pods", after(time.Second))}, []store.Task{running(1, after(time.Minute))}},
+		"not an attempt of an earlier epoch": {
+			[]pastAttempt{ended("web/a pods", after(-time.Minute)), ended("web/b pods", after(time.Second))}, nil,
+		},
+	} {
+		func() {
+			w := writeHistory(t)
+			defer func() { w.close() }()
+			w.save(queuedEvent("q", 9, "waiting"))
+			w.restart()
+			w.update(func(tx *store.Tx) error {
+				return store.Save(tx, store.At(store.Starts).Uint(2), store.Start{Epoch: 2, Began: after(0)})
+			})
+			w.past(c.past...)
+			w.save(c.pending...)
+			if r := w.run(true).Restarts; r == nil || !r.Resumed.Equal(after(time.Second)) {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}()
+	}
+}
+
 func TestStateOfARunFollowsFromItsRecordItsTasksAndItsProblems(t *testing.T) {
 	t.Parallel()
 	save := func(w *writtenHistory, change func(*store.Run)) {
