@@ -211,10 +211,12 @@ type Ref struct {
 // Behind describes the work behind a task.
 type Behind struct {
 	Queue string `json:"queue"`
-	Run   int    `json:"run,omitempty"`   // number of later steps in the slot of the task
-	Tasks int    `json:"tasks,omitempty"` // number of tasks in later slots of the queue
-	More  bool   `json:"more,omitempty"`  // the queue has more tasks than were counted
-	Next  []Ref  `json:"next,omitempty"`  // the first tasks in later slots
+	Run   int    `json:"run,omitempty"` // number of later steps in the slot of the task
+	// Tasks is the number of tasks in later slots of the queue. If the task runs, Tasks also counts the tasks in earlier
+	// slots, which were put at the front while the task runs.
+	Tasks int   `json:"tasks,omitempty"`
+	More  bool  `json:"more,omitempty"` // the queue has more tasks than were counted
+	Next  []Ref `json:"next,omitempty"` // the first of the counted tasks
 }
 
 // Ahead is a node to which the graph may lead, with the facts on which the edge depends.

@@ -184,12 +184,32 @@ func TestATaskAtTheFrontWaitsForTheRunningTask(t *testing.T) {
 	if diff := cmp.Diff(&inspect.Wait{For: inspect.ForRunning, Ahead: 1, On: []inspect.Ref{ref}}, stepOf(run, "front").Wait); diff != "" {
 		t.Errorf("the task at the front (-want +got):\n%s", diff)
 	}
-	if s := stepOf(run, "running"); s.State != inspect.Running || s.Behind == nil || s.Behind.Tasks != 2 {
+	if s := stepOf(run, "running"); s.State != inspect.Running || s.Behind == nil || s.Behind.Tasks != 2 ||
+		len(s.Behind.Next) != 2 || s.Behind.Next[0].Task != front.ID || s.Behind.Next[1].Task != next.ID {
 		t.Errorf("the running task is %s, behind it is %+v", s.State, s.Behind)
 	}
 	status := w.status()
 	if len(status.Queues) != 1 || status.Queues[0].Wait != nil || status.Queues[0].Head.Subject.Hook != "front" || len(status.Running) != 1 || status.Running[0].Task != running.ID {
 		t.Errorf("the status has the queues %+v and runs %+v", status.Queues, status.Running)
+	}
+}
+
+func TestTasksInFrontOfAFailedTaskAreNotBehindIt(t *testing.T) {
+	t.Parallel()
+	w := writeHistory(t)
+	defer w.close()
+	failed, front := queuedEvent("q", 1, "failed"), queuedEvent("q", 2, "front")
+	failed.Failed = &store.Failure{Node: failed.Node, Subject: failed.Subject, Count: 1, Error: "exit status 1", At: followTime}
+	front.Slot = store.FirstSlot - 1
+	w.save(failed, front)
+	if s := stepOf(w.run(true), "failed"); s == nil || s.Behind != nil {
+		t.Errorf("behind the only task of the later slots is %+v", s)
+	}
+	next := queuedEvent("q", 3, "next")
+	w.save(next)
+	want := &inspect.Behind{Queue: "q", Tasks: 1, Next: []inspect.Ref{{Task: next.ID, Run: 1, Node: next.Node, Subject: next.Subject, Queue: "q", State: inspect.Waiting}}}
+	if diff := cmp.Diff(want, stepOf(w.run(true), "failed").Behind); diff != "" {
+		t.Errorf("behind the failed task (-want +got):\n%s", diff)
 	}
 }
 

@@ -416,10 +416,11 @@ func (s *scan) items(t *store.Task) ([]Ref, error) {
 
 // behind describes the work behind a task. behind returns nil if there is no work behind the task, or if the task is
 // not the first of its queue. A running or failed task is treated as the first, because the tasks before it were put at
-// the front later.
+// the front later. These tasks wait until a running task has ended, but they do not wait for a failed task.
 func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	q := s.queues[at.Queue]
-	first := at.before == 0 || at.Failed != nil || s.claimed(at.Task)
+	running := s.claimed(at.Task)
+	first := at.before == 0 || at.Failed != nil || running
 	if at.later || q == nil || !first || at.above > 0 {
 		return nil, nil
 	}
@@ -431,6 +432,9 @@ func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	if c := at.Claim; c != nil && c.End > at.Slot {
 		b.Tasks -= int(c.End - at.Slot) //nolint:gosec // a range is bounded
 	}
+	if !running {
+		b.Tasks -= at.before
+	}
 	if b.Run+b.Tasks == 0 {
 		return nil, nil
 	}
@@ -438,14 +442,20 @@ func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	if at.Claim != nil {
 		last = max(last, at.Claim.End)
 	}
-	for t, err := range readable(s.unreadable, store.TasksFrom(s.tx, at.Queue, last+1)) {
+	from := last + 1
+	if running {
+		from = 0
+	}
+	for t, err := range readable(s.unreadable, store.TasksFrom(s.tx, at.Queue, from)) {
 		if err != nil {
 			return nil, err
 		}
 		if len(b.Next) == mostNamed {
 			break
 		}
-		b.Next = append(b.Next, s.ref(t))
+		if t.Slot < at.Slot || t.Slot > last {
+			b.Next = append(b.Next, s.ref(t))
+		}
 	}
 	return b, nil
 }
