@@ -83,9 +83,13 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 			return out, err
 		}
 	}
-	for _, q := range s.queues {
-		t := cmp.Or(q.busy, q.head)
-		out.raise(t.Subject.Module, s.running(t))
+	for _, inOwnQueue := range []bool{false, true} { // a Synchronization in a queue of its own is shown only if no other step runs
+		for _, name := range s.names {
+			q := s.queues[name]
+			if t := cmp.Or(q.busy, q.head); t.OwnQueue == inOwnQueue {
+				out.raise(t.Subject.Module, s.running(t))
+			}
+		}
 	}
 	for i := range problems {
 		p := &problems[i]
@@ -138,10 +142,10 @@ func resumedDeletion(name, reason string) string {
 }
 
 // running returns the status that the task t gives its module if t runs. The status is zero if t does not run, or if t
-// is about a binding of a hook: an event, a schedule tick, or a Synchronization in a queue of its own.
+// is an event or a schedule tick, which is not part of a run of the module.
 func (s *scan) running(t *store.Task) ModuleStatus {
-	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
-		return ModuleStatus{} // an event is not part of a run of the module
+	if !s.claimed(t) || t.Subject.Binding != "" && t.Node != moduleSynchronization {
+		return ModuleStatus{}
 	}
 	return ModuleStatus{State: ModuleRunning, Reason: t.Node, Since: t.Claim.Since}
 }

@@ -94,6 +94,41 @@ func TestRunningModuleIsListedWithItsStep(t *testing.T) {
 	})
 }
 
+func TestAModuleRunsWhileASynchronizationRunsInAQueueOfItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.saveModules(map[string]store.Module{"web": {State: store.On, Enabled: true}, "shop": {State: store.On, RanInStart: 1, Enabled: true}})
+		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.items[lifecycle.ModuleSynchronization] = []graph.Item{
+			{Subject: graph.Subject{Module: "web", Hook: "a.sh", Binding: "nodes"}, Queue: "a"},
+			{Subject: graph.Subject{Module: "web", Hook: "b.sh", Binding: "pods"}, Queue: "b", Wait: true},
+		}
+		w.takes("module-kubernetes-synchronization web/a.sh nodes", time.Hour)
+		w.takes("module-kubernetes-synchronization web/b.sh pods", time.Minute)
+		w.takes("release-upgrade", time.Minute)
+		w.takes(string(lifecycle.ModuleKubernetesEvent), 2*time.Hour)
+		w.start(onStart)
+		w.raise(event("shop", "10-first.sh"))
+		began := time.Now()
+		for _, want := range []inspect.ModuleStatus{
+			{State: inspect.ModuleRunning, Reason: "module-kubernetes-synchronization", Since: began},
+			{State: inspect.ModuleRunning, Reason: "release-upgrade", Since: began.Add(time.Minute)},
+			{State: inspect.ModuleRunning, Reason: "module-kubernetes-synchronization", Since: began},
+		} {
+			all := w.moduleStates()
+			if got := all.Modules["web"]; got.State != want.State || got.Reason != want.Reason || !got.Since.Equal(want.Since) {
+				t.Errorf("after %s, web is %+v, want %+v", time.Since(began), got, want)
+			}
+			if got := all.Modules["shop"]; got.State != inspect.ModuleOn {
+				t.Errorf("with an event, shop is %+v", got)
+			}
+			sleep(time.Minute)
+		}
+	})
+}
+
 func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

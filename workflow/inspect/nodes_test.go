@@ -10,7 +10,7 @@ import (
 func TestNodesThatAnswersNameAreInTheLifecycle(t *testing.T) {
 	t.Parallel()
 	for _, id := range []graph.NodeID{
-		configMapChanged, discoverModules, releaseCheck, releaseUpgrade, releaseDelete, moduleBeforeDeleteHelm, moduleAfterDeleteHelm,
+		configMapChanged, discoverModules, releaseCheck, releaseUpgrade, releaseDelete, moduleSynchronization, moduleBeforeDeleteHelm, moduleAfterDeleteHelm,
 	} {
 		if _, ok := lifecycle.Graph.Node(id); !ok {
 			t.Errorf("the lifecycle has no node %s", id)

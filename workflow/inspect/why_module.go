@@ -168,7 +168,7 @@ func (e *explainer) meanwhile(p *Problem) {
 	}
 }
 
-// Nodes of the lifecycle that apply the ConfigMap, discover modules, upgrade a release, or delete a
+// Nodes of the lifecycle that apply the ConfigMap, discover modules, run Synchronizations, upgrade a release, or delete a
 // module.
 const (
 	configMapChanged = "configmap-changed"
@@ -177,6 +177,7 @@ const (
 	releaseUpgrade   = "release-upgrade"
 	releaseDelete    = "release-delete"
 
+	moduleSynchronization  = "module-kubernetes-synchronization"
 	moduleBeforeDeleteHelm = "module-beforedeletehelm"
 	moduleAfterDeleteHelm  = "module-afterdeletehelm"
 )
