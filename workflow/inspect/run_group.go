@@ -14,7 +14,8 @@ import (
 // larger.
 const readRuns = 2000
 
-// fewRuns is the maximum number of runs of a group whose runs are all shown in separate lines.
+// fewRuns is the maximum number of runs of a group that are shown in separate lines. The number does not include runs
+// that need attention, which are always shown in separate lines.
 const fewRuns = 3
 
 // A RunGroup is one run, or several runs of one binding. Between the runs of a group there are only runs
@@ -27,8 +28,8 @@ type RunGroup struct {
 	// First is the oldest run, and FirstBegan is its start.
 	First      uint64    `json:"first"`
 	FirstBegan time.Time `json:"firstBegan"`
-	// Failures is the number of failed attempts of all runs. For most groups of one run, failed attempts are not
-	// counted, and Failures is 0.
+	// Failures is the number of failed attempts of all runs. For one run, failed attempts are not counted, and Failures
+	// is 0.
 	Failures int `json:"failures,omitempty"`
 	// More is set if the group may have older runs that were not read.
 	More bool `json:"more,omitempty"`
@@ -111,11 +112,11 @@ func (g *runGroups) cut() {
 func (g *runGroups) finish(tx *store.Tx) ([]RunGroup, error) {
 	groups := []RunGroup{}
 	for _, m := range g.all {
-		alone := m.runs
+		alone := m.split()
 		if len(m.runs) > fewRuns {
-			if alone = m.split(); len(m.runs) > 0 {
-				groups = append(groups, m.group(tx))
-			}
+			groups = append(groups, m.group(tx))
+		} else {
+			alone = append(alone, m.runs...)
 		}
 		for _, w := range alone {
 			groups = append(groups, RunGroup{Summary: w, Count: 1, First: w.ID, FirstBegan: w.Began})

@@ -41,18 +41,23 @@ func (w *runWriter) add(trigger graph.Trigger, subject graph.Subject, states ...
 	}
 }
 
-// groups returns the lines of the list of groups, without the heading, and with single blanks.
-func (w *runWriter) groups(limit int) []string {
+// list returns the groups.
+func (w *runWriter) list(limit int) (groups []inspect.RunGroup) {
 	w.t.Helper()
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
-	var groups []inspect.RunGroup
 	if err := w.db.View(func(tx *store.Tx) (err error) {
 		groups, err = r.RunGroups(tx, limit)
 		return err
 	}); err != nil {
 		w.t.Fatal(err)
 	}
-	text := inspect.GroupsText(groups, inspect.Layout{Width: inspect.Unlimited, Now: firstRun.Add(100 * time.Minute), ASCII: true})
+	return groups
+}
+
+// groups returns the lines of the list of groups, without the heading, and with single blanks.
+func (w *runWriter) groups(limit int) []string {
+	w.t.Helper()
+	text := inspect.GroupsText(w.list(limit), inspect.Layout{Width: inspect.Unlimited, Now: firstRun.Add(100 * time.Minute), ASCII: true})
 	lines := strings.Split(strings.TrimSpace(text), "\n")[1:]
 	for i, line := range lines {
 		lines[i] = strings.Join(strings.Fields(line), " ")
@@ -128,6 +133,34 @@ func TestARunThatNeedsAttentionHasALineOfItsOwn(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, w.groups(20)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFewRunsBesideThoseThatNeedAttentionAreNoGroup adds runs that failed once, of which all but a few have a warning.
+func TestFewRunsBesideThoseThatNeedAttentionAreNoGroup(t *testing.T) {
+	t.Parallel()
+	for quiet := uint64(1); quiet <= 4; quiet++ {
+		w := &runWriter{t: t, db: storetest.Memory(t)}
+		for range 6 {
+			w.add(lifecycle.OnModuleKubeEvent, graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"}, store.Failed, store.Done)
+		}
+		for id := quiet + 1; id <= 6; id++ {
+			w.save(id, func(r *store.Run) { r.Warning = "1 addon failed" })
+		}
+		of := map[int]int{} // number of groups with this number of failures
+		for _, g := range w.list(20) {
+			of[g.Failures]++
+			if g.Count > 1 != (g.Failures > 0) {
+				t.Errorf("a group of %d runs has %d failures", g.Count, g.Failures)
+			}
+		}
+		want := map[int]int{0: 6}
+		if quiet == 4 {
+			want = map[int]int{0: 2, 4: 1}
+		}
+		if diff := cmp.Diff(want, of); diff != "" {
+			t.Errorf("with %d runs that need no attention (-want +got):\n%s", quiet, diff)
+		}
 	}
 }
 
