@@ -72,13 +72,13 @@ var meanings = []meaning{
 		"if the deletion does not end, an object has a finalizer, or an API service does not respond. See which: kubectl get namespace $namespace -o yaml. Do not remove finalizers unless you know what they protect",
 	},
 	{
-		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release.*"meta.helm.sh/release-name" must equal "[^"]+": current value is "(?P<owner>[^"]+)"`), SharedObject,
-		"$kind $name in namespace $namespace belongs to release $owner: two charts have the same object",
+		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)"(?: in namespace ""|(?P<in> in namespace )"(?P<namespace>[^"]+)") exists and cannot be imported into the current release.*"meta.helm.sh/release-name" must equal "[^"]+": current value is "(?P<owner>[^"]+)"`), SharedObject,
+		"$kind $name$in$namespace belongs to release $owner: two charts have the same object",
 		"remove the object from one of the two charts, or disable the module of one of them",
 	},
 	{
-		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release`), SharedObject,
-		"$kind $name in namespace $namespace exists already, and does not belong to this release",
+		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)"(?: in namespace ""|(?P<in> in namespace )"(?P<namespace>[^"]+)") exists and cannot be imported into the current release`), SharedObject,
+		"$kind $name$in$namespace exists already, and does not belong to this release",
 		"delete the object if the next upgrade may create it again, or give it to the release with the label and annotations that the error names",
 	},
 	{
