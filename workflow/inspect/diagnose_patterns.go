@@ -192,11 +192,13 @@ func (d *diagnostician) storm(queue string, group *store.BindingEvents) (Finding
 	s := group.Subject
 	f := Finding{
 		Pattern: EventStorm, Text: plural(group.Count, "event", "events") + " of " + s.String() + " wait in queue " + queue,
-		Fix: "narrow the binding by namespace, labelSelector or fieldSelector, or by a jqFilter without the fields that change; or run the hook less often with settings.executionMinInterval",
-		Advice: []Advice{
-			{Args: []string{"why", queue}, Why: "what the queue waits for"},
-			{Args: []string{"pause", "hook", s.OfHook().String(), "--reason", "TEXT"}, Why: "keep the hook from starting; its events stay"},
-		},
+		Fix:    "narrow the binding by namespace, labelSelector or fieldSelector, or by a jqFilter without the fields that change; or run the hook less often with settings.executionMinInterval",
+		Advice: []Advice{{Args: []string{"why", queue}, Why: "what the queue waits for"}},
+	}
+	if d.reader.Live {
+		f.Advice = append(f.Advice, Advice{
+			Args: []string{"pause", "hook", s.OfHook().String(), "--reason", "TEXT"}, Why: "keep the hook from starting; its events stay",
+		})
 	}
 	for _, which := range []struct {
 		name string

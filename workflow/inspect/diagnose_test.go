@@ -155,6 +155,15 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			w.raise(event("shop", "10-first.sh"))
 			w.raise(storm...)
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.EventStorm}},
+		"event-storm-in-a-stopped-store": {func(w *fixture) {
+			w.raiseStart("v1")
+			w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
+			var storm []workflow.Event
+			for range 700 {
+				storm = append(storm, event("web", "20-pods.sh"))
+			}
+			w.raise(storm...)
+		}, inspect.Reader{}, inspect.StatusOperator{}, []inspect.Pattern{inspect.Crash, inspect.EventStorm}},
 		"stopped-store": {func(w *fixture) {
 			w.fails(string(lifecycle.ModuleKubernetesEvent), "hooks/x.sh: line 3: yq: command not found")
 			w.raiseStart("v1")
