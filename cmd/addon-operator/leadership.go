@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/rest"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/lease"
@@ -25,9 +26,8 @@ type leadership struct {
 	file     *storeFile   // the store must be open before acquire is called
 
 	lease *lease.Lease // nil with --lease=off, and before acquire
-	// waits describes the operator that this process waits for; nil if this process is not a
-	// standby.
-	waits atomic.Pointer[standby]
+	// waits describes the wait for the Lease; nil if this process is not a standby.
+	waits atomic.Pointer[debugapi.Standby]
 
 	got      chan struct{} // closed once the Lease is held, is not used, or cannot be acquired
 	previous lease.Previous
@@ -46,26 +46,15 @@ func (l *leadership) check() error {
 	return l.lease.Check()
 }
 
-// A standby is the state of a process that waits for the Lease.
-type standby struct {
-	text  string // describes the operator that holds the Lease
-	since time.Time
-}
+// standby describes in words what this process waits for; empty if this process is not a standby.
+func (l *leadership) standby() string { return l.waiting().Text }
 
-// standby describes the operator that this process waits for; empty if this process is not a
-// standby.
-func (l *leadership) standby() string {
-	text, _ := l.waiting()
-	return text
-}
-
-// waiting describes the operator that this process waits for, and returns the time at which the wait began. Both
-// results are zero if this process is not a standby.
-func (l *leadership) waiting() (text string, since time.Time) {
+// waiting describes the wait for the Lease. The result is zero if this process is not a standby.
+func (l *leadership) waiting() debugapi.Standby {
 	if w := l.waits.Load(); w != nil {
-		return w.text, w.since
+		return *w
 	}
-	return "", time.Time{}
+	return debugapi.Standby{}
 }
 
 // describe describes the state of the Lease: whether this process holds it, waits for it, or does
@@ -140,22 +129,22 @@ func (l *leadership) release() {
 	}
 }
 
-// setStandby records the operator that this process waits for.
+// setStandby records that this process waits for the Lease: because holder holds it, or because of err.
 func (l *leadership) setStandby(holder lease.Holder, err error) {
-	now := standby{since: time.Now()}
+	now := debugapi.Standby{Since: time.Now()}
 	if before := l.waits.Load(); before != nil {
-		now.since = before.since
+		now.Since = before.Since
 	}
-	now.text = fmt.Sprintf("waiting for %s, which %s holds", l.lease, holder)
+	now.Text = fmt.Sprintf("waiting for %s, which %s holds", l.lease, holder)
 	if err != nil {
-		now.text = fmt.Sprintf("waiting for %s: %v", l.lease, err)
+		now.Text, now.Error = fmt.Sprintf("waiting for %s: %v", l.lease, err), err.Error()
 	}
 	l.waits.Store(&now)
 	level := zerolog.InfoLevel
 	if err != nil {
 		level = zerolog.WarnLevel
 	}
-	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + now.text)
+	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + now.Text)
 }
 
 // becomeLeader waits until the Lease is held, and prepares the store. The result dropped is the reason why the store's

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/e2e/cluster"
 	"addon-operator/internal/lease"
@@ -82,6 +85,37 @@ func TestSecondOperatorOfANamespaceWaitsAndTakesOver(t *testing.T) {
 	object, err := client(t, c).CoreV1().ConfigMaps(namespace).Get(t.Context(), "mod", metav1.GetOptions{})
 	if err != nil || object.Data["by"] != "b" {
 		t.Errorf("the object is by %s (%v)", object.Data["by"], err)
+	}
+}
+
+func TestAStandbyTellsAnErrorOfTheLeaseFromAnotherHolder(t *testing.T) {
+	t.Parallel()
+	l := &leadership{log: zerolog.Nop()}
+	if got := l.waiting(); got != (debugapi.Standby{}) {
+		t.Errorf("before it waits: %+v", got)
+	}
+	var err error
+	if l.lease, err = lease.New(lease.Options{Config: new(rest.Config), Namespace: "ops"}); err != nil {
+		t.Fatal(err)
+	}
+	const waiting = "waiting for Lease ops/addon-operator-leader-election"
+	var since time.Time
+	for _, step := range []struct {
+		holder lease.Holder
+		err    error
+		want   debugapi.Standby
+	}{
+		{lease.Holder{}, errors.New("no route"), debugapi.Standby{Text: waiting + ": no route", Error: "no route"}},
+		{lease.Holder{Identity: "pod-1"}, nil, debugapi.Standby{Text: waiting + ", which pod-1 holds"}},
+		{lease.Holder{Identity: "pod-1"}, errors.New("no route"), debugapi.Standby{Text: waiting + ": no route", Error: "no route"}},
+	} {
+		l.setStandby(step.holder, step.err)
+		got := l.waiting()
+		since = cmp.Or(since, got.Since)
+		step.want.Since = since
+		if got != step.want || since.IsZero() {
+			t.Errorf("with holder %q and error %v: %+v", step.holder.Identity, step.err, got)
+		}
 	}
 }
 

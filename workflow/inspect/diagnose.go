@@ -63,16 +63,22 @@ func (d *diagnostician) kubectl(args string) string {
 	return "kubectl " + args
 }
 
-// standby finds out whether this operator waits for the Lease of its namespace. standby also finds a store of another
-// cluster that was on the volume.
+// standby finds out whether this operator waits for the Lease of its namespace, because another operator holds the
+// Lease or because of an error. standby also finds a store of another cluster that was on the volume.
 func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
-		out = append(out, Finding{
+		f := Finding{
 			Pattern: SecondOperator, Text: "this operator does nothing until it holds the Lease of the namespace: " + waits,
 			Fix: "nothing to do if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
-				"scale one of them to 0 replicas. See who holds the Lease, and when it was renewed: " + d.kubectl("get lease addon-operator-leader-election -o yaml"),
+				"scale one of them to 0 replicas. See who holds the Lease, and when it was renewed: ",
 			Evidence: []CauseStep{{At: d.operator.StandbySince, Text: "this operator began to wait"}},
-		})
+		}
+		if d.operator.StandbyError != "" {
+			f.Pattern = UnavailableLease
+			f.Fix = "correct what the error names: the operator cannot read or acquire the Lease, and repeats its request by itself. See whether the Lease can be read: "
+		}
+		f.Fix += d.kubectl("get lease addon-operator-leader-election -o yaml")
+		out = append(out, f)
 	}
 	other, err := d.otherCluster()
 	return append(out, other...), err

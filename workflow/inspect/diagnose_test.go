@@ -112,6 +112,10 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			Standby: "waiting for Lease ops/addon-operator-leader-election, which addon-operator-7 holds", StandbySince: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Lease: "ops/addon-operator-leader-election", Namespace: "ops", Store: "/store/store.db",
 			StoreBytes: 30 << 20, FreeBytes: new(uint64(20 << 20)), Aside: []string{"/store/store.db.cluster-4f0c.1"},
 		}, []inspect.Pattern{inspect.SecondOperator, inspect.OtherCluster, inspect.LittleRoom}},
+		"unavailable-lease": {func(w *fixture) { w.raiseStart("v1") }, live, inspect.StatusOperator{
+			Standby: "waiting for Lease ops/addon-operator-leader-election: etcdserver: request timed out", StandbyError: "etcdserver: request timed out",
+			StandbySince: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Namespace: "ops",
+		}, []inspect.Pattern{inspect.UnavailableLease}},
 		"clock": {func(w *fixture) {
 			sleep(2 * time.Hour)
 			w.raiseStart("v1")

@@ -8,15 +8,16 @@ type Pattern string
 
 // Patterns about the whole operator or about many tasks.
 const (
-	SecondOperator Pattern = "second operator"  // the operator waits for the Lease
-	OtherCluster   Pattern = "other cluster"    // the volume had a store of another cluster
-	LittleRoom     Pattern = "disk nearly full" // the disk may have too little free space for a compaction
-	WrongClock     Pattern = "clock"            // clocks differ, or times of records are in the future or not in order
-	Crash          Pattern = "crash"            // the operator of a stopped store crashed
-	CrashLoop      Pattern = "crash loop"       // the operator crashed again and again
-	LostWork       Pattern = "lost work"        // the store has no data for a span of time
-	ValueLoop      Pattern = "value loop"       // hooks change values at each run
-	EventStorm     Pattern = "event storm"      // many events of one binding wait
+	SecondOperator   Pattern = "second operator"   // the operator waits for the Lease, which another operator holds
+	UnavailableLease Pattern = "unavailable lease" // the operator cannot read or acquire the Lease
+	OtherCluster     Pattern = "other cluster"     // the volume had a store of another cluster
+	LittleRoom       Pattern = "disk nearly full"  // the disk may have too little free space for a compaction
+	WrongClock       Pattern = "clock"             // clocks differ, or times of records are in the future or not in order
+	Crash            Pattern = "crash"             // the operator of a stopped store crashed
+	CrashLoop        Pattern = "crash loop"        // the operator crashed again and again
+	LostWork         Pattern = "lost work"         // the store has no data for a span of time
+	ValueLoop        Pattern = "value loop"        // hooks change values at each run
+	EventStorm       Pattern = "event storm"       // many events of one binding wait
 )
 
 // isLoad reports whether p is about work that accumulates or repeats. A failing step is often the

@@ -65,10 +65,8 @@ type API struct {
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
-	// Standby describes what this operator waits for as a standby: the Lease, with its holder or with the error of the
-	// last request. Standby also returns the time at which the wait began. Both results are zero if this operator is not
-	// a standby.
-	Standby func() (waits string, since time.Time)
+	// Standby describes the wait for the Lease. The result is zero if this operator does not wait.
+	Standby func() Standby
 	// Lease describes the Lease of this operator.
 	Lease func() string
 	// Requests returns statistics of the requests to the API server in the last minutes.
@@ -138,6 +136,15 @@ func (api *API) runs() runPages {
 
 func (api *API) queues(redacted bool) queueReader {
 	return queueReader{api.DB, api.Engine, redacted}
+}
+
+// A Standby describes the wait of an operator for its Lease. It is zero if the operator does not wait.
+type Standby struct {
+	Text  string // what the operator waits for, in words
+	Since time.Time
+	// Error is the error with which the operator could not read or acquire the Lease; empty if another operator holds the
+	// Lease.
+	Error string
 }
 
 // A Page is an answer of a route. In the formats JSON and YAML, the page is Data. In the format text, the page is the

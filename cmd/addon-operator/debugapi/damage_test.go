@@ -192,8 +192,8 @@ Summary:
 
 func TestMissedTicksAreProblemsOfTheOperatorThatWorksOnly(t *testing.T) {
 	t.Parallel()
-	standby := func(name string) func() (string, time.Time) {
-		return func() (string, time.Time) { return name, time.Time{} }
+	standby := func(name string) func() Standby {
+		return func() Standby { return Standby{Text: name} }
 	}
 	for name, c := range map[string]struct {
 		pages runPages
@@ -213,7 +213,7 @@ func TestMissedTicksAreProblemsOfTheOperatorThatWorksOnly(t *testing.T) {
 
 func TestAStandbySaysForWhomItWaits(t *testing.T) {
 	t.Parallel()
-	pages := runPages{db: queued(t, func(*queueWriter) {}), engine: new(workflow.Engine), standby: func() (string, time.Time) { return "pod-2 works", time.Time{} }}
+	pages := runPages{db: queued(t, func(*queueWriter) {}), engine: new(workflow.Engine), standby: func() Standby { return Standby{Text: "pod-2 works"} }}
 	_, err := pages.inspect(inspect.Request{})
 	if status := (*routeError)(nil); !errors.As(err, &status) || status.status != http.StatusNotFound || !strings.HasPrefix(err.Error(), "standby: pod-2 works; ") {
 		t.Errorf("without a run: error %v", err)

@@ -431,3 +431,22 @@ func TestTheStatusNamesTheStoresOfOtherClusters(t *testing.T) {
 		t.Errorf("renamed at %s (-want +got):\n%s", o.AsideSince, diff)
 	}
 }
+
+func TestAStandbyThatCannotReadTheLeaseIsNotCalledASecondOperator(t *testing.T) {
+	t.Parallel()
+	api := &API{DB: storetest.Memory(t)}
+	for want, is := range map[inspect.Pattern]Standby{
+		inspect.SecondOperator:   {Text: "waiting for Lease ops/l, which pod-1 holds"},
+		inspect.UnavailableLease: {Text: "waiting for Lease ops/l: no route", Error: "no route"},
+	} {
+		api.Standby = func() Standby { return is }
+		page, err := api.diagnosis()
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, ok := page.Data.(*inspect.Diagnosis)
+		if !ok || len(d.Findings) == 0 || d.Findings[0].Pattern != want {
+			t.Errorf("%+v: the diagnosis is %+v", is, page.Data)
+		}
+	}
+}

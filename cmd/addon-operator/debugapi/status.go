@@ -75,7 +75,8 @@ func (api *API) reader() *inspect.Reader {
 func (api *API) operator() inspect.StatusOperator {
 	o := inspect.StatusOperator{Version: api.Version, Namespace: api.Namespace, Started: api.Began, Store: api.Path}
 	if api.Standby != nil {
-		o.Standby, o.StandbySince = api.Standby()
+		is := api.Standby()
+		o.Standby, o.StandbySince, o.StandbyError = is.Text, is.Since, is.Error
 	}
 	if api.Lease != nil {
 		o.Lease = api.Lease()

@@ -31,8 +31,8 @@ type runPages struct {
 	db      *store.DB
 	engine  *workflow.Engine // nil if no operator runs
 	changes *ChangeFeed
-	slow    *SlowRuns                              // nil if no operator runs
-	standby func() (waits string, since time.Time) // nil if no operator runs
+	slow    *SlowRuns      // nil if no operator runs
+	standby func() Standby // nil if no operator runs
 	// webhooks returns the problems of webhooks. webhooks is nil if no operator runs.
 	webhooks func() []inspect.Problem
 	scans    *inspect.ScanCache
@@ -203,12 +203,12 @@ func (pages runPages) reader() *inspect.Reader {
 	return r
 }
 
-// waits describes what this operator waits for as a standby; empty if it is not a standby.
-func (pages runPages) waits() (waits string) {
-	if pages.standby != nil {
-		waits, _ = pages.standby()
+// waits describes what this operator waits for; empty if it does not wait.
+func (pages runPages) waits() string {
+	if pages.standby == nil {
+		return ""
 	}
-	return waits
+	return pages.standby().Text
 }
 
 func (pages runPages) inspect(req inspect.Request) (run *inspect.Run, err error) {
