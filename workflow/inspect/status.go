@@ -63,9 +63,8 @@ type StatusOperator struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Started is the start of the process.
 	Started time.Time `json:"started,omitzero"`
-	// Standby is as in [Run]. StandbySince is the time at which the
-	// wait began. StandbyError is the error with which this operator could not read or acquire the Lease; empty if another
-	// operator holds the Lease.
+	// Standby is as in [Run]. StandbySince is the time at which the wait began. StandbyError is the error with which this
+	// operator could not read or acquire the Lease; empty if another operator holds the Lease.
 	Standby      string    `json:"standby,omitempty"`
 	StandbySince time.Time `json:"standbySince,omitzero"`
 	StandbyError string    `json:"standbyError,omitempty"`

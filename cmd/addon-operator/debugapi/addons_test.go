@@ -165,7 +165,7 @@ func TestWhySaysWhatToDoAboutEachProblem(t *testing.T) {
 			}
 		}
 	}
-	if _, body := ask(routes, "/addons/why.text?name=c"); strings.Contains(body, "has no effect") {
+	if _, body := ask(routes, "/addons/why.text?name=c"); strings.Contains(body, "modules has no effect") {
 		t.Errorf("the annotation of a ClusterAddonsConfiguration has no effect:\n%s", body)
 	}
 }
