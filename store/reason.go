@@ -50,13 +50,14 @@ const (
 // it continue. Holds returns false for a nil reason.
 func (r *Reason) Holds() bool { return r.Is(AwaitsStart) || r.Is(AwaitsRelease) || r.Is(AwaitsResume) }
 
-// WithoutError returns the reason without the error of a module that cannot be loaded, because the
+// WithoutError returns a copy of the reason without the error of a module that cannot be loaded. This
 // error can quote the output of a hook.
-func (r Reason) WithoutError() Reason {
+func (r *Reason) WithoutError() *Reason {
+	short := *r
 	if r.Kind == AwaitsStart {
-		r.Detail, _, _ = strings.Cut(r.Detail, ": ")
+		short.Detail, _, _ = strings.Cut(r.Detail, ": ")
 	}
-	return r
+	return &short
 }
 
 // Is reports whether the reason is of that kind. Is returns false for a nil reason.

@@ -82,7 +82,9 @@ func TestATrimOnAFullDiskCountsEachByteOnce(t *testing.T) {
 		if diff := cmp.Diff([]uint64{3}, left); diff != "" {
 			t.Errorf("runs left (-want +got):\n%s", diff)
 		}
-		var line struct{ Bytes int64 }
+		var line struct {
+			Bytes int64 `json:"bytes"`
+		}
 		if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Bytes != before-after {
 			t.Errorf("%d bytes were removed, and the log has %s (%v)", before-after, log.String(), err)
 		}

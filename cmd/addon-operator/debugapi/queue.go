@@ -405,7 +405,7 @@ func (o *outOfQueue) held(tx *store.Tx) error {
 		if !lane.Open {
 			reason = &lane.Reason
 			if o.reader.redacted {
-				*reason = reason.WithoutError()
+				reason = reason.WithoutError()
 			}
 			state = reason.String()
 		}
