@@ -49,15 +49,22 @@ func AddStart(tx *Tx, version, pod string) error {
 
 // EndStart records that the process of this epoch stops processing tasks.
 func EndStart(tx *Tx) error {
-	s, ok, err := Load[Start](tx, startKey(tx.Epoch()))
-	if damaged := (*RecordError)(nil); errors.As(err, &damaged) || err == nil && !ok {
-		return nil
-	}
-	if err != nil {
+	s, ok, err := LoadStart(tx, tx.Epoch())
+	if err != nil || !ok {
 		return err
 	}
 	s.Ended = tx.Now()
 	return Save(tx, startKey(s.Epoch), s)
+}
+
+// LoadStart returns the start of the process of an epoch. ok is false if there is no record of it, or if
+// the record cannot be read.
+func LoadStart(tx *Tx, epoch uint64) (s Start, ok bool, err error) {
+	s, ok, err = Load[Start](tx, startKey(epoch))
+	if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
+		return Start{}, false, nil
+	}
+	return s, ok, err
 }
 
 // StartsBackwards yields the starts, newest first. StartsBackwards skips records that cannot be

@@ -114,21 +114,13 @@ func (r *Restarts) processed(epoch uint64) {
 // resumed returns the start of the run's first attempt in epoch, which must be the last epoch of the run. The attempt
 // has ended, and is in lines, or it is running. The result is zero if no attempt has started in this epoch.
 func (s *scan) resumed(epoch uint64, lines []line) (first time.Time, _ error) {
-	var start time.Time // start of the epoch; zero if it is not known
-	for is, err := range store.StartsBackwards(s.tx) {
-		if err != nil {
-			return first, err
-		}
-		if is.Epoch <= epoch {
-			if is.Epoch == epoch {
-				start = is.Began
-			}
-			break
-		}
+	start, _, err := store.LoadStart(s.tx, epoch)
+	if err != nil {
+		return first, err
 	}
 	// The line of a task that ended without an attempt in this epoch can have the time of an attempt in an earlier one.
 	began := func(at time.Time) {
-		if !at.IsZero() && !at.Before(start) && (first.IsZero() || at.Before(first)) {
+		if !at.IsZero() && !at.Before(start.Began) && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
 	}
