@@ -94,7 +94,7 @@ func TestChangesOfValuesBecomeAPatch(t *testing.T) {
 			`{"op":"add","path":"/webEnabled","value":true}{"op":"remove","path":"/webEnabled"}`,
 		},
 		"a removal":    {func(v *sdk.Values) { v.Remove("web.text") }, `{"op":"remove","path":"/web/text"}`},
-		"what is gone": {func(v *sdk.Values) { v.Remove("web.none"); v.Remove("web.text.a"); v.Remove("other.a") }, ""},
+		"missing keys": {func(v *sdk.Values) { v.Remove("web.none"); v.Remove("web.text.a"); v.Remove("other.a") }, ""},
 		"what was set and is gone": {
 			func(v *sdk.Values) { v.Set("web.a", 1); v.Remove("web.a"); v.Remove("web.a") },
 			`{"op":"add","path":"/web/a","value":1}{"op":"remove","path":"/web/a"}`,

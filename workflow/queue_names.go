@@ -12,8 +12,8 @@ import (
 // configuration.
 const Main = "main"
 
-// Parked is the queue for the last steps of runs that wait for failing modules. Its name contains spaces, so that no
-// hook is likely to use the same name.
+// Parked is the queue for the last steps of runs that wait for failing modules. A hook that names this queue is
+// rejected.
 const Parked = "after failing modules"
 
 // parallelPrefix is the prefix of parallel queues, in which the items of parallel groups run.

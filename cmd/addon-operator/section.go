@@ -9,11 +9,11 @@ import (
 )
 
 // newModuleShow returns a command that shows one kind of data of a module, such as its values. The
-// argument what is the name of the command. If sections is true, the command has the flag --global.
-func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.Command {
+// name of the command is also the name of the data. If sections is true, the command has the flag --global.
+func newModuleShow(from *sourceFlags, name, about string, sections bool) *cobra.Command {
 	var o output
 	var global bool
-	cmd := &cobra.Command{Use: what + " MODULE", Short: about, Args: args(cobra.ExactArgs(1)), ValidArgsFunction: from.complete(listModules)}
+	cmd := &cobra.Command{Use: name + " MODULE", Short: about, Args: args(cobra.ExactArgs(1)), ValidArgsFunction: from.complete(listModules)}
 	o.declare(cmd, "yaml", "json", "text")
 	if sections {
 		cmd.Flags().BoolVarP(&global, "global", "g", false, "show the global section as well")
@@ -23,18 +23,18 @@ func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.
 		if global {
 			query.Set("global", "true")
 		}
-		return show(cmd, from, &o, "/module/"+url.PathEscape(argv[0])+"/"+what, query)
+		return show(cmd, from, &o, "/module/"+url.PathEscape(argv[0])+"/"+name, query)
 	}
 	return cmd
 }
 
 // newGlobalShow returns a command that shows one kind of data of the global section or of global
-// hooks. The argument what is the name of the command.
-func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
+// hooks. The name of the command is also the name of the data.
+func newGlobalShow(from *sourceFlags, name, about string) *cobra.Command {
 	var o output
-	cmd := &cobra.Command{Use: what, Short: about, Args: args(cobra.NoArgs)}
+	cmd := &cobra.Command{Use: name, Short: about, Args: args(cobra.NoArgs)}
 	o.declare(cmd, "yaml", "json", "text")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return show(cmd, from, &o, "/global/"+what, nil) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return show(cmd, from, &o, "/global/"+name, nil) }
 	return cmd
 }
 

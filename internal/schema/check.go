@@ -21,7 +21,7 @@ type Violation struct {
 	Path string
 	// Rule is the keyword of the schema that the value violates.
 	Rule string
-	// Text says what is required, as the end of a sentence that begins with Path. If Rule is Rules, Text
+	// Text names the requirement, as the end of a sentence that begins with Path. If Rule is Rules, Text
 	// stands alone: it is the message of the violated rule, or says why the rule cannot be evaluated.
 	Text string
 }

@@ -60,8 +60,8 @@ type routes struct {
 	admissions  map[string]Admission
 	conversions map[string][]link // conversion steps by the name of the CustomResourceDefinition
 	complete    bool              // see Table.Complete
-	// withdrawn contains the paths of removed bindings, and the types of the bindings. The API server may call these paths until
-	// it has loaded the new configuration.
+	// withdrawn contains the paths of removed bindings, with the types of the bindings. The API server may call these
+	// paths until it has loaded the new configuration.
 	withdrawn map[string]hook.Type
 }
 

@@ -123,7 +123,7 @@ func (p *page) after(id graph.NodeID) []string {
 	return out
 }
 
-// failure returns a clause that says what is tried again if n fails; empty if n has no step.
+// failure returns a clause that names the work that is retried if n fails; empty if n has no step.
 func (p *page) failure(n *graph.Node) string {
 	wait := ", with an increasing delay"
 	if n.FixedDelay {
