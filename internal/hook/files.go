@@ -29,9 +29,13 @@ type runFiles []runFile
 // withFiles creates the files in a new directory and calls use. Afterwards it removes the directory, unless keepTemp
 // is set.
 func (r *Runner) withFiles(files runFiles, use func() error) error {
+	// Something that cleans temporary directories may have removed r.dir, or the copy of the framework in it.
+	if err := r.framework.copy(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp(r.dir, "run-")
-	if errors.Is(err, fs.ErrNotExist) { // something that cleans temporary directories may have removed r.dir
-		if err = errors.Join(os.MkdirAll(r.dir, 0o700), r.framework.copy()); err == nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(r.dir, 0o700); err == nil {
 			dir, err = os.MkdirTemp(r.dir, "run-")
 		}
 	}

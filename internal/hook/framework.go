@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,21 +28,32 @@ func newFramework(files fs.FS, dir string) (framework, error) {
 	if _, err := os.Stat(installedFramework); files == nil || err == nil {
 		return framework{}, nil
 	}
-	dir, err := os.MkdirTemp(dir, "shell-")
-	if err != nil {
-		return framework{}, fmt.Errorf("shell framework: %w", err)
-	}
-	f := framework{files: files, dir: dir}
+	f := framework{files: files, dir: filepath.Join(dir, "shell-"+rand.Text())}
 	return f, f.copy()
 }
 
-// copy writes the files of the framework to its directory. If one of them exists, copy stops without an error,
-// because a concurrent call of copy writes the files.
+// copy creates the directory of the framework with all files, unless it exists. It writes the files to another
+// directory and renames it, so hooks and concurrent calls of copy never see only some of the files.
 func (f framework) copy() error {
 	if f.files == nil {
 		return nil
 	}
-	if err := os.CopyFS(f.dir, f.files); err != nil && !errors.Is(err, fs.ErrExist) {
+	if _, err := os.Stat(f.dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(f.dir)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return fmt.Errorf("shell framework: %w", err)
+	}
+	complete, err := os.MkdirTemp(parent, "shell-copy-")
+	if err != nil {
+		return fmt.Errorf("shell framework: %w", err)
+	}
+	defer os.RemoveAll(complete) //nolint:errcheck // after the rename it does not exist
+	if err := os.CopyFS(complete, f.files); err != nil {
+		return fmt.Errorf("shell framework: %w", err)
+	}
+	if err := os.Rename(complete, f.dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("shell framework: %w", err)
 	}
 	return nil

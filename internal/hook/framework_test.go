@@ -1,9 +1,13 @@
 package hook_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"addon-operator/internal/hook"
 	"addon-operator/sdk/shell"
@@ -52,6 +56,37 @@ func TestFrameworkThatVanishesIsMadeAgain(t *testing.T) {
 	}
 	if _, err := r.Run(t.Context(), scriptRun(t, frameworkHook)); err != nil {
 		t.Error(err)
+	}
+}
+
+// slowFiles opens its files slowly, so that another run starts while the files are copied.
+type slowFiles struct{ fs.FS }
+
+func (f slowFiles) Open(name string) (fs.File, error) {
+	time.Sleep(20 * time.Millisecond)
+	return f.FS.Open(name)
+}
+
+func TestConcurrentRunsAfterTheFrameworkVanishedSeeAllOfItsFiles(t *testing.T) {
+	t.Parallel()
+	temp := filepath.Join(t.TempDir(), "hooks")
+	r := newRunner(t, hook.Options{Framework: slowFiles{shell.Framework}, TempDir: temp})
+	if err := os.RemoveAll(temp); err != nil {
+		t.Fatal(err)
+	}
+	var runs errgroup.Group
+	for range 8 {
+		run := scriptRun(t, frameworkHook)
+		runs.Go(func() error {
+			_, err := r.Run(t.Context(), run)
+			return err
+		})
+	}
+	if err := runs.Wait(); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(temp, "shell-copy-*")); err != nil || len(left) > 0 {
+		t.Errorf("unused copies: %q, %v", left, err)
 	}
 }
 
