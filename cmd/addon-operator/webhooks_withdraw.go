@@ -27,7 +27,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	}
 	reason := reasonFlag(cmd)
 	f := cmd.Flags()
-	f.StringVar(&to.Kubeconfig, "kube-config", os.Getenv("KUBE_CONFIG"), "without a running operator: kubeconfig file [$KUBE_CONFIG, $KUBECONFIG]")
+	f.StringVar(&to.Kubeconfig, "kube-config", os.Getenv("KUBE_CONFIG"), "without a running operator: kubeconfig file, or several, separated by \":\" [$KUBE_CONFIG, $KUBECONFIG]")
 	f.StringVar(&to.Context, "kube-context", os.Getenv("KUBE_CONTEXT"), "without a running operator: context of the kubeconfig [$KUBE_CONTEXT]")
 	f.StringVar(&to.Server, "kube-server", os.Getenv("KUBE_SERVER"), "without a running operator: address of the API server [$KUBE_SERVER]")
 	f.StringVarP(&namespace, "namespace", "n", os.Getenv("ADDON_OPERATOR_NAMESPACE"),

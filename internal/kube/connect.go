@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,8 @@ const (
 // Options select the cluster to connect to. The zero value selects the cluster in which this process runs or, outside
 // a cluster, the cluster that kubectl would use.
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig file. If it is empty, the file is looked for at the default paths.
+	// Kubeconfig is the path of a kubeconfig file, or a list of paths with the syntax of $KUBECONFIG. The files of a
+	// list are merged as kubectl does. If Kubeconfig is empty, the file is looked for at the default paths.
 	Kubeconfig string
 	// Context is the name of a context in the kubeconfig. If it is empty, the current context is used.
 	Context string
@@ -79,7 +81,11 @@ func (o Options) load() (*rest.Config, string, error) {
 		}
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Kubeconfig
+	if files := filepath.SplitList(o.Kubeconfig); len(files) > 1 {
+		rules.Precedence = files
+	} else {
+		rules.ExplicitPath = o.Kubeconfig
+	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
 	overrides.ClusterInfo.Server = o.Server
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)

@@ -27,6 +27,15 @@ func TestConnectReadsKubeconfigs(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}
+	other := filepath.Join(t.TempDir(), "other")
+	config = clientcmdapi.NewConfig()
+	config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other:6443"}
+	config.Contexts["other"] = &clientcmdapi.Context{Cluster: "other", Namespace: "more"}
+	config.CurrentContext = "other"
+	if err := clientcmd.WriteToFile(*config, other); err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Join([]string{path + "x", path, other}, string(filepath.ListSeparator))
 	for name, test := range map[string]struct {
 		options         kube.Options
 		host, namespace string
@@ -35,6 +44,8 @@ func TestConnectReadsKubeconfigs(t *testing.T) {
 		"the current context": {kube.Options{Kubeconfig: path}, "https://near:6443", "", -1},
 		"another context":     {kube.Options{Kubeconfig: path, Context: "far"}, "https://far:6443", "addons", -1},
 		"another server":      {kube.Options{Kubeconfig: path, Server: "http://localhost:8001"}, "http://localhost:8001", "", -1},
+		"the first of a list": {kube.Options{Kubeconfig: list}, "https://near:6443", "", -1},
+		"a later of a list":   {kube.Options{Kubeconfig: list, Context: "other"}, "https://other:6443", "more", -1},
 		"only a server":       {kube.Options{Server: "http://localhost:8001"}, "http://localhost:8001", "", -1},
 		"a limit of requests": {kube.Options{Kubeconfig: path, QPS: 20, Burst: 40}, "https://near:6443", "", 20},
 	} {

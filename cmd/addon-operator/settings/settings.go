@@ -110,7 +110,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.text(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
 	d.text(&s.Lease, "lease", LeaseRequired, "policy for the Lease of the namespace: required, or off if the operator has no permission for Leases", "ADDON_OPERATOR_LEASE")
 	d.text(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
-	d.text(&s.Kubeconfig, "kube-config", "", "kubeconfig file; if empty, the cluster of the pod, or the default kubeconfig outside of a pod", "KUBE_CONFIG", "KUBECONFIG")
+	d.text(&s.Kubeconfig, "kube-config", "", "kubeconfig file, or several, separated by \":\"; if empty, the cluster of the pod, or the default kubeconfig outside of a pod", "KUBE_CONFIG", "KUBECONFIG")
 	d.text(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
 	d.text(&s.KubeServer, "kube-server", "", "address of the API server", "KUBE_SERVER")
 	d.rate(&s.KubeQPS, "kube-client-qps", 0, "maximum requests per second to the API server; 0 is no limit", "KUBE_CLIENT_QPS")
