@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -144,41 +145,42 @@ func expandShorthand(host, rest string) (string, error) {
 	return expanded, nil
 }
 
-// allow returns an error if the scheme is not allowed for l.kind, or if the URL has no host.
+// schemes are the schemes in which the URL of a repository may be written.
+type schemes struct {
+	always  []string
+	develop []string // only in develop mode
+}
+
+// allowed contains the schemes for each kind of repository.
+var allowed = map[kind]schemes{
+	kindHTTP: {always: []string{"https"}, develop: []string{"http"}},
+	kindS3:   {always: []string{"https"}, develop: []string{"http"}},
+	kindGit:  {always: []string{"https", "ssh"}, develop: []string{"http", "file"}},
+	kindHg:   {always: []string{"https"}, develop: []string{"http", "file"}},
+	kindFile: {develop: []string{"file"}},
+}
+
+// allow returns an error if the scheme is not allowed for l.kind, or if the URL has no host. URLs with the scheme file
+// have no host.
 func (l *location) allow(scheme string, develop bool) error {
-	var schemes []string
-	switch l.kind {
-	case kindHTTP, kindHg, kindS3:
-		schemes = []string{"https"}
-	case kindGit:
-		schemes = []string{"https", "ssh"}
-	case kindFile:
-	default:
+	allowed, ok := allowed[l.kind]
+	if !ok {
 		return unsupported(string(l.kind))
 	}
-	if develop {
-		schemes = append(schemes, "http")
-		if l.kind != kindS3 && l.kind != kindHTTP {
-			schemes = append(schemes, "file")
-		}
+	forDevelopers := slices.Contains(allowed.develop, scheme)
+	switch {
+	case forDevelopers && !develop:
+		return fmt.Errorf("%w; only develop mode allows it", unsupported(scheme))
+	case !forDevelopers && !slices.Contains(allowed.always, scheme):
+		return unsupported(scheme)
+	case scheme != "file" && l.root.Hostname() == "":
+		return errors.New("the repository URL names no host")
 	}
-	for _, s := range schemes {
-		if s == scheme {
-			if scheme != "file" && l.root.Hostname() == "" {
-				return errors.New("the repository URL names no host")
-			}
-			return nil
-		}
-	}
-	return unsupported(scheme)
+	return nil
 }
 
 func unsupported(scheme string) error {
-	err := fmt.Errorf("not supported scheme '%s' for addons repository", printable(scheme))
-	if scheme == "http" || scheme == "file" {
-		err = fmt.Errorf("%w; only develop mode allows it", err)
-	}
-	return err
+	return fmt.Errorf("not supported scheme '%s' for addons repository", printable(scheme))
 }
 
 // splitIndex splits the path of root at the two slashes. The first part stays the path of root, and the second part is
