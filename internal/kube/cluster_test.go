@@ -3,9 +3,11 @@ package kube_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -569,6 +571,39 @@ func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
 			t.Fatalf("the error is %v", err)
 		}
 	}
+}
+
+// The kind of the monitor is found only at a later attempt, and the namespaces can never be listed.
+func TestWaitSaysThatTheNamespacesAreMissingAfterAFailedLookupOfTheKind(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	var found atomic.Bool
+	config := answering(s.config, func(path string) int {
+		switch {
+		case path == "/api/v1/namespaces":
+			return http.StatusForbidden
+		case (path == "/api" || path == "/apis" || path == "/api/v1") && !found.Load():
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	})
+	selection := s.configMaps()
+	selection.Namespaces, selection.NamespaceLabels = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"team": s.namespace}}
+	m, err := fixtureOf(t, config, s.namespace).begin(t, newDurableReceiver()).Open(kube.Spec{Owner: "hook", Selection: selection})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(text string) func() bool {
+		return func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			err := m.Wait(ctx)
+			return err != nil && strings.Contains(err.Error(), text)
+		}
+	}
+	eventually(t, "the error of the lookup", says(`find kind "ConfigMap"`))
+	found.Store(true)
+	eventually(t, "the error of the list of namespaces", says("the list of v1/namespaces"))
 }
 
 func TestMonitorKnowsTheObjectsOnWhichItsFilterFailsNow(t *testing.T) {

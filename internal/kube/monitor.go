@@ -41,7 +41,7 @@ type Monitor struct {
 	settled bool          // all sources are known; there are none if the kind is not served
 	gone    bool          // a source was not served since the last call of lost
 	closed  bool
-	problem error // why a lookup of the kind has failed; nil after arrange, and if the kind is not served
+	problem error // why the last lookup of the kind has failed; nil if it found the kind, or if the kind is not served
 	places  map[Source]place
 	known   map[Source]bool  // sources that the monitor had to leave; true if the owner was registered at the source
 	parting map[Source]place // places in the views of Parting
@@ -317,7 +317,7 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 		source := Source{Version: "v1", Resource: "namespaces", Kind: namespaceKind, Labels: m.plan.namespaceLabels}
 		namespaces = m.watches.namespaces.join(source, nil, &owner{name: m.spec.Owner, changed: func() { signal(m.wake) }})
 		defer namespaces.leave(false)
-		m.update(func() { m.among = namespaces })
+		m.update(func() { m.among, m.problem = namespaces, nil })
 		select {
 		case <-ctx.Done():
 			return
