@@ -19,7 +19,7 @@ func (m maker) watches() watchMetrics {
 		filterErrors: m.counters("kube_jq_filter_errors_total", "Failed runs of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind"),
 		watchErrors:  m.counters("kubernetes_client_watch_errors_total", "Lists and watches that failed.", "error_type"),
 		filterTime:   m.histogram("kube_jq_filter_duration_seconds", "Duration of jqFilters, for each object and binding.", "module", "hook", "binding", "queue", "kind"),
-		eventTime:    m.histogram("kube_event_duration_seconds", "Time from the arrival of an event until it is in the queue of the binding.", "module", "hook", "binding", "queue", "kind"),
+		eventTime:    m.histogram("kube_event_duration_seconds", "Time from taking an event out of the buffer of its watch until it is in the queue of the binding.", "module", "hook", "binding", "queue", "kind"),
 	}
 }
 
