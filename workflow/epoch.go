@@ -34,8 +34,8 @@ func beginEpoch(tx *store.Tx, exitedCleanly func(epoch uint64) bool) error {
 	return store.Save(tx, store.EndsKey(), ends)
 }
 
-// crashesOf returns the number of epochs that crashed while they processed the task of claim c. If
-// c is excused or of this epoch, crashesOf returns 0.
+// crashesOf returns the number of epochs that crashed while they processed the task of claim c. It
+// returns 0 if c is nil, has no epoch, is of this epoch, or if c.Excused is set.
 func crashesOf(tx *store.Tx, c *store.Claim) (int, error) {
 	if c == nil || c.Epoch == 0 || c.Epoch == tx.Epoch() || c.Excused {
 		return 0, nil

@@ -19,7 +19,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	var to kube.Options
 	var namespace string
 	cmd := &cobra.Command{
-		Use: "withdraw", Short: "Delete the webhook configurations, so that the API server does not reject requests while the operator is not running", Args: args(cobra.NoArgs),
+		Use: "withdraw", Short: "Delete the admission webhook configurations, so that the API server admits requests without a check while the operator is not running", Args: args(cobra.NoArgs),
 		Long: "Delete the validating and mutating webhook configurations of the operator. Without them, the API server admits requests " +
 			"that hooks would check. A running operator deletes them itself and creates them again at its next start. If no operator responds on " +
 			"the debug socket, the command deletes them with your kubeconfig; an operator that runs elsewhere creates them again at once. " +

@@ -36,7 +36,7 @@ type gate struct {
 	name    string
 	trail   string // name of the last gate that identified the work of the goroutine, according to [tells]
 	turn    int    // the turn in which the goroutine arrived
-	sent    bool   // whether the goroutine arrived before the end of a pause of its process
+	sent    bool   // whether its process was paused while the goroutine waited
 	open    chan struct{}
 }
 

@@ -188,8 +188,8 @@ func (d *difference) isIn(value any) bool {
 	return true
 }
 
-// fieldsOf returns the fields of a map, or the items of a list by their names. It returns false for all other values,
-// also for a list with an item that has no name, or the same name as another item.
+// fieldsOf returns the fields of a map, or the items of a list by their names. It returns false for all other values.
+// It also returns false for an empty list, and for a list in which an item has no name or two items have the same name.
 func fieldsOf(value any) (map[string]any, bool) {
 	if fields, ok := value.(map[string]any); ok {
 		return fields, true

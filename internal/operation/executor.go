@@ -84,7 +84,7 @@ func IsWriter(managers string) bool {
 // Attempt describes the earlier attempts to execute an operation, and records marks for later
 // attempts.
 type Attempt struct {
-	// Since is the time at which the operation was stored, before the first attempt.
+	// Since is a time before the operation was stored: the time at which the input of the hook was read.
 	Since time.Time
 	// Resumed is false for the first attempt and true for all later attempts.
 	Resumed bool

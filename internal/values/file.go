@@ -46,8 +46,9 @@ func ReadFile(path string) (File, error) {
 	return ParseFile(path, text)
 }
 
-// ParseFile parses the text of a values.yaml; path becomes the Path of the File and is named in errors. For an empty
-// text, ParseFile returns a File without values. Any other text must be a YAML map.
+// ParseFile parses the text of a values.yaml; path becomes the Path of the File and is named in errors. If the
+// text has no document, for example only comments, or if its first document is null, ParseFile returns a File without
+// values. Otherwise, the first document must be a map.
 func ParseFile(path string, text []byte) (File, error) {
 	decoded, line, err := decodeYAML(text)
 	if err != nil {

@@ -26,8 +26,8 @@ type configChange struct {
 }
 
 // mainFails reports whether a task of the main queue has failed and waits for its retry. It looks only at the tasks
-// that may have begun: those in slots for the place Front, and the first task behind them. It ignores the task that
-// applies the ConfigMap.
+// in the slots before store.FirstSlot, which were put at the front of the queue, and at the first task behind them. It
+// ignores the task that applies the ConfigMap.
 func mainFails(tx *store.Tx) (bool, error) {
 	for t, err := range store.Tasks(tx, workflow.Main) {
 		if err != nil {

@@ -40,7 +40,8 @@ type step struct {
 	Total  int `json:"of"`
 	// Last is true if this is the last effect of the outcome.
 	Last bool `json:"last,omitempty"`
-	// The field At is a time before the run of the hook.
+	// The field At is the time at which the input of the hook was read, before the hook ran. An object that was
+	// created before this time was not created by the operation.
 	At        time.Time           `json:"at"`
 	Operation operation.Operation `json:"operation"`
 }

@@ -217,9 +217,8 @@ func (d *disk) do(op *operation, index int) {
 	}
 }
 
-// makeDurable makes the changes of a file durable, except changes whose system calls had not
-// returned when the operation with the given index began. If file is 0, makeDurable makes the
-// changes of names durable.
+// makeDurable makes changes of a file durable: those whose system calls had returned before the
+// operation with the given index began. If file is 0, makeDurable does this with the changes of names.
 func (d *disk) makeDurable(file, index int) {
 	if file != 0 {
 		d.durable.contents[file] = d.durable.content(file).clone()

@@ -208,7 +208,7 @@ func (t *tree) task(at *pendingTask) error {
 	r := path[len(path)-1]
 	switch {
 	case at.FanOut == nil || at.OwnQueue:
-		t.one(r, at, wait)
+		t.setPending(r, at, wait)
 	case at.FanOut.Next == at.FanOut.Len:
 		r.pend(at, t.scan.state(at.Task), wait)
 	default:
@@ -226,8 +226,8 @@ func (t *tree) task(at *pendingTask) error {
 	return nil
 }
 
-// one sets the state and the object of r to those of the pending task.
-func (t *tree) one(r *row, at *pendingTask, wait *Wait) {
+// setPending marks r as pending, and sets its state, attempt and object to those of the task at.
+func (t *tree) setPending(r *row, at *pendingTask, wait *Wait) {
 	r.pend(at, t.scan.state(at.Task), wait)
 	r.begin(at)
 	r.Object = at.Object

@@ -191,8 +191,8 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the tasks at the head of a queue: up to *left tasks, or up to shownTasks tasks if *left is smaller. queue
-// counts the other tasks, and reduces *left by the number of tasks that it has read.
+// queue reads at most *left tasks at the head of a queue, but never fewer than shownTasks if the queue has so many.
+// queue counts the other tasks, and reduces *left by the number of tasks that it has read.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine
