@@ -2,5 +2,5 @@
 // decides by the facts which step is next.
 //
 // Start reading at [New]: it creates the parts of all packages below this one. Each of these packages has one
-// purpose, and returns the steps of its nodes. [Lifecycle.Binding] joins the steps with the graph.
+// purpose, and returns the steps of its nodes. [Lifecycle.Implementation] joins the steps with the graph.
 package steps

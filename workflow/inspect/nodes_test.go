@@ -16,7 +16,9 @@ func TestNodesThatAnswersNameAreInTheLifecycle(t *testing.T) {
 			t.Errorf("the lifecycle has no node %s", id)
 		}
 	}
-	if _, ok := lifecycle.Graph.Triggers[configMapTrigger]; !ok {
-		t.Errorf("the lifecycle has no trigger %q", configMapTrigger)
+	for _, trigger := range []graph.Trigger{configMapTrigger, mendedTrigger, addonsTrigger} {
+		if _, ok := lifecycle.Graph.Triggers[trigger]; !ok {
+			t.Errorf("the lifecycle has no trigger %q", trigger)
+		}
 	}
 }

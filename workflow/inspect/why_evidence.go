@@ -285,9 +285,23 @@ func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 	return changes[:min(len(changes), mostChanges)], nil
 }
 
-// changeTriggers has the triggers of the lifecycle for changes of the ConfigMap, of a module's files and
-// of addons.
-var changeTriggers = []string{configMapTrigger, "module mended", "addons changed"}
+// The triggers of the lifecycle for corrected files of a module, and for changes of addons.
+const (
+	mendedTrigger = "module mended"
+	addonsTrigger = "addons changed"
+)
+
+// isChange reports whether a change or a person began the run w.
+func isChange(w *store.Run) bool {
+	switch w.Trigger {
+	case mendedTrigger, addonsTrigger:
+		return true
+	case configMapTrigger:
+		return w.Cause.Object != "" || w.Cause.By != "" // otherwise, the start of the operator is the cause
+	default:
+		return w.Cause.By != ""
+	}
+}
 
 // changedRuns returns the runs that a change or a person began between two times, newest first.
 func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
@@ -299,8 +313,7 @@ func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err 
 		if searched++; searched > mostRunsRead || len(changes) == mostChanges || !w.Began.After(from) {
 			break
 		}
-		isChange := slices.Contains(changeTriggers, w.Trigger) && w.Cause.Object != "" || w.Cause.By != ""
-		if isChange && !w.Began.After(until) {
+		if isChange(&w) && !w.Began.After(until) {
 			c := CauseStep{At: w.Began, Run: w.ID, Text: runText(&w)}
 			if c.Changes, err = e.configChanges(&w); err != nil {
 				return nil, err

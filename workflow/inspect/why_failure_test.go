@@ -304,6 +304,10 @@ func TestWhyNamesWhatChangedBeforeAModuleCouldNotBeLoaded(t *testing.T) {
 		reload := on(lifecycle.OnReloadRequest)
 		reload.Cause.By = "ann"
 		w.raise(reload)
+		sleep(time.Minute)
+		w.raise(on(lifecycle.OnModuleMended))
+		sleep(time.Minute)
+		w.raise(on(lifecycle.OnAddonsChanged))
 		broken := w.db.Now()
 		sleep(time.Minute)
 		w.raise(edited("1")) // after the module broke
@@ -316,7 +320,8 @@ func TestWhyNamesWhatChangedBeforeAModuleCouldNotBeLoaded(t *testing.T) {
 		}
 		l := layout
 		l.Now = why.At
-		const want = "What changed before it failed? 00:01:00Z reload requested: by ann Why is module web enabled?"
+		const want = "What changed before it failed? 00:03:00Z addons changed 00:02:00Z module mended 00:01:00Z reload requested: by ann " +
+			"Why is module web enabled?"
 		if text := inspect.WhyText(why, l); !strings.Contains(oneLine(text), want) {
 			t.Errorf("the explanation lacks %q:\n%s", want, text)
 		}
