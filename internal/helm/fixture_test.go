@@ -233,14 +233,23 @@ func requests(method, part string, n int32, f func()) func(*helm.Options) {
 // contains part with this HTTP status and error text, without sending the request.
 func failingOnce(method, part string, status int, text string) func(*helm.Options) {
 	var failed atomic.Bool
+	return failing(func(r *http.Request) bool {
+		return r.Method == method && strings.Contains(r.URL.Path, part) && failed.CompareAndSwap(false, true)
+	}, status, "", text)
+}
+
+// failing returns an argument for start. It answers each request for which matches returns true with this HTTP status,
+// reason and error text, without sending the request.
+func failing(matches func(*http.Request) bool, status int, reason metav1.StatusReason, text string) func(*helm.Options) {
 	return func(o *helm.Options) {
 		o.Config = rest.CopyConfig(o.Config)
 		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return tripper(func(r *http.Request) (*http.Response, error) {
-				if r.Method != method || !strings.Contains(r.URL.Path, part) || !failed.CompareAndSwap(false, true) {
+				if !matches(r) {
 					return next.RoundTrip(r)
 				}
-				body := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": %d, "message": %q}`, status, text)
+				body := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": %d, "reason": %q, "message": %q}`,
+					status, reason, text)
 				return &http.Response{
 					Status: http.StatusText(status), StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
 					Body: io.NopCloser(strings.NewReader(body)), Request: r,

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
@@ -143,13 +146,16 @@ func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Dur
 }
 
 // wait watches one object until one of the two functions returns true. The first function is called once, with the
-// listed objects; it may be nil. The second function is called for each event.
+// listed objects; it may be nil. The second function is called for each event. If the operator may not list or watch
+// such objects, wait returns the error of the API server at once.
 func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
 	ctx, cancel := o.within(timeout)
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	source := cache.NewListWatchFromClient(of.Client, of.Mapping.Resource.Resource, of.Namespace,
 		fields.OneTermEqualSelector("metadata.name", of.Name))
-	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, already, done)
+	_, err := watchtools.UntilWithSync(ctx, endingIfForbidden(source, end), &unstructured.Unstructured{}, already, done)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("not done within %s: see its events and logs, or raise HELM_TIMEOUT", timeout)
@@ -157,6 +163,27 @@ func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already wa
 		return context.Cause(ctx)
 	default:
 		return err
+	}
+}
+
+// endingIfForbidden returns a copy of source that calls end if the API server forbids a list or a watch. Package cache
+// retries such requests without end.
+func endingIfForbidden(source *cache.ListWatch, end context.CancelCauseFunc) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := source.ListWithContext(ctx, options)
+			if apierrors.IsForbidden(err) {
+				end(err)
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := source.WatchWithContext(ctx, options)
+			if apierrors.IsForbidden(err) && options.SendInitialEvents == nil { // otherwise, package cache tries a list
+				end(err)
+			}
+			return events, err
+		},
 	}
 }
 

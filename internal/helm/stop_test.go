@@ -222,6 +222,28 @@ func TestHelmHookThatTakesTooLongFails(t *testing.T) {
 	b.state(t, "slow", helm.State{Status: helm.Failed, Revision: 1})
 }
 
+func TestHelmHookThatTheOperatorMayNotWatchFails(t *testing.T) {
+	t.Parallel()
+	for verb, isWatch := range map[string]bool{"list": false, "watch": true} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			text := "jobs.batch is forbidden: the operator cannot " + verb + " jobs"
+			b := start(t, failing(func(r *http.Request) bool {
+				query := r.URL.Query()
+				// Without the right to watch, the API server also forbids a watch that begins with a list.
+				return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/jobs") &&
+					(query.Get("watch") == "true" == isWatch || query.Has("sendInitialEvents"))
+			}, http.StatusForbidden, metav1.StatusReasonForbidden, text))
+			begin := time.Now()
+			_, err := b.Upgrade(t.Context(), hooked(t, "blind", "post-install", suspended), helm.Manifest{Checksum: "any"})
+			wantError(t, err, `upgrade release "blind"`, "blind-hook", text)
+			if took := time.Since(begin); took > soon {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
 func TestWaitForHelmHookEndsWithUpgrade(t *testing.T) {
 	b := start(t)
 	r := hooked(t, "slow", "post-install", suspended)
