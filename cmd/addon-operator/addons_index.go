@@ -14,7 +14,7 @@ import (
 
 // newAddonsIndex returns the command "addons index".
 func newAddonsIndex(*sourceFlags) *cobra.Command {
-	return newAuthorVerb("index", "Write the index.yaml of the addons of a directory; stops at an invalid addon",
+	return newAuthorVerb("index", "Write the index.yaml of the addons of a directory; writes nothing if an addon is invalid",
 		"The index lists the addons by name, and the versions of a name from the newest to the oldest.",
 		func(repository *author.Repository, to string, out io.Writer) error {
 			entries, err := repository.WriteIndex(to)

@@ -12,7 +12,7 @@ import (
 
 // newAddonsPackage returns the command "addons package".
 func newAddonsPackage(*sourceFlags) *cobra.Command {
-	return newAuthorVerb("package", "Pack each addon directory of a directory to NAME-VERSION.tgz; stops at an invalid addon",
+	return newAuthorVerb("package", "Pack each addon directory of a directory to NAME-VERSION.tgz; writes nothing if an addon is invalid",
 		"Equal files produce identical archives.",
 		func(repository *author.Repository, to string, out io.Writer) error {
 			names, err := repository.Package(to)

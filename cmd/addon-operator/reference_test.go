@@ -54,9 +54,10 @@ Most commands connect to the running operator over its debug socket. With ` + "`
 operator instead, and print its path and age on stderr. The commands ` + "`start`, `test`, `version`, `addons index`, `addons lint`" + `
 and ` + "`addons package`" + `, and ` + "`workflow graph`" + ` without a run, need neither.
 
-The socket serves HTTP. Each command below names its route, and ` + "`raw PATH`" + ` and curl can use the same routes. The suffix of a
-path selects the format. Settings with names such as password, secret, token, credentials or key, and the data of Secrets, are
-shown as ` + "`(redacted 3f9a1c2e)`, with a hash that is the same for the same secret," + ` unless ` + "`--show-secrets`" + ` is given.
+The socket serves HTTP. Most commands below name their route. ` + "`raw PATH`" + ` can use the routes without ` + "`POST`" + `, and curl
+can use all routes. The suffix of a path selects the format. Settings with names such as password, secret, token, credentials
+or key, and the data of Secrets, are shown as ` + "`(redacted 3f9a1c2e)`, with a hash that is the same for the same secret," + ` unless
+` + "`--show-secrets`" + ` is given.
 
 [Operations](../operations.md#the-store) lists the exit codes, and [HTTP](http.md) the routes.
 `
@@ -192,9 +193,10 @@ with a warning. If the port is in use, the operator logs a warning and starts wi
 const webIntro = `
 ## The web page
 
-The [web page](../web-page.md) is on 127.0.0.1:9116 in the pod (` + "`--web-listen-address`" + `). If the port is in use, the operator logs a
-warning and starts without it. With a certificate (` + "`--web-tls-cert-file`" + `), requests need a token, and RBAC rules decide. The answers
-are HTML; secrets are always masked.
+The [web page](../web-page.md) is on 127.0.0.1:9116 in the pod (` + "`--web-listen-address`" + `). If the port is in use, or the
+certificate cannot be read, the operator logs a warning and starts without the web page. With a certificate
+(` + "`--web-tls-cert-file`" + `), requests need a token, and RBAC rules decide who sees and does what. The views are HTML; secrets are
+always masked.
 
 | path | |
 |---|---|
@@ -203,16 +205,18 @@ are HTML; secrets are always masked.
 const socketIntro = `
 ## The debug socket
 
-The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600). It serves all routes:
+The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600). The socket serves
+the routes in the first table below, for example:
 
 ` + "```sh" + `
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
 ` + "```" + `
 
 The suffix of a path selects the format: ` + "`.text`, `.yaml` or `.json`" + `. Routes with one fixed format, such as most ` + "`POST`" + `
-routes and those of ` + "`render` and `store`" + `, have no suffix. Secrets are masked unless ` + "`?show-secrets=true`" + ` is added. Errors are
-text, with status 400 for an invalid request, 404 for a missing object, 409 for a conflict with the current state, 422 if
-` + "`/store/check`" + ` finds damage, and 500 for other errors.
+routes and those of ` + "`render` and `store`" + `, have no suffix. Secrets are masked unless ` + "`?show-secrets=true`" + ` is added. But
+the copy of the store that ` + "`/store/snapshot`" + ` returns always contains the secrets. Errors are text, with status 400 for an
+invalid request, 404 for a missing object, 409 for a conflict with the current state, 422 if ` + "`/store/check`" + ` finds damage, and
+500 for other errors.
 
 | route | command |
 |---|---|
@@ -261,7 +265,7 @@ const socketOutro = `
 var servedAt = map[string]string{
 	"/healthz":         "`ok` while the process responds; for the probes of the pod",
 	"/readyz":          "status 200 if a converge has ended since the start of the operator and no module is pending, 503 on standby, 500 otherwise. With `--startup=if-changed` and nothing to do, it is 200 from the start. A module is pending while its next run is deferred because its hooks change values at each run, or while its failing run is retried in a queue of its own (`--on-module-failure=continue`); the text names these modules",
-	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys, with the value true or false, and the number of tasks of the two that are in progress, or null",
+	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after `STARTUP_CONVERGE_DONE`, a second line with `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys: the value of the two keys that end in `IN_PROGRESS` is the number of tasks or null, and the value of the other keys is true or false",
 	"/metrics":         "[metrics of the operator](metrics.md#metrics-of-the-operator)",
 	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",
 }
@@ -297,7 +301,7 @@ var servedForBrowsers = map[string]string{
 	"/timeline":         "what happened; `?subject=NAME`, `?since=2h`, `?limit=N`, up to 500",
 	"/logs":             "what attempts printed; `?subject=NAME`, `?limit=N`, up to 500",
 	"/why":              "the causes of `?subject=NAME`",
-	"/events":           "server-sent events: one now, and one after commits of the store",
+	"/events":           "server-sent events: one at once, and one after commits of the store",
 	"/do/{action...}":   "`POST`: the actions, if `--web-actions` allows them; the rest of the path is that of the debug socket",
 	"/sign-in":          "`POST`: checks a token and stores it in a cookie of the browser; only with `--web-tls-cert-file`",
 	"/sign-out":         "`POST`: deletes the cookie with the token in the browser; only with `--web-tls-cert-file`",

@@ -15,7 +15,8 @@ func newReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reload", Short: "Scan the module directories and converge now; needs a running operator", Args: args(cobra.NoArgs),
 		Long: "Scan the module directories and converge now. If a converge is running, it restarts at beforeAll. If none is " +
-			"running, the converge waits behind the tasks in queue main. The request is stored, so a restart of the operator does not lose it.",
+			"running, or if the running one has restarted three times in a row, the new converge waits behind the tasks in queue " +
+			"main. The request is stored, so a restart of the operator does not lose it.",
 	}
 	reason := reasonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -31,7 +31,7 @@ func newDiagnose() *cobra.Command {
 			"The exit code is " + strconv.Itoa(exitAttention) + " if there is a finding, and " + strconv.Itoa(exitFailed) + " if no operator responds.",
 	}
 	v := newReport(cmd, "/diagnosis", inspect.DiagnosisText, func(d *inspect.Diagnosis) bool { return len(d.Findings) > 0 })
-	archive := cmd.Flags().String("bundle", "", "file to create with a support archive (.tar.gz) without secrets, instead of printing the findings; - is stdout")
+	archive := cmd.Flags().String("bundle", "", "file to create with a support archive (.tar.gz) instead of printing the findings; likely secrets are left out; - is stdout")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("bundle") {
 			return writeBundle(cmd, v.from, *archive)

@@ -23,7 +23,7 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 		Args: args(cobra.NoArgs),
 	}
 	runs.declare(cmd)
-	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of lines to show; with --all, -o json and -o yaml, of runs")
+	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of lines to show, or of runs with --all, -o json or -o yaml")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "show each run of a binding on a separate line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		query := url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}}

@@ -49,7 +49,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.damaged = m.counters("damaged_records_total", "Records of the store that could not be read and were moved to another table.", "table")
 	s.damaged.WithLabelValues("queues") // so that the counter is served with the value 0 before the first damaged task
 	s.loops = m.counters("loops_total", "Runs that were delayed because a step had caused itself at least three times in a row.", "node", "module")
-	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that were dropped because of a type conflict or a limit.", "module", "hook", "reason")
+	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that were dropped because of a conflict with the type or name of another metric, or because of a limit.", "module", "hook", "reason")
 	s.hookSlow = m.gauges("hook_runs_slow", "Current runs of a hook that take much longer than all previous ones, and waits of more than a minute for a Helm hook.", "module", "hook")
 	s.queueAction = m.histogram("tasks_queue_action_duration_seconds", "Duration of adding tasks to the queue, and of transitions.", "queue_name", "queue_action")
 	s.commit = m.histogram("store_commit_seconds", "Duration of commits to the store, including the sync to disk.").WithLabelValues()

@@ -78,7 +78,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 		store:             desc("store_size_bytes", "Size of the store's file."),
 		full:              desc("store_full", "Whether commits fail because the disk is full."),
 		length:            desc("tasks_queue_length", "Tasks in the queue.", "queue"),
-		head:              desc("tasks_queue_head_info", "The next task of the queue.", "queue", "module", "task_type", "hook"),
+		head:              desc("tasks_queue_head_info", "The first task of the queue, which may be running.", "queue", "module", "task_type", "hook"),
 		tasks:             desc("tasks", "Tasks in the queue by state. All tasks behind the head are waiting.", "queue", "state"),
 		bindings:          desc("binding_count", "Attached bindings.", "module", "hook"),
 		objects:           desc("kube_snapshot_objects", "Objects in the snapshot of a binding.", "module", "hook", "binding", "queue"),

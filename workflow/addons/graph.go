@@ -67,7 +67,7 @@ const (
 )
 
 // Graph is the graph of addons configurations. Each configuration has a queue of its own. All tasks of
-// a run use the same slot, so a change that arrives during the run is processed after the run.
+// a run use the same slot, so the task of a change that arrives during the run starts after the run.
 var Graph = &graph.Graph{
 	Name: "addons",
 	Doc:  "What happens to an addons configuration when it is added, changed, deleted or tried again.",
@@ -153,13 +153,13 @@ var Graph = &graph.Graph{
 	Facts: map[graph.Fact]string{
 		Wanted:   "the configuration or its conflicts with modules of the image changed, its processing has not ended, or its retry is due",
 		Deleted:  "the configuration is being deleted, or is gone",
-		IDsFreed: "an addon of the configuration has been unregistered",
+		IDsFreed: "the configuration has given up an ID, or a name with a version, that it had registered for an addon",
 		Newer:    "the configuration was changed or deleted while it was processed",
 
 		AllFetched: "each repository of the configuration has been fetched or has failed",
 	},
 	FanOuts: map[graph.FanOut]string{
-		Contenders: "the configurations of the same scope that failed: all ClusterAddonsConfigurations, or the AddonsConfigurations of the namespace",
+		Contenders: "the other failed configurations of the scope; a scope has all ClusterAddonsConfigurations, or the AddonsConfigurations of one namespace",
 	},
 	Inputs: map[graph.Input]string{
 		LiveConfiguration: "the configuration as the API server has it now",

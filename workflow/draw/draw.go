@@ -114,7 +114,7 @@ var legend = []struct {
 		func(e graph.Edge) bool { return e.Place == graph.BindingQueue },
 	},
 	{
-		"rewind", "a run that has begun the node goes back to it; otherwise the task joins a run that has yet to reach the node, or gets a new slot at the tail",
+		"rewind", "a run that has begun the node goes back to it, but only three times in a row; otherwise the task joins a run that has yet to reach the node, or gets a new slot at the tail",
 		func(e graph.Edge) bool { return e.Place == graph.Rewind },
 	},
 	{
@@ -122,7 +122,7 @@ var legend = []struct {
 		func(e graph.Edge) bool { return e.CancelsPending },
 	},
 	{
-		"loop", "the edge closes a loop; if a run takes it three times in a row or more, the next task is delayed, each time for longer",
+		"loop", "the edge closes a loop; if a run takes it three times in a row or more, the next task is delayed, each time for longer, up to 30 s",
 		func(e graph.Edge) bool { return e.Loop },
 	},
 }

@@ -53,6 +53,9 @@ func (p *page) reading() {
 		"A dotted arrow puts its task in another slot or queue. " +
 		"The condition *if* holds when the step reports the fact, *unless* when it does not. " +
 		"*each of* is a fan-out: one task represents all items, except on a dotted arrow, where each item gets a task of its own.")
+	if slices.ContainsFunc(p.g.Nodes, func(n graph.Node) bool { return n.Scope == graph.ScopeBinding }) {
+		p.put("After an error, a hook is not retried if its binding has `allowFailure: true`.")
+	}
 	var rows []string
 	for _, w := range legend {
 		if slices.ContainsFunc(p.g.Edges, w.on) {
@@ -175,9 +178,9 @@ func traits(n *graph.Node) []string {
 	}{
 		{n.Junction, "junction: it has no step and no task"},
 		{n.Unique, "unique: of equal waiting tasks, only the one nearest to the head stays"},
-		{n.Batch, "batch: one attempt processes all adjacent tasks of the same hook"},
+		{n.Batch, "batch: one attempt can process several adjacent tasks of the same hook"},
 		{n.JoinsRunning, "joins running: it waits for items that already run, and starts none"},
-		{n.Uninterruptible, "uninterruptible: a rewind lets a run that has reached this node finish"},
+		{n.Uninterruptible, "uninterruptible: a rewind does not cancel a task at this node, but lets the task end first"},
 		{n.WakesFailed, "wakes failed: when its step reports a fact, all failed tasks are retried at once"},
 	} {
 		if t.has {
