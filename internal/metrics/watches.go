@@ -34,8 +34,8 @@ func (m watchMetrics) FilterTook(b Binding, kind string, took time.Duration) {
 	m.filterTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
 }
 
-// EventTook observes the time from the arrival of a change until its event was in the queue of a
-// binding. kind is the kind of the changed object.
+// EventTook observes the time from when a change left the buffer of its watch until its event was in
+// the queue of a binding. kind is the kind of the changed object.
 func (m watchMetrics) EventTook(b Binding, kind string, took time.Duration) {
 	m.eventTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
 }

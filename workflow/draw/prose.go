@@ -9,7 +9,7 @@ import (
 
 // verbatim matches the parts of a text that a page shows as code: variables, name patterns, paths
 // of values, and commands with an option.
-var verbatim = regexp.MustCompile(`[$*]\w+|(\w+ )*--\w+|\w+\.\w+`)
+var verbatim = regexp.MustCompile(`[$*]\w+|(\w+ )*--\w+|\w+(?:[.-]\w+)*\.\w+`)
 
 // prose returns text for a Markdown page: on one line, with the parts that verbatim matches as code,
 // and with special characters escaped.

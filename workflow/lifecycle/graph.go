@@ -335,8 +335,8 @@ var Graph = &graph.Graph{
 		OnRunRequest:      "a person requested a run of the module, for example with addon-operator module run",
 	},
 	Facts: map[graph.Fact]string{
-		JustEnabled:    "the module is enabled and has not started yet, or its hooks have changed",
-		AlreadyStarted: "the module is enabled, a run of it has finished since it was enabled and since the current start, and its hooks have not changed",
+		JustEnabled:    "the module is enabled and has not started yet, or it has hooks and its code has changed",
+		AlreadyStarted: "the module is enabled, a run of it has finished since it was enabled and since the current start, and it has no hooks or its code has not changed",
 		HalfDeleted:    "the module is enabled again after its release was deleted and before its afterDeleteHelm hooks ran",
 		Outdated:       "no release is deployed, the rendered manifest differs from that of the release, or a resource is absent that no hook of the module has deleted",
 		Unwanted:       "the module is not enabled, and its state or release must be deleted",

@@ -202,7 +202,7 @@ func (f *frame) PauseButton(c pauseControl) button {
 
 // Buttons returns the buttons of a module.
 func (m *module) Buttons() []button {
-	about := "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks."
+	about := "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks. If it has not started, also its onStartup hooks and its Synchronization."
 	if m.Pause.Paused {
 		about += " The module is paused: the run waits until the module is resumed."
 	}
@@ -224,7 +224,7 @@ func (t *task) Buttons() (out []button) {
 		out = append(out, t.button("task/"+t.ID+"/release", "Release", "Runs the task again. The operator crashed each time the task ran.", nil))
 	}
 	if t.Failing || t.Quarantined {
-		out = append(out, t.button("task/"+t.ID+"/skip", "Skip", "Ends the task as if it had succeeded without any result. Its work is not done.", nil))
+		out = append(out, t.button("task/"+t.ID+"/skip", "Skip", "Ends the task as if it had succeeded without any result. Its work is not done. If the task runs several hooks, only the current hook is skipped.", nil))
 	}
 	return out
 }
