@@ -73,7 +73,7 @@ const (
 	Allowed     State = "allowed"     // failed, but the binding allows failures
 	Skipped     State = "skipped"     // a person skipped the task
 	Dropped     State = "dropped"     // the subject of the task does not exist any more, or its result is ignored
-	Superseded  State = "superseded"  // another run does the work of the task
+	Superseded  State = "superseded"  // another task replaced it
 	Joined      State = "joined"      // an equal task was waiting already, and does the work
 	Quarantined State = "quarantined" // in quarantine until a user releases it
 )

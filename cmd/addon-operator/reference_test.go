@@ -206,7 +206,7 @@ const socketIntro = `
 ## The debug socket
 
 The [commands](cli.md) send HTTP requests over a unix socket (` + "`--debug-unix-socket`" + `, mode 0600). The socket serves
-the routes in the first table below, for example:
+the routes below, for example:
 
 ` + "```sh" + `
 curl --unix-socket /var/run/addon-operator/debug.socket http://unix/module/list.json
@@ -265,7 +265,7 @@ const socketOutro = `
 var servedAt = map[string]string{
 	"/healthz":         "`ok` while the process responds; for the probes of the pod",
 	"/readyz":          "status 200 if a converge has ended since the start of the operator and no module is pending, 503 on standby, 500 otherwise. With `--startup=if-changed` and nothing to do, it is 200 from the start. A module is pending while its next run is deferred because its hooks change values at each run, or while its failing run is retried in a queue of its own (`--on-module-failure=continue`); the text names these modules",
-	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after `STARTUP_CONVERGE_DONE`, a second line with `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys: the value of the two keys that end in `IN_PROGRESS` is the number of tasks or null, and the value of the other keys is true or false",
+	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after `STARTUP_CONVERGE_DONE`, a second line with `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys: the values of `STARTUP_CONVERGE_IN_PROGRESS` and `CONVERGE_IN_PROGRESS` are numbers of tasks or null, and the other values are true or false",
 	"/metrics":         "[metrics of the operator](metrics.md#metrics-of-the-operator)",
 	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",
 }

@@ -18,8 +18,8 @@ func newTaskCancel(from *sourceFlags) *cobra.Command {
 		Use: "cancel TASK [--skip] [--reason TEXT]", Short: "Cancel a running task; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listTasks(isRunning)),
 		Long: "Cancel a running task: the process group of its hook gets SIGTERM, and SIGKILL 5 s later. " +
-			"The attempt has failed and is retried. With --skip, the task ends as if it had succeeded without any result; " +
-			"if a step runs several hooks one after another, only the current hook ends. " +
+			"The attempt has failed and is retried. With --skip, the task ends as if it had succeeded without any result. " +
+			"If the task runs several hooks, only the current hook ends. " +
 			"The reason and your name are stored in the history. " + namingTasks,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored in the history")

@@ -13,8 +13,8 @@ import (
 
 // namingTasks documents the argument TASK of the task commands.
 const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MODULE/HOOK, or the name of a global hook or " +
-	"of an addons configuration. If several tasks match a name, the failing one is selected, or else the running, the quarantined or the " +
-	"waiting one. If several tasks in this state match, the command changes nothing and lists them."
+	"of an addons configuration. If several tasks match a name, the failing one is selected, or else the running, the interrupted, the " +
+	"quarantined or the waiting one. If several tasks in this state match, the command changes nothing and lists them."
 
 // newTaskSkip returns the command "task skip".
 func newTaskSkip(from *sourceFlags) *cobra.Command {
@@ -23,7 +23,7 @@ func newTaskSkip(from *sourceFlags) *cobra.Command {
 		Use: "skip TASK --reason TEXT", Short: "End a task as if it had succeeded without any result; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listAll(listTasks(nil), listQuarantined)),
 		Long: "End a task as if it had succeeded without any result. Its work is not done. " +
-			"If a step runs several hooks one after another, only the current hook is skipped. " +
+			"If the task runs several hooks, only the current hook is skipped. " +
 			"The reason and your name are stored in the history. " + namingTasks,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored in the history")

@@ -31,7 +31,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	f.StringVar(&to.Context, "kube-context", os.Getenv("KUBE_CONTEXT"), "without a running operator: context of the kubeconfig [$KUBE_CONTEXT]")
 	f.StringVar(&to.Server, "kube-server", os.Getenv("KUBE_SERVER"), "without a running operator: address of the API server [$KUBE_SERVER]")
 	f.StringVarP(&namespace, "namespace", "n", os.Getenv("ADDON_OPERATOR_NAMESPACE"),
-		"without a running operator: namespace of the stopped one; that of the pod or kubeconfig if empty [$ADDON_OPERATOR_NAMESPACE]")
+		"without a running operator: namespace of the stopped operator; that of the pod or kubeconfig if empty [$ADDON_OPERATOR_NAMESPACE]")
 	f.Lookup("kube-config").DefValue, f.Lookup("kube-context").DefValue = "", ""
 	f.Lookup("kube-server").DefValue, f.Lookup("namespace").DefValue = "", ""
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

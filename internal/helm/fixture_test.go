@@ -238,8 +238,8 @@ func failingOnce(method, part string, status int, text string) func(*helm.Option
 	}, status, "", text)
 }
 
-// failing returns an argument for start. It answers each request for which matches returns true with this HTTP status,
-// reason and error text, without sending the request.
+// failing returns an argument for start. With it, each request for which matches returns true is not sent, but answered
+// with this HTTP status, reason and error text.
 func failing(matches func(*http.Request) bool, status int, reason metav1.StatusReason, text string) func(*helm.Options) {
 	return func(o *helm.Options) {
 		o.Config = rest.CopyConfig(o.Config)

@@ -167,7 +167,7 @@ func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already wa
 }
 
 // endingIfForbidden returns a copy of source that calls end if the API server forbids a list or a watch. Package cache
-// retries such requests without end.
+// would retry such requests endlessly.
 func endingIfForbidden(source *cache.ListWatch, end context.CancelCauseFunc) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

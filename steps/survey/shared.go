@@ -63,6 +63,6 @@ func sharedObject(o store.Object, first, second string) *store.Problem {
 	return &store.Problem{
 		Subject: graph.Subject{Module: second}, Object: name,
 		Error: fmt.Sprintf("%s is in the charts of modules %s and %s: each upgrade of one module overwrites the object of the other", name, first, second),
-		Fix:   "remove it from one of the charts, or disable one of the modules. The object stays if the other module was installed or upgraded last; the annotation meta.helm.sh/release-name names this module. Otherwise, the operator deletes the object and creates it again",
+		Fix:   "remove it from one of the charts, or disable one of the modules. Choose the module that the annotation meta.helm.sh/release-name of the object does not name; otherwise, the operator deletes the object and creates it again",
 	}
 }

@@ -160,7 +160,7 @@ func TestObjectOfTwoModulesIsAProblemUntilOneIsDisabled(t *testing.T) {
 		return found
 	}
 	want := []string{"shared object c: Deployment ops/web is in the charts of modules a and c: each upgrade of one module overwrites the object of the other; " +
-		"remove it from one of the charts, or disable one of the modules. The object stays if the other module was installed or upgraded last; the annotation meta.helm.sh/release-name names this module. Otherwise, the operator deletes the object and creates it again"}
+		"remove it from one of the charts, or disable one of the modules. Choose the module that the annotation meta.helm.sh/release-name of the object does not name; otherwise, the operator deletes the object and creates it again"}
 	if diff := cmp.Diff(want, has()); diff != "" {
 		t.Error(diff)
 	}

@@ -153,7 +153,7 @@ var Graph = &graph.Graph{
 	Facts: map[graph.Fact]string{
 		Wanted:   "the configuration or its conflicts with modules of the image changed, its processing has not ended, or its retry is due",
 		Deleted:  "the configuration is being deleted, or is gone",
-		IDsFreed: "the configuration has given up an ID, or a name with a version, that it had registered for an addon",
+		IDsFreed: "the configuration has given up the ID, or the name and version, of a registered addon",
 		Newer:    "the configuration was changed or deleted while it was processed",
 
 		AllFetched: "each repository of the configuration has been fetched or has failed",

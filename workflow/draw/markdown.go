@@ -180,7 +180,7 @@ func traits(n *graph.Node) []string {
 		{n.Unique, "unique: of equal waiting tasks, only the one nearest to the head stays"},
 		{n.Batch, "batch: one attempt can process several adjacent tasks of the same hook"},
 		{n.JoinsRunning, "joins running: it waits for items that already run, and starts none"},
-		{n.Uninterruptible, "uninterruptible: a rewind does not cancel a task at this node, but lets the task end first"},
+		{n.Uninterruptible, "uninterruptible: a rewind waits for the end of a task at this node"},
 		{n.WakesFailed, "wakes failed: when its step reports a fact, all failed tasks are retried at once"},
 	} {
 		if t.has {

@@ -34,7 +34,7 @@ const (
 	Allowed     State = "allowed"     // the hook failed, but its binding has allowFailure
 	Skipped     State = "skipped"     // a person skipped the step
 	Dropped     State = "dropped"     // the subject of the step no longer exists, or the result of the step is ignored
-	Superseded  State = "superseded"  // another run does the work
+	Superseded  State = "superseded"  // another task replaced it
 	Joined      State = "joined"      // an equal task was waiting already and does the work
 	Refused     State = "refused"     // the content of the ConfigMap was invalid and is not in force
 	Quarantined State = "quarantined" // in quarantine until a person releases or skips it

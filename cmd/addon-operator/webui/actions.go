@@ -202,7 +202,7 @@ func (f *frame) PauseButton(c pauseControl) button {
 
 // Buttons returns the buttons of a module.
 func (m *module) Buttons() []button {
-	about := "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks. If it has not started, also its onStartup hooks and its Synchronization."
+	about := "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks. If the module has not started yet, its onStartup hooks and Synchronization run first."
 	if m.Pause.Paused {
 		about += " The module is paused: the run waits until the module is resumed."
 	}
