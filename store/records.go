@@ -112,8 +112,7 @@ type ModuleState string
 
 // States of a module.
 const (
-	// Off: the module is not installed, or its state is unknown. The state becomes On when a run of
-	// the module begins.
+	// Off: the module is not installed, or its state is unknown.
 	Off ModuleState = "off"
 	// On: a module run has begun, or a conversion binding is attached ahead of the first run. The
 	// module is installed when the run succeeds.

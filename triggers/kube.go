@@ -22,8 +22,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Kube raises an event for each change of the objects that attached kubernetes bindings watch,
-// and provides the snapshots of the bindings. The cursors in the store record which objects were
+// A Kube raises events for changes of the objects that attached kubernetes bindings watch, and
+// provides the snapshots of the bindings. The cursors in the store record which objects were
 // delivered. A cursor changes in the transaction that adds the events.
 type Kube struct {
 	db       *store.DB

@@ -267,7 +267,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 	return m.beginItem(b, n, t)
 }
 
-// isSingle reports whether t, whose fan-out is not created, is processed without a fan-out.
+// isSingle reports whether t is processed without a fan-out. The caller must have checked that t has no fan-out yet.
 func isSingle(n *graph.Node, t *store.Task) bool { return n.ForEach == "" || t.OwnQueue || t.Journal }
 
 // awaitsLastItems reports whether the fan-out l has started all items and must wait for the running

@@ -14,8 +14,8 @@ import (
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show on one screen whether something needs attention",
-		Long: "Show on one screen whether something needs attention: problems with the commands to type next, modules, queues that wait,\n" +
-			"running tasks, and the store.\n\n" +
+		Long: "Show on one screen whether something needs attention. The screen has the problems and the next command for each, the modules,\n" +
+			"the waiting queues, the running tasks, and the store.\n\n" +
 			"The exit code is " + strconv.Itoa(exitAttention) + " if something needs attention, and " + strconv.Itoa(exitFailed) + " if no operator responds.",
 	}
 	newReport(cmd, "/status", inspect.StatusText, func(s *inspect.Status) bool { return s.Attention })

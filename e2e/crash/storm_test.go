@@ -257,8 +257,9 @@ func (s *storm) kill(ctx context.Context) error {
 	return nil
 }
 
-// wait calls the given function every 50 ms until the function returns nil. wait returns an error if that takes longer
-// than most, or if the supervisor has given up restarting the operator.
+// wait calls the given function every 50 ms until the function returns nil. wait returns an error if the
+// function still fails after the duration in the argument most, or if the supervisor has given up restarting the
+// operator.
 func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

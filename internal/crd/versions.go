@@ -54,7 +54,7 @@ func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstr
 		return nil, "", err
 	}
 	if i.dry {
-		return after, "", nil // in a dry run, the objects cannot be stored in another version
+		return after, "", nil // a dry run does not rewrite the objects, so the dropped versions must stay
 	}
 	if err := i.rewrite(ctx, now); err != nil {
 		return after, fmt.Sprintf("CustomResourceDefinition %s keeps version %s, which is not served, because objects may be stored in it: %v",

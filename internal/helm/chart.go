@@ -34,7 +34,7 @@ type Release struct {
 	Name string
 
 	// ChartDir is the module's directory. It contains Chart.yaml, or at least templates/. The chart name in Chart.yaml
-	// is ignored.
+	// does not change the name of the release. Templates see it as .Chart.Name.
 	ChartDir string
 
 	// Maintained adds maintenanceLabel to the objects. The label means that the objects are not reconciled. Maintained

@@ -49,9 +49,9 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 }
 
 // lookUp is like Resolve, but searches only the cache. If the kinds of an API group could not be read for the cache,
-// lookUp requests them again, because the group may be available now. If it is unknown whether a more preferred version
-// of the group has the kind, lookUp returns an *undecidedError: a kind in a less preferred version could differ from
-// the result of a later call.
+// lookUp requests them again, because the group may be available now. If lookUp finds the kind in one version of the
+// group, but cannot read the kinds of a more preferred version, it returns an *undecidedError. Otherwise, a later call
+// could return the kind in another version.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {

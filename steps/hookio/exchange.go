@@ -140,7 +140,7 @@ func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effec
 	return do(ctx, t, e.Data)
 }
 
-// DoNow carries out the effects of a run that is not a task; see [objects.Executor.DoNow].
+// DoNow carries out the effects of a hook that answers a webhook, which has no task; see [objects.Executor.DoNow].
 func (x *Exchange) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
 	return x.objects.DoNow(ctx, module, effects)
 }

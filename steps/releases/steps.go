@@ -103,7 +103,7 @@ func (s *checkStep) read(ctx context.Context, release helm.Release, known knownR
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // not in a new goroutine, where a panic of Helm would end the operator
+	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // not in a new goroutine: a chart can make Helm panic, which would end the operator there
 	return r
 }
 

@@ -250,8 +250,8 @@ func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	return nil, nil
 }
 
-// A crash loop has at least as many crashes as leastCrashes says, within the time crashSpan. Its evidence has only the
-// last crashes, at most as many as crashesShown says.
+// A crash loop has at least leastCrashes crashes within crashSpan. Of its crashes, the evidence shows only the last
+// ones, at most crashesShown.
 const (
 	leastCrashes = 2
 	crashSpan    = time.Hour

@@ -30,8 +30,8 @@ const thenRetried = "; the operator then retries the step"
 
 // keeps says, for nodes that delete a module, how a person can keep the module if the node fails.
 var keeps = map[string]string{
-	moduleBeforeDeleteHelm: "To keep the module, enable it again: its deletion then ends",
-	releaseDelete:          "To keep the module, enable it again: its deletion then ends, and missing objects are installed",
+	moduleBeforeDeleteHelm: "To keep the module, enable it again: the operator then stops deleting it",
+	releaseDelete:          "To keep the module, enable it again: the operator then stops deleting it, and installs missing objects",
 	moduleAfterDeleteHelm:  "To keep the module, enable it again: it is installed once this hook has succeeded",
 }
 

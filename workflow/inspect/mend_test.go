@@ -22,10 +22,10 @@ func TestEveryProblemSaysWhatToDo(t *testing.T) {
 		"an upgrade":          {Problem{Kind: KindFailing, Node: releaseUpgrade}, fixChart},
 		"a known error of it": {Problem{Kind: KindFailing, Node: releaseUpgrade, Meaning: meaning}, "renew it"},
 		"a hook before the deletion of a release": {
-			Problem{Kind: KindFailing, Node: moduleBeforeDeleteHelm}, "correct what the error names; the operator then retries the step. To keep the module, enable it again: its deletion then ends",
+			Problem{Kind: KindFailing, Node: moduleBeforeDeleteHelm}, "correct what the error names; the operator then retries the step. To keep the module, enable it again: the operator then stops deleting it",
 		},
 		"the deletion of a release": {
-			Problem{Kind: KindFailing, Node: releaseDelete, Meaning: meaning}, "renew it. To keep the module, enable it again: its deletion then ends, and missing objects are installed",
+			Problem{Kind: KindFailing, Node: releaseDelete, Meaning: meaning}, "renew it. To keep the module, enable it again: the operator then stops deleting it, and installs missing objects",
 		},
 		"a hook after the deletion of a release": {
 			Problem{Kind: KindFailing, Node: moduleAfterDeleteHelm},
