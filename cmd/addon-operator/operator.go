@@ -329,7 +329,7 @@ func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	options.State.DB, options.State.Log, options.State.ConfigMap = o.db, o.log, o.configObject()
 	options.Hooks.Runner, options.Hooks.TraceParent = o.runner, o.traces.TraceParent()
 	options.Hooks.Objects = objects.New(o.db, executor)
-	options.Hooks.Objects.Wrote = o.traces.Wrote()
+	options.Hooks.Objects.Write = o.traces.Write()
 	options.Releases.Helm = o.helm
 	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Pod = o.helm, o.client, o.settings.OwnPod()
 	options.Discovery.CRDs.Installer = crd.NewInstaller(o.client, o.helm.Labels())

@@ -78,11 +78,12 @@ echo "$TRACEPARENT" >> `+s.path("writes")+`
 if [[ $ADDON_OPERATOR_ATTEMPT == 1 ]]; then echo "cannot reach it with password=hunter2" >&2; exit 3; fi
 echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"written","namespace":"'$NS'"},"data":{"a":"b"}}}' > $KUBERNETES_PATCH_PATH
 `)
-	s.file("global-hooks/watches.sh", hookText(
-		`{"configVersion":"v1","kubernetes":[{"name":"written","kind":"ConfigMap","queue":"side","nameSelector":{"matchNames":["written"]},"executeHookOnSynchronization":false}]}`,
-		`echo "$TRACEPARENT" >> `+s.path("watches")))
 	namespace := c.Namespace(t)
 	t.Setenv("NS", namespace)
+	s.file("global-hooks/watches.sh", hookText(
+		`{"configVersion":"v1","kubernetes":[{"name":"written","kind":"ConfigMap","queue":"side","namespace":{"nameSelector":{"matchNames":["`+namespace+`"]}},`+
+			`"nameSelector":{"matchNames":["written"]},"executeHookOnSynchronization":false}]}`,
+		`echo "$TRACEPARENT" >> `+s.path("watches")))
 	s.start(c.Kubeconfig(), namespace, "--tracing-otlp-endpoint", spans.GRPC, "--tracing-otlp-auth-token", "tok-123")
 	s.converged()
 	s.until("the run of the event is sent", func() bool {

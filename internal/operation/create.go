@@ -64,7 +64,7 @@ func (t *target) post(ctx context.Context, asked *unstructured.Unstructured) err
 	object := t.object
 	object.Name = asked.GetName()
 	ctx, end := t.write(ctx, "create", object)
-	return end(t.written(t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager})))
+	return end(t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager}))
 }
 
 // createUnnamed creates an object with metadata.generateName. It chooses the name itself and stores

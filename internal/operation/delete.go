@@ -68,7 +68,7 @@ func (t *target) deleteNow(ctx context.Context, uid types.UID) error {
 		Delete: metav1.DeletePropagationForeground, DeleteInBackground: metav1.DeletePropagationBackground,
 		DeleteNonCascading: metav1.DeletePropagationOrphan,
 	}[t.Type]
-	return end(t.at.Delete(ctx, t.Name, metav1.DeleteOptions{
+	return end(nil, t.at.Delete(ctx, t.Name, metav1.DeleteOptions{
 		PropagationPolicy: &propagation, Preconditions: &metav1.Preconditions{UID: &uid},
 	}))
 }

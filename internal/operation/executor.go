@@ -96,9 +96,11 @@ type Attempt struct {
 	// Note stores a mark durably. It is called before the request that the mark describes, and may
 	// be called several times. If Note returns an error, the attempt ends with this error.
 	Note func(Mark) error
-	// Wrote is called after each successful request that creates, updates or patches an object, with the
-	// version of the object after the request. It must not block. Nil means no call.
-	Wrote func(object kube.Ref, resourceVersion string)
+	// Write is called before each request that creates, updates, patches or deletes an object. The function
+	// that it returns is called after the request, with the version of the object after the request. The
+	// version is empty if the request failed or deleted the object. Both functions must not block. If Write
+	// is nil, it is not called.
+	Write func(object kube.Ref) (wrote func(resourceVersion string))
 }
 
 // Mark describes a request before it is sent. A later attempt compares the mark with the object, to
@@ -151,18 +153,7 @@ type target struct {
 	kind   kube.Kind
 	object kube.Ref
 	at     dynamic.ResourceInterface
-	wrote  func(object kube.Ref, resourceVersion string) // may be nil
-}
-
-// written returns err, which is the error of a request that writes an object. If err is nil, written calls t.wrote
-// with the version of the written object.
-func (t *target) written(object *unstructured.Unstructured, err error) error {
-	if err == nil && object != nil && t.wrote != nil {
-		ref := t.object
-		ref.Name = object.GetName()
-		t.wrote(ref, object.GetResourceVersion())
-	}
-	return err
+	report func(object kube.Ref) (wrote func(resourceVersion string)) // the field Write of the attempt; may be nil
 }
 
 // find resolves the kind and the object of o.
@@ -171,7 +162,7 @@ func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, e
 	if err != nil {
 		return nil, err
 	}
-	t := &target{Operation: o, x: x, kind: kind, wrote: a.Wrote}
+	t := &target{Operation: o, x: x, kind: kind, report: a.Write}
 	apiVersion, name := kind.ToAPIVersionAndKind()
 	t.object = kube.Ref{APIVersion: apiVersion, Kind: name, Name: o.Name}
 	resources := x.objects.Resource(kind.GroupVersionResource())
@@ -217,13 +208,23 @@ func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Ki
 	return kind, refusal{err}
 }
 
-// write begins a trace span for the request that writes the object o. The returned context has the timeout of one
-// request. The caller must call the returned function with the error of the request; the function returns this error.
-func (t *target) write(ctx context.Context, verb string, o kube.Ref) (context.Context, func(error) error) {
+// write reports the request that writes the object o, and begins a trace span for it. The returned context has the
+// timeout of one request. The caller must call the returned function with the written object, which may be nil, and the
+// error of the request; the function returns this error.
+func (t *target) write(ctx context.Context, verb string, o kube.Ref) (context.Context, func(*unstructured.Unstructured, error) error) {
+	wrote := func(string) {}
+	if t.report != nil {
+		wrote = t.report(o)
+	}
 	ctx, end := kube.StartWrite(ctx, verb, o, t.Subresource)
 	ctx, cancel := t.within(ctx)
-	return ctx, func(err error) error {
+	return ctx, func(written *unstructured.Unstructured, err error) error {
 		cancel()
+		version := ""
+		if err == nil && written != nil {
+			version = written.GetResourceVersion()
+		}
+		wrote(version)
 		end(explain(err))
 		return err
 	}

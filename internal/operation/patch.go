@@ -18,7 +18,7 @@ import (
 
 func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) error {
 	ctx, end := t.write(ctx, "patch", t.object)
-	return end(t.written(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...)))
+	return end(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...))
 }
 
 // missing returns the error of the operation if the request of its patch returned err. If err means
@@ -141,7 +141,7 @@ func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured
 		return t.patch(ctx, types.JSONPatchType, body)
 	}
 	ctx, end := t.write(ctx, "update", t.object)
-	return end(t.written(t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...)))
+	return end(t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...))
 }
 
 // pinned returns patch with one more operation, which sets the resource version. If the object has

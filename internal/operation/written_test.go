@@ -14,8 +14,9 @@ func TestEachWriteIsReportedWithTheVersionThatItMade(t *testing.T) {
 	s := newFixture(t)
 	var got []string
 	attempt := s.attempt()
-	attempt.Wrote = func(object kube.Ref, resourceVersion string) {
-		got = append(got, object.Kind+" "+object.Namespace+" "+object.Name+" "+resourceVersion)
+	attempt.Write = func(object kube.Ref) func(string) {
+		got = append(got, object.Kind+" "+object.Namespace+" "+object.Name)
+		return func(resourceVersion string) { got = append(got, resourceVersion) }
 	}
 	var want []string
 	for _, text := range []string{
@@ -28,11 +29,15 @@ func TestEachWriteIsReportedWithTheVersionThatItMade(t *testing.T) {
 		if err := s.try(text, attempt); err != nil {
 			t.Fatalf("%s\n%v", text, err)
 		}
-		want = append(want, "ConfigMap "+s.namespace+" a "+s.get(configMaps, "a").GetResourceVersion())
+		want = append(want, "ConfigMap "+s.namespace+" a", s.get(configMaps, "a").GetResourceVersion())
 	}
 	if err := s.try(`{"operation":"MergePatch","kind":"ConfigMap","namespace":"NS","name":"none","mergePatch":{"data":{"n":"3"}}}`, attempt); err == nil {
 		t.Error("an object that does not exist was patched")
 	}
+	if err := s.try(`{"operation":"DeleteInBackground","kind":"ConfigMap","namespace":"NS","name":"a"}`, attempt); err != nil {
+		t.Error(err)
+	}
+	want = append(want, "ConfigMap "+s.namespace+" none", "", "ConfigMap "+s.namespace+" a", "")
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -15,9 +15,9 @@ import (
 // An Executor carries out the operations of hooks. Before it deletes an object of the release of the hook's module,
 // it records that a hook removes the object.
 type Executor struct {
-	// Wrote is called after each successful request of a task that creates, updates or patches an object, with the
-	// version of the object after the request. It must not block. Wrote may be nil.
-	Wrote func(t workflow.Task, object kube.Ref, resourceVersion string)
+	// Write is called for the requests of a task that change an object; [operation.Attempt.Write] describes the calls.
+	// Write may be nil.
+	Write func(t workflow.Task, object kube.Ref) (wrote func(resourceVersion string))
 
 	db      *store.DB
 	cluster *operation.Executor
@@ -33,8 +33,8 @@ func New(db *store.DB, cluster *operation.Executor) *Executor {
 // operations of the task.
 func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage) error {
 	r := run{executor: e, module: t.Subject.Module, resumed: t.Resumed}
-	if e.Wrote != nil {
-		r.wrote = func(object kube.Ref, resourceVersion string) { e.Wrote(t, object, resourceVersion) }
+	if e.Write != nil {
+		r.write = func(object kube.Ref) func(string) { return e.Write(t, object) }
 	}
 	if err := e.db.View(func(tx *store.Tx) (err error) {
 		r.note, _, err = store.LoadNote[note](tx, t.ID)
@@ -80,9 +80,8 @@ type run struct {
 	resumed bool
 	note    note
 	// save saves the note n. In the same transaction, it calls its second argument, unless that is nil.
-	save func(n note, more func(*store.Tx) error) error
-	// wrote is called after each request that may have changed an object; it may be nil.
-	wrote func(object kube.Ref, resourceVersion string)
+	save  func(n note, more func(*store.Tx) error) error
+	write func(object kube.Ref) (wrote func(resourceVersion string)) // see [operation.Attempt.Write]; may be nil
 }
 
 // do carries out one operation, if the note does not say that it is already done or rejected.
@@ -108,7 +107,7 @@ func (r *run) do(ctx context.Context, data json.RawMessage) error {
 func (r *run) settle(ctx context.Context, s step) error {
 	attempt := operation.Attempt{
 		Since: s.At, Resumed: r.resumed, Awaited: slices.Contains(r.note.Unserved, s.kind()),
-		Note: func(mark operation.Mark) error { return r.saveMark(s, mark) }, Wrote: r.wrote,
+		Note: func(mark operation.Mark) error { return r.saveMark(s, mark) }, Write: r.write,
 	}
 	if r.note.Settled == s.Number-1 {
 		attempt.Mark = r.note.Mark

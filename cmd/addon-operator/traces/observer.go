@@ -203,7 +203,8 @@ func (t *Observer) context(ctx context.Context, task workflow.Task) context.Cont
 	}})
 }
 
-// ended sends the span of a run that has ended.
+// ended sends the span of a run that has ended. If a request is writing the object that caused the run, the span is
+// sent after the request: the event of an object can arrive before the response to the request that wrote the object.
 func (t *Observer) ended(run store.Run) {
 	s := tracing.Span{Ref: tracing.Ref{Run: run.ID}, Name: run.Trigger, Began: run.Began, Ended: run.Ended, Attributes: tracing.Attributes{
 		"addon_operator.graph": run.Graph, "addon_operator.trigger": run.Trigger, "addon_operator.run": int(run.ID), //nolint:gosec // the numbers of runs are small
@@ -214,20 +215,23 @@ func (t *Observer) ended(run store.Run) {
 	if run.Joined != 0 {
 		s.Links = append(s.Links, tracing.Link{To: tracing.Ref{Run: run.Joined}, Why: "joined"})
 	}
-	if writer, found := t.written.writer(run.Cause); found {
-		s.Links = append(s.Links, tracing.Link{To: writer, Why: "cause"})
-	}
-	t.tracer.Send(s)
+	t.written.find(run.Cause, func(writer tracing.Ref, found bool) {
+		if found {
+			s.Links = append(s.Links, tracing.Link{To: writer, Why: "cause"})
+		}
+		t.tracer.Send(s)
+	})
 }
 
-// Wrote returns a function that must be called after an attempt wrote a version of an object. Wrote returns nil if t is
-// nil.
-func (t *Observer) Wrote() func(task workflow.Task, object kube.Ref, resourceVersion string) {
+// Write returns a function that must be called before an attempt writes an object. The function that it returns must be
+// called after the request, with the version that was written; the version is empty if none was written. Write returns
+// nil if t is nil.
+func (t *Observer) Write() func(task workflow.Task, object kube.Ref) (wrote func(resourceVersion string)) {
 	if t == nil {
 		return nil
 	}
-	return func(task workflow.Task, object kube.Ref, resourceVersion string) {
-		t.written.add(object, resourceVersion, attemptRef(task))
+	return func(task workflow.Task, object kube.Ref) func(string) {
+		return t.written.begin(object, attemptRef(task))
 	}
 }
 

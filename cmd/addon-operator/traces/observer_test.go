@@ -3,6 +3,7 @@ package traces
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +94,8 @@ func TestSpansAreLinkedToOtherRuns(t *testing.T) {
 	t.Parallel()
 	o, c := testTraces(t)
 	batch, writer := testAttempt(2, true, 4, 5, 5, 6), testAttempt(1, false, 1)
-	o.Wrote()(writer, kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70")
+	object := kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}
+	o.Write()(writer, object)("70")
 	o.began(batch)
 	o.recorded(result(batch, store.Done))
 	for run, cause := range map[uint64]store.Cause{
@@ -126,16 +128,52 @@ func TestSpansAreLinkedToOtherRuns(t *testing.T) {
 	}
 }
 
+// The API server sends the event of an object before the response to the request that wrote the object.
+func TestARunIsLinkedToTheRequestWhoseResponseArrivesLater(t *testing.T) {
+	t.Parallel()
+	w := newWrittenVersions()
+	object, got := kube.Ref{Namespace: "ns", Name: "a"}, []string{}
+	find := func(name, version string) {
+		w.find(store.Cause{Object: "ConfigMap ns/" + name, ResourceVersion: version, Manager: "addon-operator"}, func(by tracing.Ref, found bool) {
+			got = append(got, fmt.Sprintf("%s %s: %d %t", name, version, by.Run, found))
+		})
+	}
+	first, second := w.begin(object, tracing.Ref{Run: 1}), w.begin(object, tracing.Ref{Run: 2})
+	steps := []struct {
+		do   func()
+		want []string
+	}{
+		{func() { find("b", "70") }, []string{"b 70: 0 false"}},
+		{func() { find("a", "70"); find("a", "71"); find("a", "72") }, nil},
+		{func() { second("71") }, []string{"a 71: 2 true"}},
+		{func() { find("a", "71") }, []string{"a 71: 2 true"}},
+		{func() { first("70") }, []string{"a 70: 1 true", "a 72: 0 false"}},
+		{func() { find("a", "73") }, []string{"a 73: 0 false"}},
+		{func() { w.begin(object, tracing.Ref{Run: 3})("") }, nil},
+	}
+	for i, step := range steps {
+		got = nil
+		if step.do(); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: got %q, want %q", i+1, got, step.want)
+		}
+	}
+	if len(w.writing) > 0 {
+		t.Errorf("requests that have not ended: %v", w.writing)
+	}
+}
+
 func TestTheOldestWrittenVersionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWrittenVersions()
 	object := kube.Ref{Name: "a"}
 	for n := range mostWritten + 10 {
-		w.add(object, strconv.Itoa(n), tracing.Ref{Run: uint64(n)}) //nolint:gosec // a small number
+		w.begin(object, tracing.Ref{Run: uint64(n)})(strconv.Itoa(n)) //nolint:gosec // a small number
 	}
-	known := func(n int) bool {
-		by, found := w.writer(store.Cause{Object: "Node a", ResourceVersion: strconv.Itoa(n), Manager: "addon-operator"})
-		return found && by.Run == uint64(n) //nolint:gosec // a small number
+	known := func(n int) (is bool) {
+		w.find(store.Cause{Object: "Node a", ResourceVersion: strconv.Itoa(n), Manager: "addon-operator"}, func(by tracing.Ref, found bool) {
+			is = found && by.Run == uint64(n) //nolint:gosec // a small number
+		})
+		return is
 	}
 	if known(9) || !known(10) || !known(mostWritten+9) || len(w.spans) != mostWritten {
 		t.Errorf("9: %t, 10: %t, the last: %t, %d in all", known(9), known(10), known(mostWritten+9), len(w.spans))

@@ -28,7 +28,7 @@ func TestWithoutACollectorAnObserverDoesNothing(t *testing.T) {
 	if observer := o.Observe(workflow.Observer{}); observer.Began != nil || observer.Recorded != nil || observer.Ended != nil || observer.Context != nil {
 		t.Errorf("the observer is changed: %+v", observer)
 	}
-	if o.Wrote() != nil || o.TraceParent() != nil || o.TraceID(7) != "" {
+	if o.Write() != nil || o.TraceParent() != nil || o.TraceID(7) != "" {
 		t.Error("versions or traces are named")
 	}
 	<-o.Flush(t.Context(), zerolog.Nop())
@@ -149,9 +149,9 @@ func TestAttemptsInSeveralQueuesDoNotEndEachOther(t *testing.T) {
 func TestTheFirstWriterOfAVersionIsItsCause(t *testing.T) {
 	t.Parallel()
 	w := newWrittenVersions()
-	w.add(kube.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70", tracing.Ref{Run: 1})
-	w.add(kube.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70", tracing.Ref{Run: 2}) // the write of run 2 changed nothing
-	w.add(kube.Ref{Kind: "Node", Name: "a"}, "71", tracing.Ref{Run: 3})
+	w.begin(kube.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, tracing.Ref{Run: 1})("70")
+	w.begin(kube.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, tracing.Ref{Run: 2})("70") // the write of run 2 changed nothing
+	w.begin(kube.Ref{Kind: "Node", Name: "a"}, tracing.Ref{Run: 3})("71")
 	for name, c := range map[string]struct {
 		cause store.Cause
 		want  uint64 // 0 for none
@@ -163,9 +163,14 @@ func TestTheFirstWriterOfAVersionIsItsCause(t *testing.T) {
 		"another manager":          {store.Cause{Object: "ConfigMap ns/a", ResourceVersion: "70", Manager: "kubectl-edit"}, 0},
 		"no object":                {store.Cause{}, 0},
 	} {
-		by, found := w.writer(c.cause)
-		if found != (c.want != 0) || found && by.Run != c.want {
-			t.Errorf("%s: written by %+v, found %t, want run %d", name, by, found, c.want)
+		called := false
+		w.find(c.cause, func(by tracing.Ref, found bool) {
+			if called = true; found != (c.want != 0) || found && by.Run != c.want {
+				t.Errorf("%s: written by %+v, found %t, want run %d", name, by, found, c.want)
+			}
+		})
+		if !called {
+			t.Errorf("%s: no result", name)
 		}
 	}
 }
