@@ -32,8 +32,7 @@ func newFramework(files fs.FS, dir string) (framework, error) {
 	return f, f.copy()
 }
 
-// copy creates the directory of the framework with all files, unless it exists. It writes the files to another
-// directory and renames it, so hooks and concurrent calls of copy never see only some of the files.
+// copy creates the directory of the framework with all files, unless it exists.
 func (f framework) copy() error {
 	if f.files == nil {
 		return nil
@@ -41,20 +40,29 @@ func (f framework) copy() error {
 	if _, err := os.Stat(f.dir); err == nil {
 		return nil
 	}
+	if err := f.create(); err != nil {
+		return fmt.Errorf("shell framework: %w", err)
+	}
+	return nil
+}
+
+// create writes the files to another directory and renames it, so hooks and concurrent calls never see only some of the
+// files. If a concurrent call was faster, create keeps the files of that call.
+func (f framework) create() error {
 	parent := filepath.Dir(f.dir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return fmt.Errorf("shell framework: %w", err)
+		return err
 	}
 	complete, err := os.MkdirTemp(parent, "shell-copy-")
 	if err != nil {
-		return fmt.Errorf("shell framework: %w", err)
+		return err
 	}
 	defer os.RemoveAll(complete) //nolint:errcheck // after the rename it does not exist
 	if err := os.CopyFS(complete, f.files); err != nil {
-		return fmt.Errorf("shell framework: %w", err)
+		return err
 	}
 	if err := os.Rename(complete, f.dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("shell framework: %w", err)
+		return err
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 
 // Scripts runs the enabled scripts of modules.
 type Scripts interface {
-	// RunScript runs the `enabled` script of a module for the task t. It returns the decision of the script, and the reason that the
-	// script has given, which may be "".
+	// RunScript runs the `enabled` script of a module for the task t. It returns the decision of the script, and the
+	// reason that the script has given, which may be "".
 	RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error)
 }
 

@@ -151,8 +151,8 @@ type schemes struct {
 	develop []string // only in develop mode
 }
 
-// allowed contains the schemes for each kind of repository.
-var allowed = map[kind]schemes{
+// schemesOf contains the schemes for each kind of repository.
+var schemesOf = map[kind]schemes{
 	kindHTTP: {always: []string{"https"}, develop: []string{"http"}},
 	kindS3:   {always: []string{"https"}, develop: []string{"http"}},
 	kindGit:  {always: []string{"https", "ssh"}, develop: []string{"http", "file"}},
@@ -163,7 +163,7 @@ var allowed = map[kind]schemes{
 // allow returns an error if the scheme is not allowed for l.kind, or if the URL has no host. URLs with the scheme file
 // have no host.
 func (l *location) allow(scheme string, develop bool) error {
-	allowed, ok := allowed[l.kind]
+	allowed, ok := schemesOf[l.kind]
 	if !ok {
 		return unsupported(string(l.kind))
 	}
