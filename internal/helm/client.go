@@ -1,16 +1,14 @@
 package helm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"sync"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/kube"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -72,19 +70,17 @@ type Options struct {
 // time may change the same release. It caches the kinds and versions that the API server serves, and reuses
 // connections. It caches no data of releases.
 type Client struct {
-	config     *rest.Config
-	namespace  string
-	historyMax int
-	timeout    time.Duration
-	readFresh  time.Duration // the time for which an action uses an object that it has read
-	labels     map[string]string
-	log        func(format string, args ...any)
+	config    *rest.Config
+	namespace string
+	readFresh time.Duration // the time for which an action uses an object that it has read
+	labels    map[string]string
+	log       func(format string, args ...any)
 
 	cluster   *cluster
 	records   *records
 	manifests manifests
+	actions   actions
 	metadata  metadata.Interface
-	dry       *DryRun // nil unless the client only does dry runs
 }
 
 // ownFields sets the field manager of Helm. It does so only once, because the field manager is a global variable of
@@ -103,16 +99,10 @@ func New(o Options) (*Client, error) {
 	ownFields()
 
 	c := &Client{
-		namespace:  o.Namespace,
-		historyMax: o.HistoryMax,
-		timeout:    o.Timeout,
-		readFresh:  readFresh,
-		labels:     extraLabels(o.ExtraLabels),
-		log:        o.Log,
-		dry:        o.DryRun,
-	}
-	if c.timeout == 0 {
-		c.timeout = defaultTimeout
+		namespace: o.Namespace,
+		readFresh: readFresh,
+		labels:    extraLabels(o.ExtraLabels),
+		log:       o.Log,
 	}
 	if c.log == nil {
 		c.log = func(string, ...any) {}
@@ -125,47 +115,38 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("helm: connect to the cluster: %w", err)
 	}
-	if err := c.connect(bounded, transport, o.Driver); err != nil {
+	if err := c.connect(bounded, transport, o); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // connect creates the clients for the API server that the actions of all releases share.
-func (c *Client) connect(config *rest.Config, transport *http.Client, driver string) error {
+func (c *Client) connect(config *rest.Config, transport *http.Client, o Options) error {
 	var err error
 	if c.metadata, err = metadata.NewForConfigAndClient(config, transport); err != nil {
 		return fmt.Errorf("helm: make a metadata client: %w", err)
 	}
-	if c.records, err = newRecords(c, config, transport, driver); err != nil {
+	if c.records, err = newRecords(c, config, transport, o.Driver); err != nil {
 		return err
 	}
-	if c.dry != nil {
-		c.records.keepUnsaved(c.dry)
+	if o.DryRun != nil {
+		c.records.keepUnsaved(o.DryRun)
 	}
 	if c.cluster, err = newCluster(config, c.log); err != nil {
 		return err
 	}
-	c.manifests = manifests{records: c.records, cluster: c.cluster, metadata: c.metadata, namespace: c.namespace, historyMax: c.historyMax, log: c.log}
+	c.manifests = manifests{records: c.records, cluster: c.cluster, metadata: c.metadata, namespace: c.namespace, historyMax: o.HistoryMax, log: c.log}
+	c.actions = actions{
+		namespace: c.namespace, historyMax: o.HistoryMax, timeout: cmp.Or(o.Timeout, defaultTimeout), dry: o.DryRun != nil, log: c.log,
+		cluster: c.cluster, records: c.records,
+	}
 	return nil
 }
 
 // Labels returns the labels that every object of every release has, for example for selectors.
 func (c *Client) Labels() map[string]string {
 	return maps.Clone(c.labels)
-}
-
-// configuration returns a new configuration for one Helm action. Actions cannot share a configuration, because Helm
-// modifies it.
-func (c *Client) configuration(config *rest.Config, client kube.Interface, caps *chartutil.Capabilities) *action.Configuration {
-	return &action.Configuration{
-		RESTClientGetter: c.getter(config),
-		Releases:         c.records.storage(c.historyMax),
-		KubeClient:       client,
-		Capabilities:     caps,
-		Log:              c.log,
-		HookOutputFunc:   func(_, _, _ string) io.Writer { return io.Discard },
-	}
 }
 
 func extraLabels(given map[string]string) map[string]string {

@@ -55,10 +55,10 @@ var (
 
 // objects returns the client for the objects of one action on a release. It sends its requests with config. Its waits
 // end when ctx ends.
-func (c *Client) objects(ctx context.Context, config *rest.Config, release string) *objectClient {
-	k := kube.New(c.getter(config))
-	k.Log = c.log
-	k.Namespace = c.namespace
+func (a *actions) objects(ctx context.Context, config *rest.Config, release string) *objectClient {
+	k := kube.New(a.getter(config))
+	k.Log = a.log
+	k.Namespace = a.namespace
 	o := &objectClient{Client: k, release: release, stopped: ctx.Err, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, timeout)
 	}}

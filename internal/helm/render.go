@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/kube"
@@ -140,14 +139,7 @@ func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabili
 	if err != nil {
 		return nil, sum, err
 	}
-	config := bound(ctx, c.config)
-	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config, r.Name)}, caps))
-	install.DryRun = true
-	install.IsUpgrade = true
-	install.ReleaseName = r.Name
-	install.Namespace = c.namespace
-	install.SkipCRDs = true
-	install.DisableOpenAPIValidation = true
+	install := c.actions.rendering(ctx, c.config, r.Name, caps)
 	install.PostRenderer = labels
 	rendered, err := install.RunWithContext(context.WithoutCancel(ctx), ch, values)
 	return rendered, sum, err

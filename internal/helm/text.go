@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
@@ -21,12 +20,9 @@ func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	config := bound(ctx, c.config)
-	install := action.NewInstall(c.configuration(config, offline{c.objects(ctx, config, r.Name)}, caps))
-	install.DryRun, install.ClientOnly, install.IsUpgrade = true, true, true
+	install := c.actions.rendering(ctx, c.config, r.Name, caps)
+	install.ClientOnly = true
 	install.KubeVersion, install.APIVersions = &caps.KubeVersion, caps.APIVersions
-	install.ReleaseName, install.Namespace = r.Name, c.namespace
-	install.SkipCRDs, install.DisableOpenAPIValidation = true, true
 	rendered, err := install.RunWithContext(context.WithoutCancel(ctx), ch, values)
 	if rendered != nil && rendered.Manifest != "" {
 		return rendered.Manifest, nil
@@ -40,7 +36,7 @@ func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 // Released returns the manifest of the last revision of a release, or "" if the release does not exist. The manifest
 // may contain secrets. Released sends one request.
 func (c *Client) Released(_ context.Context, name string) (string, error) {
-	last, err := c.records.storage(c.historyMax).Last(name)
+	last, err := c.records.storage(c.actions.historyMax).Last(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return "", nil
 	}

@@ -79,11 +79,11 @@ type getter struct {
 	namespace clientcmd.ClientConfig
 }
 
-func (c *Client) getter(config *rest.Config) getter {
-	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: c.namespace}}
+func (a *actions) getter(config *rest.Config) getter {
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: a.namespace}}
 	return getter{
 		config:    config,
-		cluster:   c.cluster,
+		cluster:   a.cluster,
 		namespace: clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, overrides),
 	}
 }

@@ -102,7 +102,7 @@ func TestGetterGivesCopiesOfTheConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := c.getter(c.config)
+	g := c.actions.getter(c.config)
 	first, _ := g.ToRESTConfig()
 	first.Host = "https://changed" // the code of kubectl changes the returned config, too
 	if second, _ := g.ToRESTConfig(); second.Host != "https://cluster" {

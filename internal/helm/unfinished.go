@@ -62,7 +62,7 @@ func (c *Client) deleteLeft(ctx context.Context, config *rest.Config, name strin
 	if err != nil {
 		return fmt.Errorf("write the objects of a killed install: %w", err)
 	}
-	objects := c.objects(ctx, config, name)
+	objects := c.actions.objects(ctx, config, name)
 	list, err := objects.Build(strings.NewReader(text), false)
 	if err != nil {
 		return fmt.Errorf("read the objects of a killed install: %w", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
 )
@@ -50,12 +49,9 @@ func (c *Client) uninstall(ctx context.Context, name string, revision int) (kept
 	if err := c.manifests.gather(ctx, name); err != nil {
 		return nil, err
 	}
-	objects := c.objects(ctx, c.config, name)
-	uninstall := action.NewUninstall(c.configuration(c.config, objects, caps))
-	uninstall.DeletionPropagation = "background"
-	uninstall.Timeout = c.timeout
-	uninstall.DisableHooks = c.dry != nil
-	if _, err = uninstall.Run(name); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+	objects := c.actions.objects(ctx, c.config, name)
+	err = c.actions.uninstall(name, c.actions.configuration(c.config, objects, caps))
+	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, errors.Join(append([]error{err}, objects.failures...)...)
 	}
 	return objects.kept, c.records.removeRest(context.WithoutCancel(ctx), name)

@@ -7,15 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"addon-operator/internal/failpoint"
-	"addon-operator/internal/span"
 )
 
 // Upgraded is the result of an upgrade.
@@ -105,14 +100,14 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 		return Upgraded{}, err // the upgrade has not applied any object yet
 	}
 
-	verb, act := "upgrade", c.applyUpgrade
+	verb, act := "upgrade", c.actions.upgrade
 	if p.install {
-		verb, act = "install", c.applyInstall
+		verb, act = "install", c.actions.install
 	}
 	ctx, acting := startAction(ctx, c.namespace, verb, r.Name)
-	objects := c.objects(ctx, config, r.Name)
+	objects := c.actions.objects(ctx, config, r.Name)
 	objects.reads = known
-	configuration := c.configuration(config, objects, caps)
+	configuration := c.actions.configuration(config, objects, caps)
 	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install)
 	a := applied{
 		configuration: configuration,
@@ -144,49 +139,6 @@ func (c *Client) removeKilled(ctx context.Context, killed []record) error {
 		}
 	}
 	return nil
-}
-
-// startAction starts a tracing span for an action on a release. It is part of the span in ctx, if any.
-func startAction(ctx context.Context, namespace, action, name string) (context.Context, *span.Span) {
-	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": namespace})
-}
-
-// applied contains the inputs from which applyInstall or applyUpgrade makes a revision.
-type applied struct {
-	configuration *action.Configuration
-	chart         *chart.Chart
-	values        chartutil.Values
-	labels        map[string]string
-	post          *labeller
-}
-
-func (c *Client) applyInstall(ctx context.Context, name string, a applied) (*release.Release, error) {
-	install := action.NewInstall(a.configuration)
-	install.ReleaseName = name
-	install.Namespace = c.namespace
-	install.Labels = a.labels
-	install.Timeout = c.timeout
-	install.SkipCRDs = true
-	install.TakeOwnership = true
-	install.DisableOpenAPIValidation = true
-	install.PostRenderer = a.post
-	install.DisableHooks = c.dry != nil
-	return install.RunWithContext(ctx, a.chart, a.values)
-}
-
-func (c *Client) applyUpgrade(ctx context.Context, name string, a applied) (*release.Release, error) {
-	upgrade := action.NewUpgrade(a.configuration)
-	upgrade.Namespace = c.namespace
-	upgrade.Labels = a.labels
-	upgrade.MaxHistory = c.historyMax
-	upgrade.Timeout = c.timeout
-	upgrade.SkipCRDs = true
-	upgrade.TakeOwnership = true
-	upgrade.ResetValues = true
-	upgrade.DisableOpenAPIValidation = true
-	upgrade.PostRenderer = a.post
-	upgrade.DisableHooks = c.dry != nil
-	return upgrade.RunWithContext(ctx, name, a.chart, a.values)
 }
 
 // explain adds the likely cause and a remedy to certain errors of Helm and the API server. It returns all other errors

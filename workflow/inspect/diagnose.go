@@ -342,7 +342,7 @@ func (d *diagnostician) interrupted() (evidence []CauseStep) {
 
 // lost finds a span for which the store has no data.
 func (d *diagnostician) lost() ([]Finding, error) {
-	lost, err := d.scan.lost()
+	lost, err := lostSpan(d.scan.unreadable, d.scan.now)
 	if err != nil || lost == nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,4 +338,15 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return strconv.Itoa(n) + " " + many
+}
+
+// controls matches the escape sequences of ECMA-48 for colors and for the cursor.
+var controls = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
+
+// printable replaces a character that a terminal would interpret with a blank.
+func printable(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return ' '
+	}
+	return r
 }

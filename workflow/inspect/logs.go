@@ -1,10 +1,8 @@
 package inspect
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"addon-operator/store"
 )
@@ -80,15 +78,4 @@ func (e *Entry) logTitle(layout Layout) string {
 	}
 	text += ", run " + id(e.Run) + ", task " + e.Task.String()
 	return strings.TrimSuffix(layout.Item(layout.Clock(e.At)+"  ", text, ""), "\n")
-}
-
-// controls matches the escape sequences of ECMA-48 for colors and for the cursor.
-var controls = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
-
-// printable replaces a character that a terminal would interpret with a blank.
-func printable(r rune) rune {
-	if !unicode.IsPrint(r) {
-		return ' '
-	}
-	return r
 }

@@ -1,6 +1,10 @@
 package inspect
 
-import "cmp"
+import (
+	"cmp"
+
+	"addon-operator/store"
+)
 
 // position is the position of a record in the order in which the records were written: its epoch, and
 // its number in the epoch.
@@ -8,4 +12,21 @@ type position struct{ epoch, number uint64 }
 
 func (p position) compare(other position) int {
 	return cmp.Or(cmp.Compare(p.epoch, other.epoch), cmp.Compare(p.number, other.number))
+}
+
+// A located is the key of a record of history. The key is valid until the transaction ends.
+type located struct {
+	position
+	run uint64
+	key store.Key
+}
+
+// locate returns the record of history with the key k.
+func locate(k store.Key) (located, error) {
+	parts, err := k.Parts()
+	if err != nil {
+		return located{}, err
+	}
+	at := located{run: parts.Uint(), position: position{parts.Uint(), parts.Uint()}, key: k}
+	return at, parts.Err()
 }

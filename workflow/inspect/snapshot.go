@@ -89,7 +89,7 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 			w.count(top)
 		}
 	}
-	if w.Lost, err = s.lost(); err != nil {
+	if w.Lost, err = lostSpan(s.unreadable, s.now); err != nil {
 		return nil, err
 	}
 	damage, err := s.damage()

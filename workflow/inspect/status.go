@@ -147,7 +147,7 @@ func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) 
 	if err := status.queues(r, s); err != nil {
 		return nil, err
 	}
-	if status.Lost, err = s.lost(); err != nil {
+	if status.Lost, err = lostSpan(s.unreadable, s.now); err != nil {
 		return nil, err
 	}
 	rest, err := r.others(s)

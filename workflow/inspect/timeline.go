@@ -174,22 +174,6 @@ func (r *timelineReader) requested(a *store.Record) bool {
 	return (r.req.Subject == "" || r.concerns(a)) && (r.wanted == nil || r.wanted(a))
 }
 
-// A located is the key of a record of history. The key is valid until the transaction ends.
-type located struct {
-	position
-	run uint64
-	key store.Key
-}
-
-func locate(k store.Key) (located, error) {
-	parts, err := k.Parts()
-	if err != nil {
-		return located{}, err
-	}
-	at := located{run: parts.Uint(), position: position{parts.Uint(), parts.Uint()}, key: k}
-	return at, parts.Err()
-}
-
 // newest returns the newest of the given records, up to the limit. If more records than the limit are given, the
 // returned records are sorted, newest first.
 func (r *timelineReader) newest(all []located) []located {

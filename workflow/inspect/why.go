@@ -376,3 +376,8 @@ func (e *explainer) failure() error {
 	e.out.Answers = slices.Insert(e.out.Answers, 1, more...)
 	return nil
 }
+
+const (
+	stateQuestion   = "What is the state meanwhile?"
+	changedQuestion = "What changed before it failed?"
+)

@@ -156,34 +156,12 @@ func (e *explainer) upgraded(name string) error {
 	return err
 }
 
-const (
-	stateQuestion   = "What is the state meanwhile?"
-	changedQuestion = "What changed before it failed?"
-)
-
 // meanwhile adds an answer about the state of the cluster until p is solved.
 func (e *explainer) meanwhile(p *Problem) {
 	if p.Leaves != "" {
 		e.answer(stateQuestion, []CauseStep{{Text: p.Leaves}})
 	}
 }
-
-// Nodes of the lifecycle that apply the ConfigMap, discover modules, run Synchronizations, upgrade a release, or delete a
-// module.
-const (
-	configMapChanged = "configmap-changed"
-	discoverModules  = "discover-modules"
-	releaseCheck     = "release-check"
-	releaseUpgrade   = "release-upgrade"
-	releaseDelete    = "release-delete"
-
-	moduleSynchronization  = "module-kubernetes-synchronization"
-	moduleBeforeDeleteHelm = "module-beforedeletehelm"
-	moduleAfterDeleteHelm  = "module-afterdeletehelm"
-)
-
-// configMapTrigger is the trigger of the lifecycle for a changed ConfigMap.
-const configMapTrigger = "ConfigMap changed"
 
 // others adds an answer about the other problems of a module, for example missed ticks.
 func (e *explainer) others(name string) error {
