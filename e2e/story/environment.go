@@ -193,6 +193,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{}
 	maps.Copy(all, operatorCommands)
 	maps.Copy(all, runCommands)
+	maps.Copy(all, apartCommands)
 	maps.Copy(all, objectCommands)
 	maps.Copy(all, releaseCommands)
 	maps.Copy(all, existingCommands)

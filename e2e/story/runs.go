@@ -37,7 +37,6 @@ var runCommands = map[string]command{
 	"told":        lookAtTold,
 	"expect-told": expectTold,
 	"attempt":     attempt,
-	"apart":       apart,
 }
 
 // A run is one execution of a hook, as the hook has recorded it in the directory dir.
@@ -379,35 +378,4 @@ func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	text, err := os.ReadFile(filepath.Join(r.dir, "attempt"))
 	say(ts, string(text))
 	return err
-}
-
-// apart implements the command "apart HOOK N M AT-LEAST AT-MOST". It fails unless the time from the start of run N to
-// the start of run M of the hook is within these limits, in seconds.
-func apart(w *environment, _ *testscript.TestScript, args []string) error {
-	if len(args) != 5 {
-		return usage("apart HOOK N M AT-LEAST AT-MOST")
-	}
-	var began [2]float64
-	for i := range began {
-		var r run
-		if err := wait(func() (err error) { r, err = w.find(args[0], args[1+i]); return err }); err != nil {
-			return err
-		}
-		text, err := os.ReadFile(filepath.Join(r.dir, "began"))
-		if err != nil {
-			return err
-		}
-		if began[i], err = strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err != nil {
-			return err
-		}
-	}
-	least, err1 := strconv.ParseFloat(args[3], 64)
-	most, err2 := strconv.ParseFloat(args[4], 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
-	if got := began[1] - began[0]; got < least || got > most {
-		return fmt.Errorf("they are %.1f s apart", got)
-	}
-	return nil
 }
