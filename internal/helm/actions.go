@@ -17,11 +17,10 @@ import (
 
 // actions runs actions of Helm with the settings and the clients that the actions on all releases share.
 type actions struct {
-	namespace  string
-	historyMax int
-	timeout    time.Duration
-	dry        bool // whether upgrades and uninstalls are dry runs
-	log        func(format string, args ...any)
+	namespace string
+	timeout   time.Duration
+	dry       bool // whether upgrades and uninstalls are dry runs
+	log       func(format string, args ...any)
 
 	cluster *cluster
 	records *records
@@ -41,7 +40,7 @@ type applied struct {
 func (a *actions) configuration(config *rest.Config, client kube.Interface, caps *chartutil.Capabilities) *action.Configuration {
 	return &action.Configuration{
 		RESTClientGetter: a.getter(config),
-		Releases:         a.records.storage(a.historyMax),
+		Releases:         a.records.storage(),
 		KubeClient:       client,
 		Capabilities:     caps,
 		Log:              a.log,
@@ -83,7 +82,7 @@ func (a *actions) upgrade(ctx context.Context, name string, r applied) (*release
 	upgrade := action.NewUpgrade(r.configuration)
 	upgrade.Namespace = a.namespace
 	upgrade.Labels = r.labels
-	upgrade.MaxHistory = a.historyMax
+	upgrade.MaxHistory = a.records.historyMax
 	upgrade.Timeout = a.timeout
 	upgrade.SkipCRDs = true
 	upgrade.TakeOwnership = true

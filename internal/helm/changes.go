@@ -39,7 +39,7 @@ func (c Change) String() string {
 // Changes compares m with the manifest of a revision of the release. The changes of objects in m come first, in the
 // order of m, and the removed objects follow. Changes sends one request.
 func (c *Client) Changes(name string, revision int, m Manifest) ([]Change, error) {
-	old, err := c.records.storage(c.actions.historyMax).Get(name, revision)
+	old, err := c.records.storage().Get(name, revision)
 	if err != nil {
 		return nil, fmt.Errorf("read revision %d of release %q: %w", revision, name, err)
 	}

@@ -127,7 +127,7 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, o Options)
 	if c.metadata, err = metadata.NewForConfigAndClient(config, transport); err != nil {
 		return fmt.Errorf("helm: make a metadata client: %w", err)
 	}
-	if c.records, err = newRecords(c, config, transport, o.Driver); err != nil {
+	if c.records, err = newRecords(c, config, transport, o); err != nil {
 		return err
 	}
 	if o.DryRun != nil {
@@ -136,10 +136,9 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, o Options)
 	if c.cluster, err = newCluster(config, c.log); err != nil {
 		return err
 	}
-	c.manifests = manifests{records: c.records, cluster: c.cluster, metadata: c.metadata, namespace: c.namespace, historyMax: o.HistoryMax, log: c.log}
+	c.manifests = manifests{records: c.records, cluster: c.cluster, metadata: c.metadata, namespace: c.namespace, log: c.log}
 	c.actions = actions{
-		namespace: c.namespace, historyMax: o.HistoryMax, timeout: cmp.Or(o.Timeout, defaultTimeout), dry: o.DryRun != nil, log: c.log,
-		cluster: c.cluster, records: c.records,
+		namespace: c.namespace, timeout: cmp.Or(o.Timeout, defaultTimeout), dry: o.DryRun != nil, log: c.log, cluster: c.cluster, records: c.records,
 	}
 	return nil
 }

@@ -16,12 +16,11 @@ import (
 
 // manifests changes the manifests in the stored revisions of releases, so that Helm can process them.
 type manifests struct {
-	records    *records
-	cluster    *cluster
-	metadata   metadata.Interface
-	namespace  string
-	historyMax int
-	log        func(format string, args ...any)
+	records   *records
+	cluster   *cluster
+	metadata  metadata.Interface
+	namespace string
+	log       func(format string, args ...any)
 }
 
 // revisions returns the revisions of a release that can be decoded, the newest first. The release must have a stored
@@ -40,7 +39,7 @@ func (m manifests) revisions(name string) ([]*release.Release, error) {
 
 // decoded returns the same as revisions, but no error if none of the revisions can be decoded.
 func (m manifests) decoded(name string) ([]*release.Release, error) {
-	decoded, err := m.records.storage(m.historyMax).History(name)
+	decoded, err := m.records.storage().History(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the revisions: %w", err)
 	}
@@ -76,7 +75,7 @@ func (m manifests) forgetGone(ctx context.Context, name string) error {
 			continue
 		}
 		m.log("release %q: removing %d objects from the manifest of revision %d, because the cluster does not serve their kinds", name, forgotten, r.Version)
-		if err := m.records.storage(m.historyMax).Update(r); err != nil {
+		if err := m.records.storage().Update(r); err != nil {
 			return fmt.Errorf("write revision %d: %w", r.Version, err)
 		}
 	}
@@ -143,7 +142,7 @@ func (m manifests) extend(r *release.Release, more []*yaml.RNode) (err error) {
 	if r.Manifest, err = with(r.Manifest, more); err != nil {
 		return err
 	}
-	if err := m.records.storage(m.historyMax).Update(r); err != nil {
+	if err := m.records.storage().Update(r); err != nil {
 		return fmt.Errorf("write revision %d: %w", r.Version, err)
 	}
 	return nil

@@ -60,17 +60,18 @@ type record struct {
 // records gives access to the Secrets or ConfigMaps in which Helm stores the revisions of all releases in the
 // namespace.
 type records struct {
-	objects metadata.ResourceInterface
-	kind    string // Secret or ConfigMap, for messages
-	types   string // field selector that excludes objects that are not release records
-	driver  driver.Driver
-	seen    *version
-	log     func(format string, args ...any)
+	objects    metadata.ResourceInterface
+	kind       string // Secret or ConfigMap, for messages
+	types      string // field selector that excludes objects that are not release records
+	driver     driver.Driver
+	seen       *version
+	historyMax int // maximum number of stored revisions of a release; zero means no limit
+	log        func(format string, args ...any)
 }
 
-// newRecords returns access to the records that are stored in Secrets or in ConfigMaps. The argument kind is a value of
-// HELM_DRIVER, such as "secret".
-func newRecords(c *Client, config *rest.Config, transport *http.Client, kind string) (*records, error) {
+// newRecords returns access to the records that are stored in Secrets or in ConfigMaps. o.Driver chooses
+// between them.
+func newRecords(c *Client, config *rest.Config, transport *http.Client, o Options) (*records, error) {
 	encoded := rest.CopyConfig(config)
 	encoded.ContentType = "application/vnd.kubernetes.protobuf"
 	encoded.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -80,23 +81,23 @@ func newRecords(c *Client, config *rest.Config, transport *http.Client, kind str
 	}
 
 	seen := &version{}
-	switch kind {
+	switch o.Driver {
 	case "", "secret", "secrets":
 		d := driver.NewSecrets(newSecrets(core.Secrets(c.namespace), seen))
 		d.Log = c.log
 		return &records{
 			objects: c.metadata.Resource(coreResource("secrets")).Namespace(c.namespace),
-			kind:    "Secret", types: "type=helm.sh/release.v1", driver: d, seen: seen, log: c.log,
+			kind:    "Secret", types: "type=helm.sh/release.v1", driver: d, seen: seen, historyMax: o.HistoryMax, log: c.log,
 		}, nil
 	case "configmap", "configmaps":
 		d := driver.NewConfigMaps(newConfigMaps(core.ConfigMaps(c.namespace), seen))
 		d.Log = c.log
 		return &records{
 			objects: c.metadata.Resource(coreResource("configmaps")).Namespace(c.namespace),
-			kind:    "ConfigMap", driver: d, seen: seen, log: c.log,
+			kind:    "ConfigMap", driver: d, seen: seen, historyMax: o.HistoryMax, log: c.log,
 		}, nil
 	default:
-		return nil, fmt.Errorf("helm: HELM_DRIVER %q is not supported: set secret or configmap", kind)
+		return nil, fmt.Errorf("helm: HELM_DRIVER %q is not supported: set secret or configmap", o.Driver)
 	}
 }
 
@@ -105,9 +106,9 @@ func coreResource(name string) schema.GroupVersionResource {
 }
 
 // storage returns a new Helm storage for the records. Actions cannot share one, because they modify it.
-func (s *records) storage(historyMax int) *storage.Storage {
+func (s *records) storage() *storage.Storage {
 	st := storage.Init(s.driver)
-	st.MaxHistory = historyMax
+	st.MaxHistory = s.historyMax
 	st.Log = s.log
 	return st
 }

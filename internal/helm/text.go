@@ -36,7 +36,7 @@ func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 // Released returns the manifest of the last revision of a release, or "" if the release does not exist. The manifest
 // may contain secrets. Released sends one request.
 func (c *Client) Released(_ context.Context, name string) (string, error) {
-	last, err := c.records.storage(c.actions.historyMax).Last(name)
+	last, err := c.records.storage().Last(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return "", nil
 	}
