@@ -54,13 +54,14 @@ func attemptsApart(w *environment, _ *testscript.TestScript, args []string) erro
 		}
 		err = wait(func() error {
 			attempts, err := eventAttempts(w, args[0])
-			if err == nil && len(attempts) < n {
-				err = fmt.Errorf("the history has %d attempts for events", len(attempts))
+			if err != nil {
+				return err
 			}
-			if err == nil {
-				began = float64(attempts[n-1].UnixMilli()) / 1000
+			if len(attempts) < n {
+				return fmt.Errorf("the history has %d attempts for events", len(attempts))
 			}
-			return err
+			began = float64(attempts[n-1].UnixMilli()) / 1000
+			return nil
 		})
 		return began, err
 	})
@@ -68,7 +69,7 @@ func attemptsApart(w *environment, _ *testscript.TestScript, args []string) erro
 
 // eventAttempts returns the starts of the attempts that have processed Kubernetes events of a hook, oldest first.
 func eventAttempts(w *environment, hook string) (began []time.Time, err error) {
-	text, err := exec.Command(w.program, "timeline", hook, "-o", "json", "--debug-unix-socket", w.path("socket")).Output()
+	text, err := exec.Command(w.program, onSocket(w, []string{"timeline", hook, "-o", "json"})...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("timeline %s: %w", hook, err)
 	}

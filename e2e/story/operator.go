@@ -81,7 +81,7 @@ func runOperator(w *environment, ts *testscript.TestScript, args []string) error
 			args[i] = strings.TrimSpace(ts.ReadFile(file))
 		}
 	}
-	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
+	return ts.Exec(w.program, onSocket(w, args)...)
 }
 
 // exitWith implements the command "exit-code CODE VERB [ARG...]". It does the same as "operator VERB [ARG...]", but
@@ -103,6 +103,11 @@ func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 		err = fmt.Errorf("%s: exit code %d, want %d", strings.Join(args[1:], " "), got, code)
 	}
 	return err
+}
+
+// onSocket returns the arguments of a command of the operator's program that asks the operator of the story.
+func onSocket(w *environment, args []string) []string {
+	return append(slices.Clone(args), "--debug-unix-socket", w.path("socket"))
 }
 
 // awaitOutput implements the command "await-output REGEXP VERB [ARG...]". It runs a command of the operator's program
@@ -129,7 +134,7 @@ func awaitExit(w *environment, _ *testscript.TestScript, args []string) error {
 		return err
 	}
 	return wait(func() error {
-		verb := exec.Command(w.program, append(slices.Clone(args[2:]), "--debug-unix-socket", w.path("socket"))...)
+		verb := exec.Command(w.program, onSocket(w, args[2:])...)
 		output, err := verb.CombinedOutput()
 		if verb.ProcessState != nil && verb.ProcessState.ExitCode() != code {
 			return fmt.Errorf("%s: exit code %d:\n%s", strings.Join(args[2:], " "), verb.ProcessState.ExitCode(), output)
