@@ -21,7 +21,7 @@ type located struct {
 	key store.Key
 }
 
-// locate returns the record of history with the key k.
+// locate returns the key k of a record of history, with the position and the run that it names.
 func locate(k store.Key) (located, error) {
 	parts, err := k.Parts()
 	if err != nil {
