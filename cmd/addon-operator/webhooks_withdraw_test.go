@@ -39,6 +39,12 @@ func configured(t *testing.T, k kubernetes.Interface, namespace string) bool {
 	return len(found.Items) == 1
 }
 
+// storedRejections reports whether the store of the operator has the requests that the API server rejects while no
+// operator runs. The operator stores them after it has registered the webhook.
+func (s *fixture) storedRejections() bool {
+	return strings.Contains(s.verb("store", "dump", "problems"), "webhook configuration")
+}
+
 // TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn withdraws the webhook configurations of a
 // stopped operator, of a running operator, and at a shutdown.
 func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *testing.T) {
@@ -81,9 +87,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
 	}
-	stored := func() bool { // the operator stores the rejections after it has registered the webhook
-		return strings.Contains(ask("store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
-	}
+	stored := s.storedRejections
 	s.until("its rejections are stored", stored)
 	stop()
 	if text := inspect(); !registered() || !strings.Contains(text, rejects) || !strings.Contains(text, "webhooks withdraw --namespace "+namespace) {
@@ -151,7 +155,8 @@ func TestAStandbyRefusesToWithdrawWebhooksAndKeepsThemWhenItTakesOver(t *testing
 	}
 	b.converged()
 	// The store of b is new, so no hooks are attached in b yet. For this reason, b first deletes the configuration of a.
-	b.until("it registers the webhook", registered)
+	// The stored rejections show that the configuration is the one of b.
+	b.until("it registers the webhook", b.storedRejections)
 	configurations := k.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	if err := configurations.Delete(t.Context(), namespace+"-hooks", metav1.DeleteOptions{}); err != nil {
 		t.Errorf("the webhooks were withdrawn: %v", err)
