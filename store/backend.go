@@ -25,9 +25,9 @@ type Backend interface {
 	// and Open accept the copy of a file. RestoreMemory accepts the copy of a Memory.
 	Snapshot(w io.Writer) error
 
-	// Damaged returns the keys of the records that were found damaged when the backend was opened,
-	// up to a limit. For the value of such a record, damageOf returns an error, or the value cannot be decoded.
-	Damaged() []Key
+	// Damaged reads all records of the last commit, and returns the keys of the damaged ones, up to
+	// a limit. For the value of such a record, damageOf returns an error, or the value cannot be decoded.
+	Damaged() ([]Key, error)
 
 	// Check verifies the structure of the stored data, for example the pages of a file. It returns
 	// all problems as one error.

@@ -27,9 +27,9 @@ const fillPercent = 0.9
 // bolt is the backend that stores its data in a bbolt file.
 type bolt struct {
 	db      *bbolt.DB
+	file    *os.File // the file of db, which db closes
 	ballast ballast
-	damaged []Key // records whose checksums did not match when the file was opened
-	free    bool  // most pages of the file were free when it was opened
+	free    bool // most pages of the file were free when it was opened
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
@@ -58,7 +58,7 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return newBoltOver(db, verified)
+	return newBoltOver(db, f, verified)
 }
 
 // boltOptions returns the options with which bbolt opens the file f. The caller must hold the lock of f.
@@ -90,10 +90,10 @@ func (b *bolt) listFree() {
 	b.db.NoFreelistSync = s.FreePageN+s.PendingPageN > mostListed
 }
 
-// newBoltOver returns the backend for a file that bbolt has opened. The argument verified is the verifier that has
-// verified the file.
-func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
-	b := &bolt{db: db, damaged: verified.damaged, free: verified.mostlyFree()}
+// newBoltOver returns the backend for the file f, which bbolt has opened as db. The argument verified is the verifier
+// that has verified the file.
+func newBoltOver(db *bbolt.DB, f *os.File, verified *verifier) (*bolt, error) {
+	b := &bolt{db: db, file: f, free: verified.mostlyFree()}
 	return b, db.View(func(tx *bbolt.Tx) error {
 		b.durable.Store(int64(tx.ID()))
 		return nil
@@ -121,7 +121,7 @@ func newBolt(f *os.File) (*bolt, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &bolt{db: db}, nil
+	return &bolt{db: db, file: f}, nil
 }
 
 func (b *bolt) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
@@ -215,8 +215,22 @@ func (b *bolt) judge(err error) error {
 // Recovered creates the ballast again, if the disk has enough space.
 func (b *bolt) Recovered() { b.ballast.refill() }
 
-// Damaged returns the keys of the records that were found damaged when the file was opened.
-func (b *bolt) Damaged() []Key { return b.damaged }
+// Damaged reads the pages of the last commit from the file, and not from bbolt's mapping of the file: mapped pages that
+// were read count as memory of the process. bbolt does not overwrite these pages while the reader is open.
+func (b *bolt) Damaged() ([]Key, error) {
+	r, err := b.reader()
+	if err != nil {
+		return nil, err
+	}
+	size, pageSize := r.tx.Size(), b.db.Info().PageSize
+	high := uint64(size) / uint64(pageSize) //nolint:gosec // the sizes are positive
+	v := &verifier{verifiedFile: verifiedFile{
+		file: b.file, size: size, seen: make([]atomic.Bool, high),
+		meta: boltMeta{pageSize: uint32(pageSize), root: uint64(r.tx.Cursor().Bucket().Root()), high: high}, //nolint:gosec // the size of a page is limited
+	}}
+	err = v.content((*levelPart).sealed)
+	return v.damaged, errors.Join(err, r.Close())
+}
 
 // isFull reports whether the cause of err is a full disk. If bbolt cannot enlarge the file, its error
 // contains the cause only as text.

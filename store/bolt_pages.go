@@ -177,8 +177,14 @@ func (b *boltPages) Limits() Limits { return Limits{} }
 // Recovered does nothing, because nothing can be committed.
 func (b *boltPages) Recovered() {}
 
-// Damaged returns nil, because the records are not verified when the file is opened.
-func (b *boltPages) Damaged() []Key { return nil }
+// Damaged verifies the whole file.
+func (b *boltPages) Damaged() (damaged []Key, err error) {
+	err = b.whole(func(whole *bolt) (err error) {
+		damaged, err = whole.Damaged()
+		return err
+	})
+	return damaged, err
+}
 
 // Snapshot verifies the whole file and copies it to w.
 func (b *boltPages) Snapshot(w io.Writer) error {

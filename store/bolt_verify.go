@@ -73,29 +73,24 @@ type verifier struct {
 
 	used    int64 // number of pages in use, without the list of free pages
 	records int
-	damaged []Key // keys of records whose checksum does not match
+	damaged []Key // keys of records whose checksum does not match, if the checksums are verified
 }
 
 // verifyBolt verifies all pages in use of a bbolt file of size bytes. It returns ErrNotStore if the file is not a
-// store, ErrCorrupt if a page is damaged, or the error of a read. A record whose checksum does not match is not an
-// error.
+// store, ErrCorrupt if a page is damaged, or the error of a read. It does not verify the checksums of the records.
 func verifyBolt(file io.ReaderAt, size int64) error {
 	_, err := inspectBolt(file, size)
 	return err
 }
 
-// inspectBolt verifies the file like verifyBolt, and also returns the verifier, which has the damaged records and the
-// number of pages in use.
+// inspectBolt verifies the file like verifyBolt, and also returns the verifier, which has the numbers of records and of
+// pages in use.
 func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 	v := &verifier{verifiedFile: verifiedFile{file: file, size: size}}
 	if err := v.readMeta(); err != nil {
 		return nil, err
 	}
-	root, err := v.buckets()
-	if err != nil {
-		return nil, err
-	}
-	if err := v.bucket(root); err != nil {
+	if err := v.content((*levelPart).record); err != nil {
 		return nil, err
 	}
 	for i := range v.seen {
@@ -104,6 +99,15 @@ func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 		}
 	}
 	return v, v.freelist()
+}
+
+// content visits all pages of the store's content, and calls yield for each record like tree.
+func (v *verifier) content(yield func(*levelPart, element) error) error {
+	root, err := v.buckets()
+	if err != nil {
+		return err
+	}
+	return v.bucket(root, yield)
 }
 
 func corrupt(format string, args ...any) error {
@@ -300,28 +304,36 @@ func bucketRoot(value []byte) (root uint64, inline []byte, err error) {
 	return 0, p, nil
 }
 
-// bucket checks all records of the store. The argument value is the value of the store's bucket.
-func (v *verifier) bucket(value []byte) error {
+// bucket visits all records of the store. The argument value is the value of the store's bucket.
+func (v *verifier) bucket(value []byte, yield func(*levelPart, element) error) error {
 	root, p, err := bucketRoot(value)
 	if err != nil {
 		return err
 	}
 	if root != 0 {
-		return v.tree(root, (*levelPart).record)
+		return v.tree(root, yield)
 	}
 	part := &levelPart{verifiedFile: &v.verifiedFile}
-	err = elements(p, span{}, part.record)
+	err = elements(p, span{}, func(e element) error { return yield(part, e) })
 	v.merge(part)
 	return err
 }
 
-// record checks the element e of a leaf, which is a record. If the checksum of the record does not match, it adds the
-// key to v.damaged.
+// record checks and counts the element e of a leaf, which is a record. It does not verify the checksum.
 func (v *levelPart) record(e element) error {
 	if e.flags != 0 {
 		return corrupt("key %x has the flags %x", e.key, e.flags)
 	}
 	v.records++
+	return nil
+}
+
+// sealed checks and counts the record e like record. If the checksum of e does not match, sealed adds the key to
+// v.damaged.
+func (v *levelPart) sealed(e element) error {
+	if err := v.record(e); err != nil {
+		return err
+	}
 	if _, ok := unseal(e.key, e.value); !ok && len(v.damaged) < mostDamaged {
 		v.damaged = append(v.damaged, bytes.Clone(e.key))
 	}

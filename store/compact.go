@@ -153,7 +153,7 @@ func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 	}
 	var c *bolt
 	if err == nil {
-		c, err = newBoltOver(db, verified)
+		c, err = newBoltOver(db, f, verified)
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

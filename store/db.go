@@ -47,10 +47,18 @@ func (db *DB) Epoch() uint64 { return db.identity.epoch }
 // Now returns the time by the store's clock, as transactions see it.
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
-// Damaged returns the keys of the records whose checksums did not match when the store was opened: at most one hundred
-// keys, and none for a store that [OpenToQuery] has opened. Load returns a RecordError for such a record, unless Open
-// has moved the record; see [DB.MovedAtOpen].
-func (db *DB) Damaged() []Key { return db.backend.Damaged() }
+// Damaged reads all records, and returns the keys of the records whose checksums do not match: at most one hundred
+// keys. Load returns a RecordError for such a record. Commits do not wait for Damaged.
+func (db *DB) Damaged() ([]Key, error) {
+	if err := db.Err(); err != nil {
+		return nil, err
+	}
+	damaged, err := db.backend.Damaged()
+	if err != nil {
+		return nil, fmt.Errorf("store: verify the records of %s: %w", db.path, err)
+	}
+	return damaged, nil
+}
 
 // MovedAtOpen returns the records that could not be read when the store was opened. These records were moved to the
 // table of damaged records.

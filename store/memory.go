@@ -65,7 +65,7 @@ func (m memory) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
 
 func (m memory) Recovered() {}
 
-func (m memory) Damaged() []Key { return nil }
+func (m memory) Damaged() ([]Key, error) { return nil, nil }
 
 func (m memory) Check() error { return nil }
 

@@ -134,7 +134,11 @@ func (r *restore) describe(from *DB) error {
 	if err != nil {
 		return err
 	}
-	r.ID, r.Epoch, r.Damaged, r.Bytes = from.ID(), from.Epoch(), len(from.Damaged()), info.Size()
+	damaged, err := from.Damaged()
+	if err != nil {
+		return err
+	}
+	r.ID, r.Epoch, r.Damaged, r.Bytes = from.ID(), from.Epoch(), len(damaged), info.Size()
 	return from.View(func(tx *Tx) error {
 		mark, marked, err := Load[Copy](tx, CopyKey())
 		if damaged := (*RecordError)(nil); err != nil && !errors.As(err, &damaged) {

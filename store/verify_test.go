@@ -342,7 +342,6 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verify := func(b []byte) (*verifier, error) { return inspectBolt(bytes.NewReader(b), int64(len(b))) }
 	n := binary.NativeEndian
 	var leaves []int
 	for at := 2 * size; at < len(whole); at += size {
@@ -353,7 +352,7 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	if len(leaves) < 4*partPages {
 		t.Fatalf("%d leaves", len(leaves))
 	}
-	if v, err := verify(whole); err != nil || v.records != records || len(v.damaged) > 0 {
+	if v, err := verifyRecords(whole); err != nil || v.records != records || len(v.damaged) > 0 {
 		t.Fatalf("%d records, %d damaged: %v", v.records, len(v.damaged), err)
 	}
 	// flip damages the last record of the leaf at p. A few of the first and of the last leaves in the file are not in
@@ -366,18 +365,18 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	for _, p := range leaves {
 		flip(flipped, p)
 	}
-	if v, err := verify(flipped); err != nil || v.records != records || len(v.damaged) != mostDamaged {
+	if v, err := verifyRecords(flipped); err != nil || v.records != records || len(v.damaged) != mostDamaged {
 		t.Errorf("%d records, %d damaged, want %d: %v", v.records, len(v.damaged), mostDamaged, err)
 	}
 	for _, at := range []int{10, len(leaves) / 2, len(leaves) - 10} {
 		b := bytes.Clone(whole)
 		flip(b, leaves[at])
-		if v, err := verify(b); err != nil || len(v.damaged) != 1 {
+		if v, err := verifyRecords(b); err != nil || len(v.damaged) != 1 {
 			t.Errorf("a damaged record in leaf %d: %d damaged: %v", at, len(v.damaged), err)
 		}
 		b = bytes.Clone(whole)
 		n.PutUint16(b[leaves[at]+10:], 0xffff)
-		if _, err := verify(b); !errors.Is(err, ErrCorrupt) {
+		if _, err := verifyRecords(b); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("too many elements in leaf %d: %v", at, err)
 		}
 	}
@@ -388,7 +387,7 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 		for want, page := range map[string]uint64{"is used twice": n.Uint64(whole[at+pageHeader+8:]), "page 1099511627776 does not exist": 1 << 40} {
 			b := bytes.Clone(whole)
 			n.PutUint64(b[at+pageHeader+pageElement+8:], page)
-			if _, err := verify(b); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), want) {
+			if _, err := verifyRecords(b); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), want) {
 				t.Errorf("branch page %d refers to page %d: %v, want an error with %q", at/size, page, err, want)
 			}
 		}

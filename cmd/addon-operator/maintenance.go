@@ -15,6 +15,9 @@ import (
 )
 
 const (
+	// firstWork is the minimum time from the start until the first work of a maintenance, because a start has other
+	// work.
+	firstWork = time.Minute
 	trimEvery = time.Hour
 	// trimPiece is the maximum number of history records that one transaction removes.
 	trimPiece = 2000
@@ -23,7 +26,7 @@ const (
 	snapshotTime  = "20060102T150405Z"
 )
 
-// A maintenance limits the history of the store, and writes snapshots of the store.
+// A maintenance verifies the records of the store once, limits the history, and writes snapshots of the store.
 type maintenance struct {
 	db   *store.DB
 	log  zerolog.Logger
@@ -42,9 +45,11 @@ func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *mai
 	}
 }
 
-// run removes old history and writes snapshots until ctx ends.
+// run verifies the records, removes old history and writes snapshots, until ctx ends.
 func (m *maintenance) run(ctx context.Context) {
-	trim := time.NewTimer(time.Minute) // the first trim is delayed, because a start has other work
+	verify := time.NewTimer(firstWork)
+	defer verify.Stop()
+	trim := time.NewTimer(firstWork)
 	defer trim.Stop()
 	snapshot := time.NewTimer(m.untilSnapshot())
 	defer snapshot.Stop()
@@ -55,6 +60,8 @@ func (m *maintenance) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-verify.C:
+			m.verify()
 		case <-trim.C:
 			if err := m.trim(ctx); err != nil {
 				m.log.Error().Err(err).Msg("cannot remove old history; retrying in an hour")
@@ -66,6 +73,19 @@ func (m *maintenance) run(ctx context.Context) {
 			}
 			snapshot.Reset(m.snapshotEvery)
 		}
+	}
+}
+
+// verify logs the records whose checksums do not match. Open does not verify checksums, because the first task of a
+// start would wait for this work.
+func (m *maintenance) verify() {
+	damaged, err := m.db.Damaged()
+	if err != nil {
+		m.log.Error().Err(err).Msg("cannot verify the records of the store; the next start tries again")
+		return
+	}
+	for _, key := range damaged {
+		m.log.Error().Str("record", key.String()).Msg("record damaged: its checksum does not match; the rest of the store is used")
 	}
 }
 
@@ -152,9 +172,8 @@ func (m *maintenance) untilSnapshot() time.Duration {
 			wait = time.Until(info.ModTime().Add(m.snapshotEvery))
 		}
 	}
-	// At least a minute, because a start has other work. At most the interval, because the newest
-	// snapshot can have a date in the future.
-	return min(max(wait, time.Minute), m.snapshotEvery)
+	// At most the interval, because the newest snapshot can have a date in the future.
+	return min(max(wait, firstWork), m.snapshotEvery)
 }
 
 // snapshot writes a verified snapshot beside the store, and removes old snapshots beyond

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 )
 
@@ -116,6 +120,53 @@ func TestASnapshotIsDueAnIntervalAfterTheNewestOneOrSoonIfThereIsNone(t *testing
 			if got := m.untilSnapshot(); got != c.want {
 				t.Errorf("%s: the next snapshot is due in %s, want %s", name, got, c.want)
 			}
+		}
+	})
+}
+
+func TestDamagedRecordsAreLoggedAMinuteAfterTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	open := func() *store.DB {
+		db, err := store.Open(path, store.Options{Clock: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	db, key := open(), store.At(store.Modules).Str("web")
+	if err := errors.Join(db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, key, "flipped")
+	}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		db := open()
+		var log bytes.Buffer
+		m := newMaintenance(db, &settings.Settings{Store: path}, zerolog.New(&log))
+		ctx, stop := context.WithCancel(t.Context())
+		go m.run(ctx)
+		time.Sleep(time.Minute - time.Second)
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("before the minute has passed, the log has %s", &log)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if got := log.String(); strings.Count(got, "record damaged") != 1 || !strings.Contains(got, key.String()) {
+			t.Errorf("the log has %s", got)
+		}
+		stop()
+		synctest.Wait()
+		if err := db.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

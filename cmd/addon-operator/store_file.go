@@ -71,9 +71,6 @@ func (f *storeFile) openAny(ctx context.Context) (err error) {
 	} else if c != nil {
 		f.log.Info().Int64("before", c.Before).Int64("after", c.After).Msg("store compacted")
 	}
-	for _, key := range f.db.Damaged() {
-		f.log.Error().Str("record", key.String()).Msg("record damaged: its checksum does not match; the rest of the store is used")
-	}
 	f.opened = append(f.opened, f.db.ID())
 	return nil
 }
