@@ -217,11 +217,13 @@ func (b *bolt) Recovered() { b.ballast.refill() }
 
 // Damaged reads the pages of the last commit from the file, and not from bbolt's mapping of the file: mapped pages that
 // were read count as memory of the process. bbolt does not overwrite these pages while the reader is open.
-func (b *bolt) Damaged() ([]Key, error) {
+func (b *bolt) Damaged() (damaged []Key, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
 	r, err := b.reader()
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, r.Close()) }()
 	size, pageSize := r.tx.Size(), b.db.Info().PageSize
 	high := uint64(size) / uint64(pageSize) //nolint:gosec // the sizes are positive
 	v := &verifier{verifiedFile: verifiedFile{
@@ -229,7 +231,7 @@ func (b *bolt) Damaged() ([]Key, error) {
 		meta: boltMeta{pageSize: uint32(pageSize), root: uint64(r.tx.Cursor().Bucket().Root()), high: high}, //nolint:gosec // the size of a page is limited
 	}}
 	err = v.content((*levelPart).sealed)
-	return v.damaged, errors.Join(err, r.Close())
+	return v.damaged, err
 }
 
 // isFull reports whether the cause of err is a full disk. If bbolt cannot enlarge the file, its error
