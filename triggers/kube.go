@@ -156,7 +156,9 @@ func (k *Kube) sweep(ctx context.Context) {
 		for _, v := range slices.Concat(f.monitor.Views(), f.monitor.Parting()) {
 			cursors[string(cursorKey(v))] = true
 		}
-		if len(cursors) > 0 { // if there are no views, the kind is not served yet, and it is unknown which cursors the binding will use
+		// If there are no views, for example because the kind is not served, it is unknown which cursors the binding
+		// will use.
+		if len(cursors) > 0 {
 			uses[subject.String()] = cursors
 		}
 	}

@@ -35,7 +35,7 @@ var chaosActions = []string{
 	"pause", "resume", "cancel", "progress", "progress",
 }
 
-// chaos is a fixture of the lifecycle in which every step runs until a chaosAction ends it.
+// chaos is a fixture of the lifecycle. Until calm is set, every step runs until a chaosAction ends it.
 type chaos struct {
 	*fixture
 	running map[string]chan ending        // by queue

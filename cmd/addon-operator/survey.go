@@ -150,7 +150,7 @@ func (s *surveys) requestAddons(ctx context.Context) {
 		if err == nil {
 			requested = outdated
 		} else if ctx.Err() == nil {
-			s.log.Error().Err(err).Msg("modules made from addons not compared with the registered addons; retrying after the next change of an addon")
+			s.log.Error().Err(err).Msg("cannot check whether modules made from addons are outdated; the next change of an addon triggers another check")
 		}
 		s.problems.raise()
 	}

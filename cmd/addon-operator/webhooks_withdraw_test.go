@@ -39,8 +39,8 @@ func configured(t *testing.T, k kubernetes.Interface, namespace string) bool {
 	return len(found.Items) == 1
 }
 
-// storedRejections reports whether the store of the operator has the requests that the API server rejects while no
-// operator runs. The operator stores them after it has registered the webhook.
+// storedRejections reports whether the store has a problem that says which requests the API server rejects while no
+// operator runs. The operator stores this problem after it has registered the webhook.
 func (s *fixture) storedRejections() bool {
 	return strings.Contains(s.verb("store", "dump", "problems"), "webhook configuration")
 }

@@ -40,8 +40,8 @@ var effectFailpoints = []struct {
 	{leaseLost, 1, 1},
 }
 
-// Failpoints of the Lease. A process renews the Lease every two seconds. So it reaches these failpoints a few seconds
-// after it has acquired the Lease, possibly after the end of the converge.
+// Failpoints of the Lease. A process renews the Lease every two seconds. After a renewal it reaches leaseRenewed. If it
+// finds that it has lost the Lease, it reaches leaseLost. Both can happen after the end of the converge.
 const (
 	leaseRenewed = "lease:renewed"
 	leaseLost    = "lease:lost"

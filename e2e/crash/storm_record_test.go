@@ -192,8 +192,8 @@ func (r *stormRecord) disorder(l *load) (wrong []string) {
 	return wrong
 }
 
-// invented returns the events delivered to the hook of the set that match no change of the load l. In a coalesced set,
-// an event Added may have the number of a later change, because a pending event keeps its type when it is coalesced
+// invented returns the events that match no change of the load l, but were delivered to the hook of its set. In a
+// coalesced set, an event Added may have the number of a later change, because a pending event keeps its type when it is coalesced
 // with a later event of the object.
 func (r *stormRecord) invented(l *load) (wrong []string) {
 	made := map[string]bool{}

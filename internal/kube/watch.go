@@ -15,8 +15,8 @@ import (
 //
 // The views first get their objects from a list, which has a version L. If the receiver has stored the views only up
 // to an older version S, the watch starts at S. The changes between S and L are only delivered to the receiver. The
-// changes after L are also applied to the views. If the API server cannot continue at S, or at the last version of an
-// earlier watch, a list is delivered instead of the changes.
+// changes after L are also applied to the views. When a watch request ends, the next one starts at the last version that
+// was read. If the API server cannot continue at this version, or at S, a list is delivered instead of the changes.
 type watch struct {
 	source   Source
 	reads    *reads

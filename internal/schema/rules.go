@@ -145,9 +145,9 @@ func (c *compiler) compile(expression string) (rule, error) {
 }
 
 // check evaluates the rules for the value self and appends violations to *found. All numbers in self
-// and old must be float64, as existing rules expect. If the argument had is false, self has no
-// previous value, and rules that use the previous value are skipped. Elements of lists have no
-// previous values.
+// and old must be float64, as existing rules expect. The argument old is the previous value of self.
+// If there is none, had is false, and rules that use the previous value are skipped. Elements of
+// lists have no previous values.
 func (r *ruled) check(path string, self any, old any, had bool, found *Violations) {
 	if r == nil {
 		return

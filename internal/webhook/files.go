@@ -38,9 +38,10 @@ func (f Files) Load() (Pair, error) {
 const quiet = 100 * time.Millisecond
 
 // checkSigned returns an error if the CA of p has not signed the certificate of p, because the API
-// server would reject this certificate. The argument before is the previous pair. If its CA has not
-// signed its certificate either, checkSigned returns nil: the CA in the files may be the CA of a
-// proxy in front of the operator, which has not signed the certificate of the operator.
+// server would reject this certificate. The argument before is the previous pair. If the CA of
+// before has not signed the certificate of before either, checkSigned returns nil. In this case, the
+// files may have the CA of a proxy in front of the operator, and this CA has not signed the
+// certificate of the operator.
 func (f Files) checkSigned(p, before Pair) error {
 	if err := p.signed(); err != nil && before.signed() == nil {
 		return fmt.Errorf("certificate %s: the CA in %s has not signed it: %w; the previous certificate stays in use until both match", f.Certificate, f.CA, err)

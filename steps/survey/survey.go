@@ -97,7 +97,8 @@ const mostNamed = 20
 
 // Run reads the directories of modules and hooks, and saves the problems that it finds. Examples are a hook file
 // without an execute bit, a directory that is new, changed or missing, a key of the ConfigMap that belongs to no
-// module, and an object that two modules have. Solved problems are deleted. The modules of the last scan stay in use.
+// module, and an object that two modules have. Solved problems are deleted. Run does not replace the modules in
+// use, which the last [desired.Modules.Scan] has found.
 func (s *Survey) Run() error {
 	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
 	kinds := surveyed

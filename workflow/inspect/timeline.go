@@ -288,8 +288,8 @@ func (r *timelineReader) actionConcerns(a *store.Action) bool {
 	return a.Run != 0 && r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
 }
 
-// starts adds the starts and stops of the operator. Starts and stops are only part of a timeline of
-// all subjects.
+// starts adds the starts and stops of the operator. The timeline of a single subject does not have
+// them.
 func (r *timelineReader) starts() error {
 	if r.req.Subject != "" {
 		return nil

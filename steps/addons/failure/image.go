@@ -25,8 +25,8 @@ func (m ImageModules) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// The method named "of" returns the name that a module made from the addon would have, if the image has a module with
-// this name. Otherwise it returns "".
+// The method named "of" returns the name of the module that is made from the addon. If the image has no module with
+// this name, the method returns "".
 func (m ImageModules) of(addon *store.AddonResult) string {
 	if len(m) == 0 || addon.ID == "" {
 		return ""

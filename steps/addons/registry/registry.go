@@ -268,7 +268,8 @@ func admissible(scope Scope, all []offered) error {
 	return nil
 }
 
-// limits returns an error for each addon that exceeds a limit.
+// limits returns an error for each addon that exceeds a limit by itself. If all addons together exceed a limit, limits
+// returns one more error, for the first addon with which the sum exceeds it.
 func limits(scope Scope, all []offered) (found []*LimitError) {
 	size, full := 0, false
 	for i, o := range all {
