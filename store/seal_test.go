@@ -41,6 +41,21 @@ func withTask(t *testing.T) (path string, at Pos) {
 	return path, at
 }
 
+// withDamagedTask creates a store like withTask, and flips a bit of the task.
+func withDamagedTask(t *testing.T) (path string, at Pos) {
+	t.Helper()
+	path, at = withTask(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1 // the file also has older copies of the record, and only the last copy is current
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, at
+}
+
 func TestEachFlippedBitOfARecordIsFound(t *testing.T) {
 	t.Parallel()
 	path, at := withTask(t)
@@ -65,15 +80,7 @@ func TestEachFlippedBitOfARecordIsFound(t *testing.T) {
 
 func TestADamagedRecordIsNamedAndTheRestCanBeUsed(t *testing.T) {
 	t.Parallel()
-	path, at := withTask(t)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1 // the file also has older copies of the record, and only the last copy is current
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, at := withDamagedTask(t)
 	db, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -134,15 +141,7 @@ func TestRecordsOfAStoreWithoutChecksumsAreRead(t *testing.T) {
 
 func TestDamagedRecordsAreFoundBesideCommits(t *testing.T) {
 	t.Parallel()
-	path, at := withTask(t)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[bytes.LastIndex(b, []byte("flipped"))] ^= 1
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, at := withDamagedTask(t)
 	query, err := OpenToQuery(path, Options{})
 	if err != nil {
 		t.Fatal(err)

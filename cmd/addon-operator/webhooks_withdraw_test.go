@@ -39,10 +39,26 @@ func configured(t *testing.T, k kubernetes.Interface, namespace string) bool {
 	return len(found.Items) == 1
 }
 
+// succeeding runs a command of the program in a process of its own, and returns its output. If the command fails, the
+// test fails.
+func succeeding(t *testing.T, verb ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := process(t, verb...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		if _, ended := err.(*exec.ExitError); !ended { //nolint:errorlint // the client returns this error unwrapped
+			t.Fatal(err)
+		}
+		t.Errorf("%q: %v\n%s", verb, err, out.String())
+	}
+	return out.String()
+}
+
 // storedRejections reports whether the store has a problem that says which requests the API server rejects while no
 // operator runs. The operator stores this problem after it has registered the webhook.
 func (s *fixture) storedRejections() bool {
-	return strings.Contains(s.verb("store", "dump", "problems"), "webhook configuration")
+	return strings.Contains(succeeding(s.t, "store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
 }
 
 // TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn withdraws the webhook configurations of a
@@ -59,18 +75,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		s.converged()
 		s.until("the webhook is registered", registered)
 	}
-	ask := func(verb ...string) string {
-		var out bytes.Buffer
-		cmd := process(t, verb...)
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Run(); err != nil {
-			if _, ended := err.(*exec.ExitError); !ended { //nolint:errorlint // the client returns this error unwrapped
-				t.Fatal(err)
-			}
-			t.Errorf("%q: %v\n%s", verb, err, out.String())
-		}
-		return out.String()
-	}
+	ask := func(verb ...string) string { return succeeding(t, verb...) }
 	const rejects = "while no operator runs, the API server rejects CREATE, UPDATE of example.com/things in namespaces with none=such: webhook check.example.com of hook check.sh has failurePolicy Fail"
 	inspect := func() string { return ask("workflow", "inspect", "--store", s.path("store.db")) }
 	stop := func() {
@@ -87,8 +92,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
 	}
-	stored := s.storedRejections
-	s.until("its rejections are stored", stored)
+	s.until("its rejections are stored", s.storedRejections)
 	stop()
 	if text := inspect(); !registered() || !strings.Contains(text, rejects) || !strings.Contains(text, "webhooks withdraw --namespace "+namespace) {
 		t.Errorf("once it is stopped, inspect says\n%s", text)
@@ -101,11 +105,11 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	// On request, a running operator deletes the configuration. The operator creates the
 	// configuration again only at its next start.
 	start()
-	s.until("its rejections are stored", stored)
+	s.until("its rejections are stored", s.storedRejections)
 	if text := ask("webhooks", "withdraw", "--debug-unix-socket", s.path("socket")); !strings.Contains(text, "deleted") {
 		t.Errorf("the command says\n%s", text)
 	}
-	if stored() {
+	if s.storedRejections() {
 		t.Error("once it is withdrawn, its rejections are still stored")
 	}
 	for range 20 {
