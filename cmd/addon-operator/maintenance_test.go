@@ -149,14 +149,14 @@ func TestDamagedRecordsAreLoggedAMinuteAfterTheStart(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		db := open()
-		var log bytes.Buffer
-		m := newMaintenance(db, &settings.Settings{Store: path}, zerolog.New(&log))
+		log := new(syncedBuffer)
+		m := newMaintenance(db, &settings.Settings{Store: path}, zerolog.New(log))
 		ctx, stop := context.WithCancel(t.Context())
 		go m.run(ctx)
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
-		if log.Len() > 0 {
-			t.Errorf("before the minute has passed, the log has %s", &log)
+		if log.String() != "" {
+			t.Errorf("before the minute has passed, the log has %s", log.String())
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
