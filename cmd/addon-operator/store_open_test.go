@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"addon-operator/store"
 )
@@ -86,7 +87,8 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 
 func makeStore(t *testing.T, path string) *store.DB {
 	t.Helper()
-	db, err := store.Open(path, store.Options{})
+	// A process that another test starts holds the lock of an earlier process until it executes its program.
+	db, err := store.Open(path, store.Options{LockWait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,9 @@ const (
 	// surveyShare is the ratio between the delay before a survey and the duration of the previous
 	// survey, so that surveys use little CPU.
 	surveyShare = 20
+	// surveyMost is the maximum delay before a survey. Without it, a survey that had to wait would delay the next one for
+	// many minutes.
+	surveyMost = time.Minute
 )
 
 // A wakeup is raised by some goroutines and handled by another goroutine. If it is raised several
@@ -89,7 +92,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 		}
 		began := time.Now()
 		err := s.steps.Discovery.Survey.Run()
-		delay = max(surveyDelay, surveyShare*time.Since(began))
+		delay = min(max(surveyDelay, surveyShare*time.Since(began)), surveyMost)
 		if err != nil && err.Error() != failed {
 			failed = err.Error()
 			s.log.Error().Err(err).Msg("cannot update the problems of module directories")

@@ -52,6 +52,7 @@ func TestPartsOfAttemptsAreSpans(t *testing.T) {
 	spans := collector.Start(t)
 	s := newFixture(t)
 	namespace := c.Namespace(t)
+	c.AwaitGarbageCollector(t, namespace)
 	t.Setenv("NS", namespace)
 	s.file("modules/values.yaml", "webEnabled: true\nweb: {size: 1, token: none}\n")
 	s.file("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n")

@@ -452,8 +452,9 @@ func TestAPipeServesItsConnectionsUntilItIsClosed(t *testing.T) {
 	}
 }
 
+// TestTheDebugSocketReplacesADeadOneOnly is not parallel, because a process that another test starts would inherit the
+// open socket for a moment.
 func TestTheDebugSocketReplacesADeadOneOnly(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "run", "socket")
 	first, err := listenSocket(t.Context(), path)
 	if err != nil {

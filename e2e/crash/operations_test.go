@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/e2e/cluster"
 )
 
 // operations are the object operations that a hook can return, by name. If one of the operations "append", "count" and
@@ -85,6 +87,7 @@ const allDone = "global-onstartup:done:2"
 func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()
 	w := newEnvironment(t)
+	cluster.Start(t).AwaitGarbageCollector(t, w.operator.Namespace)
 	var file strings.Builder
 	for _, name := range turn {
 		file.WriteString("---\n" + operations[name] + "\n")

@@ -74,13 +74,17 @@ func followAlert(w *environment, ts *testscript.TestScript, args []string) error
 				}
 			}
 		}
-		text, err := w.show(command)
-		say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+text)
-		if err != nil {
+		shows := func() error {
+			text, err := w.show(command)
+			say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+text)
+			if i == 0 && command[0] == "status" && err == nil && !strings.Contains(text, "needs attention\n") && !strings.Contains(text, "need attention\n") {
+				err = fmt.Errorf("the alert fires, but status shows no problem:\n%s", text)
+			}
 			return err
 		}
-		if i == 0 && command[0] == "status" && !strings.Contains(text, "needs attention\n") && !strings.Contains(text, "need attention\n") {
-			return fmt.Errorf("the alert fires, but status shows no problem:\n%s", text)
+		// A metric can be above 0 before the problem is shown, and between two occurrences of the problem.
+		if err := wait(shows); err != nil {
+			return err
 		}
 	}
 	return nil

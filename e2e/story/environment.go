@@ -79,6 +79,7 @@ func Run(t *testing.T, dir string) {
 		t.Fatalf("no stories in %s (%v)", dir, err)
 	}
 	shared := cluster.Start(t)
+	shared.AwaitGarbageCollector(t, shared.Namespace(t)) // hooks delete objects and wait for the collector
 	for _, script := range scripts {
 		// RunT is called separately for each script, so that each script has its own t. The name of the script's
 		// namespace is derived from t.

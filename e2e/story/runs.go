@@ -19,11 +19,14 @@ import (
 
 const (
 	// quiet is the time without a new hook run after which settle treats the operator as idle, if it has no task to
-	// do.
+	// do. Like standstill, quiet does not include the time in which settle asks the operator: on a busy machine, one
+	// answer can take longer than quiet.
 	quiet = 2 * time.Second
 	// standstill is the time without a change after which settle returns although a task runs, because the task may be
 	// waiting for the story.
 	standstill = 10 * time.Second
+	// settling is the time between two questions of settle.
+	settling = 100 * time.Millisecond
 )
 
 var runCommands = map[string]command{
@@ -204,33 +207,35 @@ func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("settle")
 	}
-	before, since := "", time.Now()
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(glance) {
+	before, unchanged := "", time.Duration(0)
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(settling) {
 		runs, err := w.runs()
 		if err != nil {
 			return err
 		}
 		busy := w.busy()
 		if now := fmt.Sprint(len(runs), busy); now != before {
-			before, since = now, time.Now()
+			before, unchanged = now, 0
 		}
-		if unchanged := time.Since(since); unchanged > quiet && len(busy) == 0 || unchanged > standstill {
+		if unchanged >= quiet && len(busy) == 0 || unchanged >= standstill {
 			return nil
 		}
+		unchanged += settling
 	}
 	return errors.New("hooks or tasks run repeatedly")
 }
 
-// busy returns the ids of the tasks that run or can start. If the operator does not answer, it returns the word
-// "unknown".
+// busy returns the ids of the tasks that run or can start, each with the description of its step. If the operator does
+// not answer, it returns the word "unknown".
 func (w *environment) busy() (tasks []string) {
 	if w.operator == nil {
 		return nil
 	}
 	type task struct {
-		ID     string          `json:"id"`
-		State  string          `json:"state"`
-		Reason json.RawMessage `json:"reason"` // the reason why the first task of a queue does not start
+		ID          string          `json:"id"`
+		Description string          `json:"description"`
+		State       string          `json:"state"`
+		Reason      json.RawMessage `json:"reason"` // the reason why the first task of a queue does not start
 	}
 	var queues struct {
 		Active []struct {
@@ -247,7 +252,7 @@ func (w *environment) busy() (tasks []string) {
 	for _, queue := range queues.Active {
 		for i, t := range queue.Tasks {
 			if i == 0 && t.Reason == nil || strings.HasPrefix(t.State, "runs for ") {
-				tasks = append(tasks, t.ID)
+				tasks = append(tasks, t.ID+" "+t.Description)
 			}
 		}
 	}

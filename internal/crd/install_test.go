@@ -286,12 +286,9 @@ func TestWhatTheServerRefusesIsNamedAndTheRestIsInstalled(t *testing.T) {
 		t.Errorf("written (-want +got):\n%s", diff)
 	}
 	b.ensure(t, b.text("", version{"v1", true}))
-	began := time.Now()
+	// Without the check of the names, the installer would wait until its timeout, and the error would be another one.
 	result = b.ensure(t, taken)
 	if result.Refused == nil || !strings.Contains(result.Refused.Error(), "another definition has its names") {
 		t.Errorf("refused: %v", result.Refused)
-	}
-	if took := time.Since(began); took > 20*time.Second { // without the check of the names, the installer would wait for 30 s
-		t.Errorf("the installer noticed the taken names after %s", took)
 	}
 }

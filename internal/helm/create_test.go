@@ -12,7 +12,7 @@ import (
 )
 
 // meetWithin is the maximum time for which the requests of a meeting wait for each other.
-const meetWithin = 20 * time.Second
+const meetWithin = 90 * time.Second
 
 // A meeting makes concurrent requests wait until a given number of them are in progress at the same time.
 type meeting struct {

@@ -63,10 +63,21 @@ func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *h
 	if !errors.Is(err, errShutdown) {
 		t.Errorf("the error does not carry the cause: %v", err)
 	}
-	if err := goleak.Find(running, ownConnections); err != nil {
+	if err := leaked(running); err != nil {
 		t.Errorf("something of the upgrade still runs: %v", err)
 	}
 	return c
+}
+
+// leaked returns an error that names the goroutines that are not in running and do not end. It waits for goroutines
+// that are about to end, which can take seconds on a busy machine.
+func leaked(running goleak.Option) (err error) {
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		if err = goleak.Find(running, ownConnections); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // ownConnections makes goleak ignore the goroutines of connections that net/http keeps open for further requests.
@@ -262,7 +273,7 @@ func TestWaitForHelmHookEndsWithUpgrade(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	b.state(t, "slow", helm.State{Status: helm.Failed, Revision: 1})
-	if err := goleak.Find(running, ownConnections); err != nil {
+	if err := leaked(running); err != nil {
 		t.Errorf("something of the upgrade still runs: %v", err)
 	}
 }

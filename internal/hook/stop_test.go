@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,8 +37,24 @@ func TestMain(m *testing.M) {
 		os.Stdout.WriteString("alive " + strconv.Itoa(len(killed)) + "\n")
 	default:
 		runtime.LockOSThread() // the first thread of a process cannot end, so it must not be the thread that starts the hooks
-		goleak.VerifyTestMain(m)
+		code := m.Run()
+		if err := leaked(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
 	}
+}
+
+// leaked returns an error that names the goroutines that do not end. It waits for goroutines that are about to end, which
+// can take seconds on a busy machine.
+func leaked() (err error) {
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		if err = goleak.Find(); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 func asOperator() {

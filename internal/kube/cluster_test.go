@@ -376,8 +376,13 @@ func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.until(t, "the version", func(k *durableReceiver) bool { return k.versions[view] == object.ResourceVersion })
-	if len(k.events) != 0 || len(k.batches) != 1 || len(k.batches[0].Changes) != 0 {
-		t.Errorf("delivered %+v", k.batches)
+	for _, batch := range k.batches { // there can be more than one, because the API server announces a version each minute
+		if len(batch.Changes) != 0 {
+			t.Errorf("delivered %+v", batch)
+		}
+	}
+	if len(k.events) != 0 {
+		t.Errorf("delivered the events %v", k.events)
 	}
 }
 

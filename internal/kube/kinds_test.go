@@ -59,6 +59,17 @@ func (s *fixture) awaitKind(t testing.TB, apiVersion, kind string) {
 	})
 }
 
+// awaitServed waits until the API server serves the kind of a custom resource in both versions, also to clients without
+// aggregated discovery. The API server publishes the versions of a custom resource separately in each kind of discovery.
+func (s *fixture) awaitServed(t testing.TB, group, kind string) {
+	t.Helper()
+	legacy := fixtureOf(t, answering(s.config, func(string) int { return 0 }), s.namespace)
+	for _, version := range []string{"v1", "v1beta1"} {
+		s.awaitKind(t, group+"/"+version, kind)
+		legacy.awaitKind(t, group+"/"+version, kind)
+	}
+}
+
 func (s *fixture) group() string { return s.namespace + ".example.com" }
 
 func (s *fixture) undefine(kind string) error {
@@ -165,9 +176,7 @@ func TestAKindIsNotFoundInAnotherVersionWhileThePreferredOneIsUnknown(t *testing
 	t.Parallel()
 	s := newFixture(t)
 	resource := s.define(t, "Doohickey")
-	for _, version := range []string{"v1", "v1beta1"} {
-		s.awaitKind(t, resource.Group+"/"+version, "Doohickey")
-	}
+	s.awaitServed(t, resource.Group, "Doohickey")
 	for name, test := range map[string]struct {
 		status   int
 		requests int64  // number of requests for the kinds of v1 that get the status
@@ -199,7 +208,7 @@ func TestAKindIsFollowedInAnotherVersionIfThePreferredOneStaysUnknown(t *testing
 	s := newFixture(t)
 	resource := s.define(t, "Contraption")
 	s.put(t, resource, "Contraption", "one")
-	s.awaitKind(t, resource.Group+"/v1beta1", "Contraption")
+	s.awaitServed(t, resource.Group, "Contraption")
 	for name, test := range map[string]struct {
 		within  time.Duration
 		refused int64 // number of requests for the kinds of v1 that are answered "unavailable" before v1 recovers
@@ -335,7 +344,7 @@ func TestAKindIsFollowedInTheVersionOfTheEarlierProcess(t *testing.T) {
 	s, k := newFixture(t), newDurableReceiver()
 	resource := s.define(t, "Bauble")
 	s.put(t, resource, "Bauble", "goes")
-	s.awaitKind(t, s.group()+"/v1beta1", "Bauble")
+	s.awaitServed(t, s.group(), "Bauble")
 	preferred := "/apis/" + s.group() + "/v1"
 	early := fixtureOf(t, answering(s.config, func(path string) int {
 		if path == preferred {

@@ -335,6 +335,7 @@ func TestAHookThatIsGoneIsNamedForLaterGroupsOfObjects(t *testing.T) {
 func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 	t.Parallel()
 	a := admission("a.b.c", false)
+	a.Config.TimeoutSeconds = 600
 	var running, most atomic.Int32
 	entered, release := make(chan struct{}, 10), make(chan struct{})
 	s := serve(t, Table{Admissions: []Admission{a}}, func(ctx context.Context, _ ReviewRequest) (Answer, error) {
@@ -353,7 +354,7 @@ func TestQuestionsWaitForAPlaceAsLongAsTheAPIServerDoes(t *testing.T) {
 	answers := make(chan string, 4)
 	for range 2 {
 		go func() {
-			_, answer := s.post(t, a.path()+"?timeout=20s", asked)
+			_, answer := s.post(t, a.path()+"?timeout=10m", asked)
 			answers <- answer
 		}()
 		<-entered

@@ -151,7 +151,12 @@ func TestADeletedObjectOfTheReleaseIsNotedAsRemoved(t *testing.T) {
 	remove := func(name string) string {
 		return `{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"` + name + `"}`
 	}
-	if err := errors.Join(f.do(create("own") + create("other") + remove("own") + remove("other") + remove("missing"))...); err != nil {
+	ops := create("own") + create("other") + remove("own") + remove("other") + remove("missing")
+	err := errors.Join(f.do(ops)...)
+	for attempt := 1; err != nil && attempt < 5; attempt++ { // on a busy machine, the garbage collector can be late
+		err = errors.Join(f.do(ops)...) // continues after the operations that succeeded
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if f.exists("own") || f.exists("other") {

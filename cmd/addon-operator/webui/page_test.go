@@ -172,11 +172,12 @@ func TestActionsDoWhatTheirCommandsDoAndAreStoredWithThePerson(t *testing.T) {
 	var task []string
 	w.until("the overview names the task that failed again", func() bool {
 		task = regexp.MustCompile(`task retry (\d+-\d+)`).FindStringSubmatch(w.get("/"))
-		return task != nil && strings.Contains(w.get("/task/"+task[1]), "/skip")
+		if task == nil {
+			return false
+		}
+		view := w.get("/task/" + task[1])
+		return strings.Contains(view, `action="/do/task/`+task[1]+`/skip"`) && !strings.Contains(view, "/cancel")
 	})
-	if view := w.get("/task/" + task[1]); !strings.Contains(view, `action="/do/task/`+task[1]+`/skip"`) || strings.Contains(view, "/cancel") {
-		t.Errorf("the buttons of a failed task are wrong:\n%s", view)
-	}
 	w.mend()
 	do("task/"+task[1]+"/retry", url.Values{}, "is tried again", store.Action{Verb: "task retry", What: task[1]})
 	w.until("nothing needs attention", func() bool { return strings.Contains(w.get("/"), "nothing needs attention") })

