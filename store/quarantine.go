@@ -72,9 +72,12 @@ type QuarantinedItem struct {
 	FanOut ID `json:"fanOut,omitzero"`
 	// AllowFailure is set if the binding of the item allows its hook to fail.
 	AllowFailure bool `json:"allowFailure,omitempty"`
-	// Rerun is set if other runs have skipped this work because it is in quarantine. After the release, a new run
-	// starts at the node that Rerun names.
+	// Rerun is set if other runs have skipped this work because it is paused or in quarantine. After the resumption or
+	// the release, a new run starts at the node that Rerun names.
 	Rerun string `json:"rerun,omitempty"`
+	// RerunOf is the last run that skipped this work. The new run has its trigger. RerunOf is zero if an older version
+	// has set Rerun.
+	RerunOf uint64 `json:"rerunOf,omitempty"`
 	// Tasks and Released are only written by older versions. Tasks are the tasks of the item.
 	// Released are the items that were released while this item was still in quarantine.
 	Tasks    []Task            `json:"tasks,omitempty"`

@@ -183,13 +183,13 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 	return g.arrivals.holdNew(k, next, &reason)
 }
 
-// owe records that a run must start at node when q ends, because t, or the item of t with the
+// owe records that a new run must start at node when q ends, because t, or the item of t with the
 // subject s, has been skipped.
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()
 	r.Detail = q.Reason().Detail + "; when this ends, a new run starts at " + string(node)
-	q.Rerun = string(node)
+	q.Rerun, q.RerunOf = string(node), t.Run
 	if err := g.history.record(r); err != nil {
 		return err
 	}

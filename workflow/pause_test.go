@@ -270,6 +270,31 @@ func TestAllSynchronizationsOfAPausedGlobalHookRunAfterItsResumption(t *testing.
 	})
 }
 
+func TestAPausedGlobalHookThatAConvergePassedOverRunsInANewRunAfterItsResumption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		hook := workflow.PauseTarget{Subject: graph.Subject{Hook: "h"}}
+		w.lists(lifecycle.GlobalBeforeAll, hooks("a", "h")...)
+		w.start()
+		w.pause(hook)
+		w.raise(on(lifecycle.OnStart))
+		w.expect("global-beforeall a", "discover-modules")
+		w.expectAllEnded()
+		passed := w.runs()
+		w.resume(hook)
+		w.expect("global-beforeall a", "global-beforeall h", "discover-modules")
+		w.expectAllEnded()
+		runs := w.runs()
+		if len(runs) != len(passed)+1 {
+			t.Fatalf("there are %d runs after %d", len(runs), len(passed))
+		}
+		last, again := passed[len(passed)-1], runs[len(runs)-1]
+		if again.ID != last.ID+1 || again.Trigger != last.Trigger || again.Graph != last.Graph || again.Began.IsZero() {
+			t.Errorf("after run %+v, the hook ran in run %+v", last, again)
+		}
+	})
+}
+
 func TestARunOfAModuleSynchronizesItsPausedHookInAnyQueue(t *testing.T) {
 	for _, queue := range []string{"", "q"} {
 		t.Run("queue "+queue, func(t *testing.T) {

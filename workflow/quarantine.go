@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -123,7 +124,20 @@ func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	if q.Rerun == "" || b == nil || b.nodes[graph.NodeID(q.Rerun)] == nil {
 		return nil
 	}
-	return z.arrivals.tailOfOwn(z.follow(b, graph.Edge{To: graph.NodeID(q.Rerun)}, q.Run, q.Subject))
+	return z.rerun(b, q)
+}
+
+// rerun starts the run that does the work that other runs have skipped because of q.
+func (z *quarantines) rerun(b *bound, q *store.QuarantinedItem) error {
+	skipped, _, err := store.Load[store.Run](z.tx, store.RunKey(cmp.Or(q.RerunOf, q.Run)))
+	if err != nil {
+		return err
+	}
+	run, err := z.history.beginRun(store.Run{Graph: q.Graph, Trigger: skipped.Trigger, Cause: skipped.Cause, Subject: skipped.Subject})
+	if err != nil {
+		return err
+	}
+	return z.arrivals.tailOfOwn(z.follow(b, graph.Edge{To: graph.NodeID(q.Rerun)}, run, q.Subject))
 }
 
 // removeQuarantined removes the item with this id from the quarantine and returns it.
