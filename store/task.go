@@ -157,6 +157,9 @@ type Task struct {
 	// Abandoned is set if the result of the task is ignored. The end of the task is written to the
 	// history, and has no other effect.
 	Abandoned bool `json:"orphan,omitempty"`
+	// DropEffects is set if effects of the abandoned task that have not begun must not begin, because its module is
+	// being deleted.
+	DropEffects bool `json:"dropEffects,omitempty"`
 	// Journal is set while the table [Journal] has the outcome of the task, whose effects are being
 	// carried out.
 	Journal bool `json:"journal,omitempty"`

@@ -60,6 +60,34 @@ func TestCanceledTaskFailsAndIsRetried(t *testing.T) {
 	})
 }
 
+// An unskippable step refuses to be skipped.
+type unskippable struct{ step }
+
+func (unskippable) Skipped(*store.Tx, workflow.Task) error { return errors.New("no skip") }
+
+func TestATaskThatCannotBeSkippedAfterItsCancellationFailsAndIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.bind(lifecycle.Graph, lifecycle.ReleaseCheck, unskippable{step{w, lifecycle.ReleaseCheck}})
+		w.e = w.engine()
+		w.hangs("release-check m")
+		w.start(on(lifecycle.OnResourcesAbsent, "m"))
+		w.expect("module-run m", "release-check m")
+		if err := w.e.Cancel(t.Context(), w.running("main")[0], workflow.Cancellation{By: "mia", Reason: "it hangs", Skip: true}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		failed := w.pending("main")[0].Failed
+		if failed == nil || !strings.Contains(failed.Error, "no skip") || !strings.Contains(failed.Error, "canceled by mia: it hangs") {
+			t.Errorf("the failure is %+v", failed)
+		}
+		w.reports("release-check m")
+		w.sleep(5 * time.Second)
+		w.expect("module-run m", "release-check m")
+		w.expectAllEnded()
+	})
+}
+
 func TestTaskCanceledWithSkipIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)

@@ -39,7 +39,7 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 		case !c.fits(costOf(other)):
 			return errEnough
 		}
-		other.Abandoned = true
+		other.Abandoned, other.DropEffects = true, true
 		return c.queues.save(other)
 	})
 	if err == nil {
@@ -67,7 +67,7 @@ func (c *pendingCancels) cancelWaiting(t *store.Task) error {
 		case !c.fits(costOf(other)):
 			return errEnough
 		case holder != nil:
-			other.Abandoned = true
+			other.Abandoned, other.DropEffects = true, true
 			return c.queues.save(other)
 		}
 		return c.remover.dropCanceled(other)
@@ -90,8 +90,7 @@ func cancels(t, other *store.Task) bool {
 		(other.Queue != t.Queue || other.Slot != t.Slot)
 }
 
-// markAbandoned sets t.Abandoned if the mark of t's module cancels t. markAbandoned does not save
-// t.
+// markAbandoned sets t.Abandoned and t.DropEffects if the mark of t's module cancels t. markAbandoned does not save t.
 func (c *pendingCancels) markAbandoned(t *store.Task) error {
 	if t.Abandoned || t.Subject.Module == "" {
 		return nil
@@ -100,7 +99,9 @@ func (c *pendingCancels) markAbandoned(t *store.Task) error {
 	if err != nil || !ok {
 		return err
 	}
-	t.Abandoned = cancels(&store.Task{ID: mark.ID, Pos: mark.Pos, Graph: t.Graph, Subject: t.Subject}, t)
+	if cancels(&store.Task{ID: mark.ID, Pos: mark.Pos, Graph: t.Graph, Subject: t.Subject}, t) {
+		t.Abandoned, t.DropEffects = true, true
+	}
 	return nil
 }
 

@@ -50,7 +50,11 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	w.e.attempts.end(c)
 	if failed != nil && why != nil && ctx.Err() == nil {
 		if why.Skip {
-			return w.commit(ctx, c, func(m *transition) (*claim, error) { return m.pass(c, why) })
+			next, err = w.commit(ctx, c, func(m *transition) (*claim, error) { return m.pass(c, why) })
+			if err == nil {
+				return next, nil
+			}
+			failed.err = fmt.Errorf("cannot skip: %w: %w", err, failed.err)
 		}
 		if !errors.Is(failed.err, why) {
 			failed.err = fmt.Errorf("%w: %w", why, failed.err)
@@ -116,7 +120,7 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 		if effecter == nil {
 			return out, &failure{err: fmt.Errorf("node %s cannot do the effect %q", c.node.ID, effect.Kind), subject: c.task.Subject}
 		}
-		if i > 0 && w.isAbandoned(c) {
+		if i > 0 && w.dropsEffects(c) {
 			break
 		}
 		w.reach(c, AtEffect)
@@ -131,16 +135,16 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 	return out, nil
 }
 
-// isAbandoned reports whether the store says that c's task is abandoned. A task can become abandoned after the claim.
-// The remaining effects of an abandoned task are not executed. The store does not say which effect has begun. So if
-// execution starts again, only the first effect of an abandoned task is executed.
-func (w worker) isAbandoned(c *claim) (abandoned bool) {
+// dropsEffects reports whether the store says that the remaining effects of c's task must not begin. This can change
+// after the claim. The store does not say which effect has begun. So if execution starts again, only the first effect of
+// such a task is executed.
+func (w worker) dropsEffects(c *claim) (drops bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)
-		abandoned = ok && t.Abandoned
+		drops = ok && t.DropEffects
 		return err
 	})
-	return err == nil && abandoned // if the task cannot be read, the transition reports the error
+	return err == nil && drops // if the task cannot be read, the transition reports the error
 }
 
 // outcome returns the outcome in the journal. If there is no journal, outcome calls the step. If the result of the step

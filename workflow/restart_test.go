@@ -125,7 +125,7 @@ func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 			w := newEnabling(t)
 			w.discovers(modules("m"), nil, nil)
 			w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
-			w.set("module-beforehelm m/c", returns(effects("old")))
+			w.set("module-beforehelm m/c", returns(effects("old", "older")))
 			w.start(on(lifecycle.OnResourcesAbsent, "before"))
 			w.ran()
 			errs := map[string]error{"old": errors.New("503")}
@@ -138,7 +138,7 @@ func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 			*done = nil
 			w.start(newStart())
 			w.sleep(time.Minute)
-			if !slices.Equal(*done, []string{"old", "new"}) {
+			if !slices.Equal(*done, []string{"old", "older", "new"}) {
 				t.Errorf("the executed effects are %q", *done)
 			}
 			w.expect("global-onstartup g", "discover-modules",
