@@ -264,19 +264,23 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time
 	n, dead, pod := 0, false, ""
-	newest := true
+	newest, recent := true, true
+	crashed := map[uint64]bool{} // by epoch
 	for s, err := range store.StartsBackwards(d.scan.tx) {
 		if err != nil {
 			return nil, err
 		}
-		dead = dead || newest && !d.reader.Live && s.Ended.IsZero()
+		if newest && !d.reader.Live && s.Ended.IsZero() {
+			dead, crashed[s.Epoch] = true, true
+		}
 		if newest && s.Pod != "" {
 			pod = " " + s.Pod
 		}
-		if newest = false; d.scan.now.Sub(s.Began) > crashSpan {
-			break
-		}
+		newest, recent = false, recent && d.scan.now.Sub(s.Began) <= crashSpan
 		if s.Crashed == 0 {
+			continue
+		}
+		if crashed[s.Crashed] = true; !recent {
 			continue
 		}
 		oldest, last = s.Began, cmp.Or(last, s.Began)
@@ -284,7 +288,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 			evidence = append(evidence, CauseStep{At: s.Began, Text: "start of the " + startText(&s)})
 		}
 	}
-	interrupted := d.interrupted()
+	interrupted := d.interrupted(crashed)
 	if dead = dead && len(interrupted) > 0; !dead && (n < leastCrashes || d.quarantineEnds(n, last)) {
 		return nil, nil
 	}
@@ -326,12 +330,13 @@ func (d *diagnostician) quarantineEnds(n int, last time.Time) bool {
 
 const wasInterrupted = " was interrupted by a crash"
 
-// interrupted returns the tasks that a crash interrupted, as evidence.
-func (d *diagnostician) interrupted() (evidence []CauseStep) {
+// interrupted returns the tasks that a crash interrupted, as evidence. The argument crashed has the epochs of the
+// processes that crashed. The stop of an operator can also interrupt a task.
+func (d *diagnostician) interrupted(crashed map[uint64]bool) (evidence []CauseStep) {
 	for _, name := range d.scan.names {
 		q := d.scan.queues[name]
 		t := cmp.Or(q.busy, q.head)
-		if d.scan.state(t) != Interrupted {
+		if d.scan.state(t) != Interrupted || !crashed[t.Claim.Epoch] {
 			continue
 		}
 		ref := d.scan.ref(t)

@@ -174,6 +174,40 @@ func TestStatusOfAStoppedStoreSaysThatNobodyRuns(t *testing.T) {
 	})
 }
 
+func TestATaskThatAStopInterruptedIsNoEvidenceOfEarlierCrashes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.raiseStart("v1")
+		for range 3 {
+			w.e.Stop()
+			w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
+			w.close()
+			w.open()
+			sleep(time.Minute)
+			w.raiseStart("v1")
+		}
+		w.takes("module-run web", time.Hour)
+		w.raise(on(lifecycle.OnRunRequest, "web"))
+		w.e.Stop()
+		w.update(store.EndStart)
+		w.close()
+		w.open()
+		d := w.diagnose(inspect.Reader{}, inspect.StatusOperator{})
+		if len(d.Findings) != 1 || d.Findings[0].Pattern != inspect.CrashLoop {
+			t.Fatalf("the diagnosis has %+v", d.Findings)
+		}
+		if s := w.status(inspect.Reader{}); len(s.Queues) != 1 {
+			t.Errorf("no task was interrupted: %+v", s)
+		}
+		for _, step := range d.Findings[0].Evidence {
+			if strings.Contains(step.Text, "was interrupted by a crash") {
+				t.Errorf("the evidence has %q", step.Text)
+			}
+		}
+	})
+}
+
 func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
