@@ -3,6 +3,8 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -28,7 +30,8 @@ func (p *planner) finish() (*inspect.Plan, error) {
 	}); err != nil {
 		return nil, err
 	}
-	for name, record := range after {
+	for _, name := range slices.Sorted(maps.Keys(after)) { // modules that do not run follow in this order
+		record := after[name]
 		if p.skips("", subjectOf(name)) {
 			continue
 		}

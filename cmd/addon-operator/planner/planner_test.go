@@ -41,6 +41,33 @@ func made(t *testing.T, before map[string]store.Module, releases ...string) *pla
 	return p
 }
 
+func TestModulesThatDoNotRunAreInTheOrderOfTheirNames(t *testing.T) {
+	t.Parallel()
+	want := strings.Split("abcdefghijkl", "")
+	p := made(t, nil)
+	if err := p.db.Update(func(tx *store.Tx) error {
+		for _, name := range want {
+			if err := store.Save(tx, store.ModuleKey(name), store.Module{Broken: "it is broken"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := p.finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range plan.Modules {
+		got = append(got, m.Name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("modules (-want +got):\n%s", diff)
+	}
+}
+
 // pathsOf returns the paths of changes with their old and new values.
 func pathsOf(t *testing.T, before, after map[string]any) (all []string) {
 	t.Helper()
