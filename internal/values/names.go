@@ -20,6 +20,9 @@ const (
 // Flag returns the key of a module's enabled flag. key is the key of the module's section.
 func Flag(key string) string { return key + enabledSuffix }
 
+// Maintenance returns the key of a module's maintenance mode. key is the key of the module's section.
+func Maintenance(key string) string { return key + maintenanceSuffix }
+
 // Camel returns the key of the section of the module called name: the kebab-case name in camelCase.
 func Camel(name string) string {
 	var key strings.Builder

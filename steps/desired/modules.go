@@ -71,6 +71,13 @@ func (d *Modules) Disk() module.Set {
 	return d.disk
 }
 
+// withSchemas returns the modules of the last scan with their schemas, by the key of the section.
+func (d *Modules) withSchemas() (module.Set, map[string]*schema.Set) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.disk, d.schemas
+}
+
 // Dirs are the directories of modules.
 func (d *Modules) Dirs() []string { return d.dirs }
 

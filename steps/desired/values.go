@@ -47,7 +47,8 @@ func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
 	if err != nil {
 		return values.Layers{}, err
 	}
-	l := values.Layers{Static: v.modules.Disk().Static, Files: v.modules.Disk().Files, Config: config, Saved: map[string][]values.Saved{}, Schemas: v.modules.Schemas()}
+	disk, schemas := v.modules.withSchemas()
+	l := values.Layers{Static: disk.Static, Files: disk.Files, Config: config, Saved: map[string][]values.Saved{}, Schemas: schemas}
 	for _, key := range append(slices.Clone(keys), values.Global) {
 		saved, ok, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
 		if err != nil {

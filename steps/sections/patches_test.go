@@ -189,14 +189,18 @@ func TestKeysOfNoModuleAreNamedWithTheNearestKey(t *testing.T) {
 	config := values.Config{
 		Sections: values.Values{"web": map[string]any{}, "certManger": map[string]any{}, values.Global: map[string]any{}},
 		Flags:    map[string]bool{"webEnabled": true, "certMangerEnabled": true, "nothingEnabled": true},
+
+		Maintained: map[string]bool{"web": true, "certMangerr": true, "nothing": true},
 	}
-	if diff := cmp.Diff([]string{"certMangerEnabled", "nothingEnabled"}, UnknownKeys(modules, config)); diff != "" {
+	if diff := cmp.Diff([]string{"certMangerEnabled", "certMangerrMaintenance", "nothingEnabled"}, UnknownKeys(modules, config)); diff != "" {
 		t.Errorf("unknown keys (-want +got):\n%s", diff)
 	}
 	for key, want := range map[string]string{
 		"certManger":        `there is no module "cert-manger" (did you mean "certManager"?)`,
 		"certMangerEnabled": `there is no module "cert-manger" (did you mean "certManagerEnabled"?)`,
 		"nothingEnabled":    `there is no module "nothing"`,
+		"wibMaintenance":    `there is no module "wib" (did you mean "webMaintenance"?)`,
+		"webMaintenance":    `there is no module "web-maintenance"`,
 	} {
 		if got := NoModule(key, modules); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
