@@ -19,11 +19,15 @@ func (db *DB) Check() error {
 	if err := db.backend.Check(); err != nil {
 		return fmt.Errorf("store: check %s: %w", db.path, err)
 	}
-	err := db.View(func(tx *Tx) error {
-		return errors.Join(checkRecords(tx), checkQueues(tx), checkAddons(tx))
-	})
-	if err != nil {
-		return fmt.Errorf("store: check %s: %w: %w", db.path, ErrCorrupt, err)
+	var damage error
+	if err := db.View(func(tx *Tx) error {
+		damage = errors.Join(checkRecords(tx), checkQueues(tx), checkAddons(tx))
+		return nil
+	}); err != nil {
+		return fmt.Errorf("store: check %s: %w", db.path, err)
+	}
+	if damage != nil {
+		return fmt.Errorf("store: check %s: %w: %w", db.path, ErrCorrupt, damage)
 	}
 	return nil
 }
