@@ -27,7 +27,7 @@ func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page f
 	}
 	server, err := page()
 	if err != nil {
-		log.Warn().Err(err).Msg("the web page is not served; correct the certificate, and restart the operator")
+		log.Warn().Err(err).Msg("the web page is not served; correct the settings that the error names, and restart the operator")
 		return nil, nil
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", w.Address)

@@ -105,6 +105,9 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 		}
 		figures = append(figures, more...)
 	}
+	if len(figures) == 0 {
+		return fmt.Errorf("--only %s: there is no such part; see --help", *only)
+	}
 	return printFigures(out, *asJSON, load, figures)
 }
 

@@ -237,6 +237,7 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 		"{configVersion: v1, onStartup: a}":                            "onStartup: must be an integer, not a string",
 		"{configVersion: v1, onStartup: 1.5}":                          "onStartup: is 1.5, must be an integer",
 		"{configVersion: v1, onStartup: 99999999999}":                  "must be at most 2147483647",
+		`{"configVersion":"v1","onStartup":-1e999}`:                    "is -1e999, must be at least",
 		"{configVersion: v1, beforeHelm: -1}":                          "beforeHelm: is -1, must be at least 0",
 		"{configVersion: v1, onStartup: null}":                         "onStartup: must be an integer, not null",
 		"{configVersion: v1, beforeAll: 1}":                            "beforeAll: a module hook cannot have this binding",

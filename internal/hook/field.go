@@ -201,7 +201,7 @@ func (f field) integer(least, absent int) int {
 	const most = 1<<31 - 1
 	value, err := strconv.ParseFloat(number.String(), 64)
 	switch {
-	case err != nil || value > most:
+	case err != nil && value >= 0 || value > most:
 		f.fail("is %s, must be at most %d", number, most)
 	case value < float64(least):
 		f.fail("is %s, must be at least %d", number, least)

@@ -1,16 +1,19 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 )
@@ -80,7 +83,8 @@ func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, err
 		return c.inPreferredVersion(ctx, kind, groups, unknown, name)
 	}
 	var undiscovered []error
-	for group := range unknown {
+	// The order is the same for each call, with the newest version of a group first.
+	for _, group := range slices.SortedFunc(maps.Keys(unknown), newestFirst) {
 		list, err := c.resources(ctx, group.String())
 		if apierrors.IsNotFound(err) {
 			continue
@@ -96,20 +100,25 @@ func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, err
 	return Kind{}, &NotServedError{Kind: name, Undiscovered: errors.Join(undiscovered...)}
 }
 
+// newestFirst compares the names of groups, and the versions of one group in descending order: v2, v1, v1beta1.
+func newestFirst(a, b schema.GroupVersion) int {
+	return cmp.Or(strings.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version))
+}
+
 // inPreferredVersion returns the kind that is called name in the most preferred version of the group of found. The
 // argument found is the kind in the most preferred version that is in the cache. The versions in unknown are not in the
 // cache. If the kinds of a more preferred version cannot be read, inPreferredVersion returns an *undecidedError.
 func (c *Client) inPreferredVersion(ctx context.Context, found Kind, groups []*metav1.APIGroup, unknown map[schema.GroupVersion]error, name string) (Kind, error) {
 	var undecided error
-	for _, version := range preferredVersions(groups) {
-		if version == found.GroupVersion().String() {
+	for _, preferred := range preferredVersions(groups) {
+		if preferred == found.GroupVersion().String() {
 			break
 		}
-		gv, err := schema.ParseGroupVersion(version)
+		gv, err := schema.ParseGroupVersion(preferred)
 		if err != nil || gv.Group != found.Group || unknown[gv] == nil {
 			continue
 		}
-		list, err := c.resources(ctx, version)
+		list, err := c.resources(ctx, preferred)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -152,8 +161,8 @@ func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []
 		byVersion[list.GroupVersion] = list
 	}
 	ordered := make([]*metav1.APIResourceList, 0, len(lists))
-	for _, version := range preferredVersions(groups) {
-		if list := byVersion[version]; list != nil {
+	for _, gv := range preferredVersions(groups) {
+		if list := byVersion[gv]; list != nil {
 			ordered = append(ordered, list)
 		}
 	}
@@ -183,13 +192,13 @@ func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
 	short := func(r metav1.APIResource) bool { return slices.ContainsFunc(r.ShortNames, same) }
 	for _, matches := range []func(metav1.APIResource) bool{named, short} {
 		for _, list := range lists {
-			version, err := schema.ParseGroupVersion(list.GroupVersion)
+			gv, err := schema.ParseGroupVersion(list.GroupVersion)
 			if err != nil {
 				continue // the other groups are valid nevertheless
 			}
 			for _, r := range list.APIResources {
 				if !strings.Contains(r.Name, "/") && matches(r) {
-					return Kind{version.WithKind(r.Kind), r.Name, r.Namespaced}, true
+					return Kind{gv.WithKind(r.Kind), r.Name, r.Namespaced}, true
 				}
 			}
 		}
