@@ -14,7 +14,7 @@ TOOL  := go tool -modfile=tools.mod
 CONTROLPLANE := e2e/controlplane
 KUBERNETES   := go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/
 
-# All packages except e2e and the shell framework. Their tests run other processes, which the race detector cannot check.
+# All packages except e2e and the shell framework, whose tests run other processes: the race detector cannot check these.
 # Tests in a browser are left out for the same reason. Tests of power losses are left out because their only goroutines are
 # those of the tests.
 RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')

@@ -28,7 +28,7 @@ apart() {
   set +m
 }
 
-# nap SECONDS: sleeps without a program. Bash would report that a signal has ended the program.
+# nap SECONDS: sleeps with a builtin. If a signal ended a program such as sleep, bash would report that.
 exec {never}<> <(:) # reading from this descriptor blocks, because nothing writes to it
 nap() { read -rt "$1" -u "$never" || true; }
 
@@ -220,8 +220,8 @@ ask() {
 # ready: succeeds if a converge of this run has ended.
 ready() { [[ $(ask /readyz) == *' 200 OK'* ]]; }
 
-# show_running prints, once, which task of queue main has been running for a second:
-# the log has a line for a task only when it has ended.
+# show_running prints the running task of queue main if it has run for a second, each
+# task once. The log has a line for a task only when the task has ended.
 show_running() {
   local line status='' task
   while read -r line; do

@@ -74,7 +74,7 @@ func TestCountsInTheTableOfTechniquesAreThoseOfTheTests(t *testing.T) {
 	if got := number(t, `\| (\d+) rounds of a converge`, page); got != rounds {
 		t.Errorf("docs/reliability.md has %d rounds of a converge, the tests have %d", got, rounds)
 	}
-	// Each test that calls killedConverge also calls killedInChains once.
+	// Each call of killedConverge calls killedInChains once.
 	chains := tests * number(t, `killsInChains = (\d+)`, read(t, "e2e/crash/chain_test.go"))
 	if got := number(t, `converges until there are (\d+) kills`, page); got != chains {
 		t.Errorf("docs/reliability.md has %d kills in chains, the tests have %d", got, chains)

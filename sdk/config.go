@@ -7,8 +7,8 @@ import "encoding/json"
 // values for pointer fields.
 type Config struct {
 	// These are the ordered bindings. The value of a binding is the order of the hook: the hooks of one step run from
-	// the lowest to the highest order. A module hook must not set BeforeAll and AfterAll. A global hook must not set
-	// the bindings whose names contain Helm.
+	// the lowest to the highest order. A module hook must not set BeforeAll or AfterAll. A global hook must not set a
+	// binding whose name contains Helm.
 	OnStartup        *int `json:"onStartup,omitempty"`
 	BeforeAll        *int `json:"beforeAll,omitempty"`
 	AfterAll         *int `json:"afterAll,omitempty"`
@@ -23,7 +23,7 @@ type Config struct {
 	Mutating   []Admission  `json:"kubernetesMutating,omitempty"`
 	Conversion []Conversion `json:"kubernetesCustomResourceConversion,omitempty"`
 
-	// Settings limits how often and how long the hook runs; nil means that only the timeouts of the bindings and
+	// Settings limits how often and how long the hook runs. Nil means that only the timeouts of the bindings and
 	// --hook-timeout of the operator apply.
 	Settings *Settings `json:"settings,omitempty"`
 }
@@ -186,7 +186,9 @@ type ConversionStep struct {
 
 // Settings limits how often and how long a hook runs.
 type Settings struct {
-	// ExecutionMinInterval is a duration such as "30s". On average, at most one run is started in each interval.
+	// ExecutionMinInterval is a duration such as "30s". On average, at most one run for events or ticks starts in each
+	// interval; further events and ticks are deferred. Runs for ordered bindings and for Synchronization count towards
+	// the limit, but are not deferred. Runs for reviews of the API server are neither counted nor deferred.
 	ExecutionMinInterval string `json:"executionMinInterval,omitempty"`
 	// ExecutionBurst is the number of runs that can start without a delay before ExecutionMinInterval applies; 0
 	// means 1.

@@ -53,7 +53,8 @@ type Item struct {
 	// the identity of the object if the object is too large, or was deleted while the operator did not watch it.
 	Object json.RawMessage `json:"object"`
 	// FilterResult is the result of the jqFilter of the binding. It is nil if the binding has no jqFilter, and the
-	// text null if the filter returned nothing. In an event of such an object, a large result is nil.
+	// text null if the filter returned nothing. In an event, it is also nil if the result is too large. The limit is
+	// 1 KiB for an object that was deleted while the operator did not watch it.
 	FilterResult json.RawMessage `json:"filterResult"`
 }
 

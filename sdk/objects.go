@@ -79,8 +79,8 @@ func IgnoreMissing() Option { return func(o *operation) { o.IgnoreMissing = true
 // Create creates an object. If the object exists already, the operation fails.
 func (o *Objects) Create(object any) { o.object("Create", object) }
 
-// CreateOrUpdate creates an object. If it exists already, its fields are merged into the existing
-// object.
+// CreateOrUpdate creates an object. If an object with its name exists already, the fields of the
+// argument are merged into the existing object.
 func (o *Objects) CreateOrUpdate(object any) { o.object("CreateOrUpdate", object) }
 
 // CreateIfNotExists creates an object. If it exists already, nothing happens.

@@ -17,8 +17,8 @@ type Run struct {
 	// Elements are the binding context: the reasons for this run, in the order in which they occurred.
 	Elements []Element
 	// Values are the merged values. The operator saves a change of Values, and applies it again whenever it merges the
-	// values. It drops the change when the module is disabled, when the hook is deleted, or when changed code of the
-	// hook does not make the change again.
+	// values, until the change is dropped, for example when the module is disabled or the hook is deleted. The page
+	// docs/reference/values-and-schemas.md lists all cases.
 	Values *Values
 	// ConfigValues are the values of the operator's ConfigMap. The operator writes changes to the ConfigMap, where
 	// users see them. A run for a review of the API server fails if it changes ConfigValues.

@@ -38,7 +38,7 @@ func (c *addonsCheck) bad(format string, args ...any) {
 }
 
 // configurations collects the addons in the registered rounds of all configurations. It reports configurations that
-// refer to a dropped round, or to a round that does not match their phase.
+// refer to a round that is not live, or that does not match their phase.
 func (c *addonsCheck) configurations() {
 	for k := range c.tx.Range(At(Configurations)) {
 		namespace, name, err := ParseConfigurationKey(k)

@@ -24,7 +24,7 @@ func excessAttempts(t *testing.T, db *DB) (a *Attempts) {
 func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 	t.Parallel()
 	db := opened(t, new(Memory))
-	const failures = 40_000 // 14 days
+	const failures = 40_000 // a task that is tried every 30 s fails this often in 14 days
 	fails, other := graph.Subject{Module: "fails"}, graph.Subject{Module: "other"}
 	add := func(tx *Tx, run uint64, s graph.Subject, try int) error {
 		return AddRecord(tx, Record{
@@ -49,7 +49,7 @@ func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 				return err
 			}
 		}
-		for try := range 200 { // has ended
+		for try := range 200 { // run 2 has ended, so it keeps all attempts
 			if err := add(tx, 2, fails, try+1); err != nil {
 				return err
 			}

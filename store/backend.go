@@ -5,7 +5,7 @@ import "io"
 // A Backend stores keys with values, in the byte order of the keys. One goroutine at a time can
 // write to it, while many goroutines read.
 type Backend interface {
-	// Reader returns a view of the last successful commit. Later commits do not change it.
+	// Reader returns a view of the last successful commit. Later commits do not change the view.
 	Reader() (Reader, error)
 
 	// Commit makes all writes durable, or none. It returns ErrStale if epoch is not the stored
@@ -30,7 +30,7 @@ type Backend interface {
 	Damaged() ([]Key, error)
 
 	// Check verifies the structure of the stored data, for example the pages of a file. It returns
-	// all problems as one error.
+	// the problems that it finds, up to a limit, as one error.
 	Check() error
 
 	// Close releases the backend's resources. A backend with a file first waits until all readers are closed.

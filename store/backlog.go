@@ -9,12 +9,12 @@ type NewestEvent struct {
 	Key []byte `json:"key"` // key of the header of the event
 }
 
-// BacklogKey returns a key that belongs to t's binding and t's queue. If the second argument is nil, it is the key of
-// the number of waiting events. Otherwise it is the key of the NewestEvent of the object that the argument refers to.
-func BacklogKey(t *Task, of *ObjectRef) Key {
+// BacklogKey returns the key of a record about the waiting events of t's binding in t's queue. If o is nil, the record
+// is the number of these events. Otherwise, the record is the NewestEvent of the object o.
+func BacklogKey(t *Task, o *ObjectRef) Key {
 	object := ""
-	if of != nil {
-		object = of.Kind + " " + of.Namespace + "/" + of.Name
+	if o != nil {
+		object = o.Kind + " " + o.Namespace + "/" + o.Name
 	}
 	return At(Backlogs).Str(t.Queue).Str(t.Graph).Str(t.Node).Str(t.Subject.Module).Str(t.Subject.Hook).Str(t.Subject.Binding).Str(object)
 }

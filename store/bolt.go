@@ -29,7 +29,7 @@ type bolt struct {
 	db      *bbolt.DB
 	file    *os.File // the file of db, which db closes
 	ballast ballast
-	free    bool // most pages of the file were free when it was opened
+	free    bool // result of mostlyFree when the file was opened
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
@@ -194,8 +194,9 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 }
 
 // judge returns the error of a commit that failed with err. If the disk was full and a new reader does not see the
-// transaction of the commit, the commit certainly wrote nothing, and judge returns ErrFull. Otherwise it returns err,
-// because the meta page of the commit may be on disk.
+// transaction of the commit, the commit certainly wrote nothing. In this case, judge deletes the ballast, so that the
+// next commit has space, and returns ErrFull. Otherwise it returns err, because the meta page of the commit may be on
+// disk.
 func (b *bolt) judge(err error) error {
 	if !isFull(err) {
 		return err

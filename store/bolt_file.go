@@ -76,8 +76,8 @@ func isAt(f *os.File, path string) (bool, error) {
 }
 
 // create creates a new store at path. It writes a temporary file in the same directory, and links or
-// renames it to path when it is complete and durable. So a crash leaves a complete store at path or no
-// file.
+// renames it to path when it is complete and durable. So after a crash, the file at path is a complete
+// store or does not exist.
 func create(path string) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".new-*")
@@ -110,8 +110,10 @@ func fullOr(err error) error {
 // link gives a file a second name. A test replaces link, to simulate a file system without links.
 var link = os.Link
 
-// name links the file at temp to path, or renames it if the file system does not support links. name never replaces a
-// file: if a file at path exists already, it returns an error that wraps fs.ErrExist.
+// name links the file at temp to path, or renames it if the file system does not support links. If a file at path
+// exists already, name does not replace it, and returns an error that wraps fs.ErrExist. On a file system that supports
+// neither links nor RENAME_NOREPLACE, name checks this before the rename, and replaces a file that another process
+// creates after the check.
 func name(temp, path string) error {
 	err := link(temp, path) // unlike a rename, a link never replaces a file
 	if err == nil || errors.Is(err, fs.ErrExist) {

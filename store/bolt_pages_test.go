@@ -76,7 +76,8 @@ func TestQueriesReadWhatBboltReads(t *testing.T) {
 	}
 }
 
-// readerOf opens the store at path with open, and returns a reader. The reader and the store are closed when t ends.
+// readerOf opens the store at path with the function open, and returns a reader. The reader and the store are closed
+// when t ends.
 func readerOf(t *testing.T, path string, open func(string, Options) (*DB, error)) Reader {
 	t.Helper()
 	db, err := open(path, Options{})
@@ -174,7 +175,8 @@ func contentOf(t *testing.T, file []byte) map[string]string {
 }
 
 // readAll reads the store at path in all ways, and compares the records with want. It reports whether damage was
-// found. It does not compare a record whose checksum does not match; the key of such a record need not be in want.
+// found. It does not compare a record for which [notTheValue] returns true; the key of such a record need not be in
+// want.
 func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 	t.Helper()
 	db, err := OpenToQuery(path, Options{})
@@ -193,7 +195,7 @@ func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 			t.Error(err)
 		}
 	}()
-	broken := 0 // records whose checksum does not match
+	broken := 0 // records for which notTheValue returns true
 	read := func(name string, err error, got map[string]string) {
 		t.Helper()
 		if found = found || err != nil || broken > 0; err != nil {
@@ -253,7 +255,7 @@ func notTheValue(k Key, v []byte) bool {
 	return damageOf(k, v) != nil || len(v) > 0 && !unsealed(k.Table(), v[0]) || !tables[k.Table()].raw && !json.Valid(v)
 }
 
-// TestADamagedStoreIsNeverReadWrongly damages copies of a file, each at one random position, and reads each copy in
+// TestADamagedStoreIsNeverReadWrongly damages copies of a file, each in one random page, and reads each copy in
 // all ways. Each read must return an undamaged record, or report damage. It skips copies in which the number of the
 // root page is damaged, because nothing else in the file says which page is the root.
 func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
@@ -273,7 +275,7 @@ func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
 		switch r.IntN(4) {
 		case 0:
 			p[at] ^= 1 << r.IntN(8)
-		case 1: // the beginning of a page has the numbers of the page and of its elements
+		case 1: // the beginning of a page has its number, the number of its elements, and their headers
 			p[at%256] = byte(r.Uint32())
 		case 2:
 			clear(p[at:min(at+512, size)])

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// The method each yields the records of a range. It calls the argument value to compute the value to yield from the
-// stored value.
-func (r pagesReader) each(from, to Key, down bool, value func(Key, []byte) []byte, yield func(Key, []byte) bool) error {
-	visit := &rangeVisit{pages: r.boltPages, from: from, to: to, down: down, value: value, yield: yield}
+// The method each yields the records of a range. The function decode turns the stored value of a key into the value to
+// yield.
+func (r pagesReader) each(from, to Key, down bool, decode func(Key, []byte) []byte, yield func(Key, []byte) bool) error {
+	visit := &rangeVisit{pages: r.boltPages, from: from, to: to, down: down, decode: decode, yield: yield}
 	defer visit.stopAhead()
 	_, err := visit.visit(r.root, 0)
 	return err
@@ -21,7 +21,7 @@ type rangeVisit struct {
 	pages    *boltPages
 	from, to Key
 	down     bool
-	value    func(k Key, stored []byte) []byte
+	decode   func(k Key, stored []byte) []byte
 	yield    func(Key, []byte) bool
 	records  []stored // the records of the current leaf, with the values to yield
 
@@ -117,7 +117,7 @@ func (r *rangeVisit) read(p pagePart) (err error) {
 	r.records = r.records[:0]
 	for i := range p.end - p.first {
 		e := elementOf(p.page, r.at(p, i))
-		r.records = append(r.records, stored{e.key, r.value(e.key, e.value)})
+		r.records = append(r.records, stored{e.key, r.decode(e.key, e.value)})
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ const fewLeaves = 64
 // than the visit r, because it does nothing with the values. It ignores errors, because r returns the error of a
 // damaged page when r reaches the page.
 func (r *rangeVisit) readAhead(k Key) {
-	rest := &rangeVisit{pages: r.pages, from: k, to: r.to, down: r.down, value: skimmed, leaves: fewLeaves}
+	rest := &rangeVisit{pages: r.pages, from: k, to: r.to, down: r.down, decode: skimmed, leaves: fewLeaves}
 	if r.down {
 		rest.from, rest.to = r.from, k
 	}

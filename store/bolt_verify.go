@@ -319,7 +319,7 @@ func (v *verifier) bucket(value []byte, yield func(*levelPart, element) error) e
 	return err
 }
 
-// record checks and counts the element e of a leaf, which is a record. It does not verify the checksum.
+// record checks that the element e of a leaf is a record, and counts it. It does not verify the checksum of the record.
 func (v *levelPart) record(e element) error {
 	if e.flags != 0 {
 		return corrupt("key %x has the flags %x", e.key, e.flags)
@@ -328,8 +328,8 @@ func (v *levelPart) record(e element) error {
 	return nil
 }
 
-// sealed checks and counts the record e like record. If the checksum of e does not match, sealed adds the key to
-// v.damaged.
+// sealed does the same as the method record. If the checksum of e does not match, sealed also adds the key of e to
+// v.damaged, up to mostDamaged keys.
 func (v *levelPart) sealed(e element) error {
 	if err := v.record(e); err != nil {
 		return err

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// maxFindings is the maximum number of findings of one kind that a check lists.
+// maxFindings is the maximum number of findings that bolt.Check, checkRecords and checkAddons each list. checkQueues
+// lists all its findings.
 const maxFindings = 20
 
 // Check verifies the whole store: the structure of the backend, each record, the queues with their

@@ -65,7 +65,8 @@ func (c *cleanExits) add(epoch uint64) error {
 // exitsFile is the note in a file beside the store.
 type exitsFile struct{ path string }
 
-// prepare allocates the disk space of the note. If the disk has no space for the note, the store works without it.
+// prepare writes the note with its full size, so that its disk space is allocated. If the disk has no space for the
+// note, the store works without this allocation, and NoteCleanExit may fail.
 func (f exitsFile) prepare() {
 	if info, err := os.Stat(f.path); err == nil && info.Size() >= noteSize {
 		return
@@ -79,7 +80,7 @@ func (f exitsFile) prepare() {
 		_, err = file.WriteAt(padded(text), 0)
 	}
 	if errors.Join(err, file.Sync(), file.Close()) != nil {
-		return // the store works without the note; NoteCleanExit may return an error
+		return // NoteCleanExit tries to write the note anyway
 	}
 }
 

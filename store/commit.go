@@ -283,8 +283,8 @@ func (g *group) commit() error {
 	return err
 }
 
-// closeReader closes the reader of the group before the commit, because a commit that must enlarge the file waits
-// until all readers are closed.
+// closeReader closes the reader of the group before the commit. Otherwise a commit that must enlarge bbolt's mapping of
+// the file would wait for this reader forever.
 func (g *group) closeReader() {
 	if g.reader == nil {
 		return

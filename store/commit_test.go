@@ -273,7 +273,7 @@ func TestATransactionThatDoesNotFitIsTheFirstOfTheNextCommit(t *testing.T) {
 			update("first", 1, nil)
 			<-g.begun
 			update("large", 15_000, failure)
-			update("larger", 16_000, failure) // the function of this update has seen the writes of "large"
+			update("larger", 16_000, failure) // its function has seen the writes of "large", so it fails together with "large"
 			update("last", 100, nil)
 			g.through <- nil
 			<-g.begun

@@ -27,9 +27,9 @@ type Compaction struct {
 // did not need compaction.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
-// Compact copies the store at path to a new file without free pages, which then replaces the old file. After a crash,
-// the file at path is either the old or the new one. Compact returns the same errors as Open, or ErrFull. After an
-// error, the records of the store are unchanged.
+// Compact replaces the file of the store at path with a new file that has the same records and few free pages. After a
+// crash, the file at path is either the old or the new one. Compact returns ErrLocked, ErrCorrupt, ErrNotStore, ErrFull
+// or an error of the file system. After an error, the records of the store are unchanged.
 func Compact(path string, o Options) (Compaction, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {
@@ -91,7 +91,8 @@ func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 var errNotDurable = errors.New("the directory could not be synced after the file was replaced")
 
 // compact copies the records of b to a new file, renames the new file to path, and closes b. It returns the backend
-// of the new file. If an error occurs before the rename, b is unchanged.
+// of the new file. If compact returns an error, b stays open. Unless this error is errNotDurable, the file at path is
+// still the file of b.
 func (b *bolt) compact(path string) (*bolt, error) {
 	dir, base := filepath.Split(path)
 	temp := filepath.Join(dir, "."+base+".compact") // only the process that holds the lock of the store uses this name

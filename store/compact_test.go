@@ -252,8 +252,8 @@ func TestACompactionInPiecesKeepsEveryRecord(t *testing.T) {
 	}
 }
 
-// compactOne opens the store at path, which Open compacts, and checks it. compactOne is the main
-// function of a process that the test kills.
+// compactOne opens the store at path, and checks the store. Open compacts the store. compactOne is the main function
+// of a process that the test kills.
 func compactOne(path string) error {
 	runtime.LockOSThread() // all system calls must be on one thread, because strace counts the calls of each thread separately
 	db, err := Open(path, Options{})

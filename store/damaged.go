@@ -40,14 +40,14 @@ func (d Damaged) problem() Problem {
 }
 
 // MoveDamaged moves the bytes of the record under k to the table of damaged records, and saves a
-// problem about the record. The error why is the reason why the record cannot be read. MoveDamaged
-// returns false if there is no record under k.
-func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error) {
+// problem about the record. The argument cause is the reason why the record cannot be read.
+// MoveDamaged returns false if there is no record under k.
+func MoveDamaged(tx *Tx, id ID, k Key, cause error) (d Damaged, ok bool, err error) {
 	raw := tx.Get(k)
 	if raw == nil {
 		return d, false, nil
 	}
-	d = Damaged{ID: id, Key: append([]byte{}, k...), Value: append([]byte{}, raw...), Error: why.Error(), At: tx.Now()}
+	d = Damaged{ID: id, Key: append([]byte{}, k...), Value: append([]byte{}, raw...), Error: cause.Error(), At: tx.Now()}
 	tx.Delete(k)
 	if err := Save(tx, d.key(), d); err != nil {
 		return d, false, err
@@ -56,8 +56,8 @@ func MoveDamaged(tx *Tx, id ID, k Key, why error) (d Damaged, ok bool, err error
 	return d, err == nil, err
 }
 
-// ForgetDamaged deletes the damaged record with the given id and its problem, and reports whether
-// there was such a record.
+// ForgetDamaged deletes the damaged record with the given id and the problem about this record. It
+// reports whether there was such a record.
 func ForgetDamaged(tx *Tx, id ID) bool {
 	if tx.Get(damagedKey(id)) == nil {
 		return false
@@ -103,7 +103,8 @@ func ParsePiece(k Key) (p PieceOf, ok bool) {
 
 // DropItem removes item i of the fan-out task id. The argument next is [FanOut.Next] of the task.
 // DropItem increases the numbers of the items from next to i-1 by one, and returns the new value of
-// FanOut.Next.
+// FanOut.Next. DropItem does not move an unreadable record, so the item of that record is missing at
+// its new number.
 func DropItem(tx *Tx, id ID, next, i int) int {
 	for ; i > next; i-- {
 		if raw := tx.Get(itemKey(id, i-1)); raw != nil && json.Valid(raw) {

@@ -60,8 +60,8 @@ func (db *DB) Damaged() ([]Key, error) {
 	return damaged, nil
 }
 
-// MovedAtOpen returns the records that could not be read when the store was opened. These records were moved to the
-// table of damaged records.
+// MovedAtOpen returns the replaceable records that Open could not read, and moved to the table of damaged records; see
+// [IsReplaceable].
 func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
 // Done returns a channel that is closed when the store accepts no more transactions. Afterwards Err
@@ -116,8 +116,8 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 }
 
 // Close waits for the running transactions and releases the file. If the commit of a call of Update has not begun when
-// Close is called, the writes of that call are discarded, and it returns ErrClosed. A second call of Close does nothing
-// and returns nil.
+// Close is called, the writes of that call are discarded, and that call returns ErrClosed. A second call of Close does
+// nothing and returns nil.
 func (db *DB) Close() error {
 	db.lifetime.end(ErrClosed)
 	if !db.commits.close() {

@@ -15,7 +15,7 @@ import (
 type row struct {
 	Table string `json:"table"`
 	// Key has the parts of the record's key. If the parts do not match the layout of the table, Key
-	// is one string: 0x and the whole key in hex.
+	// has one element: a string of 0x and the whole key in hex.
 	Key []any `json:"key"`
 	// Value is the record as JSON. If the record is the key of another record, Value is the result
 	// of Key.String. If the record is neither JSON nor a key, Value is a string. If Redacted is
@@ -25,10 +25,10 @@ type row struct {
 	Bytes    int  `json:"bytes,omitempty"`
 }
 
-// Dump writes the records of the given tables as JSON, one to a line, in the order of their keys.
-// If no tables are given, Dump writes all records, but replaces each record that can hold secrets
-// by its size in bytes. The record with the secret for redacted values is always replaced in this
-// way.
+// Dump writes the records of the given tables as JSON, one to a line. The tables are in the given order, and the
+// records of each table are in the order of their keys. If no tables are given, Dump writes all records, but replaces
+// each record that can hold secrets by its size in bytes. The record with the secret for redacted values is always
+// replaced in this way.
 func (db *DB) Dump(w io.Writer, tables ...Table) error {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)

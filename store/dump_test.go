@@ -165,7 +165,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	}
 }
 
-// damageLeaf damages every leaf page of the file at path that contains text.
+// damageLeaf damages every leaf page of the file at path that contains the argument text.
 func damageLeaf(t *testing.T, path, text string) {
 	t.Helper()
 	b, err := os.ReadFile(path)

@@ -9,8 +9,9 @@ var (
 	// a command that needs data of the store asks this operator over its socket.
 	ErrLocked = errors.New("store is in use by another process")
 
-	// ErrCorrupt means that the file or a record in it cannot be decoded. If the error wraps a
-	// RecordError, the rest of the store can be used. Otherwise restore a snapshot with [Restore].
+	// ErrCorrupt means that the file or a record in it cannot be decoded. If a transaction returns an
+	// error that wraps ErrCorrupt and a RecordError, the rest of the store can be used. If the error
+	// wraps no RecordError, or if Open returns it, restore a snapshot with [Restore].
 	ErrCorrupt = errors.New("store is corrupt")
 
 	// ErrNewer means that a newer version of the operator wrote the file. The version that wrote
@@ -22,8 +23,8 @@ var (
 )
 
 // A RecordError names a record that cannot be read, and the cause. An error that wraps a
-// RecordError also wraps ErrCorrupt. The rest of the store can be used, and the record can be
-// deleted by its key.
+// RecordError also wraps ErrCorrupt. If a transaction returns this error, the rest of the store can
+// be used, and the record can be deleted by its key.
 type RecordError struct {
 	Key Key
 	Err error

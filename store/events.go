@@ -9,7 +9,7 @@ import (
 )
 
 // An event is a task about a Kubernetes object. The table [Events] is an index of the events,
-// ordered by hook and binding: each record has the key of the header of one event. With this index,
+// ordered by queue, hook and binding: each record has the key of the header of one event. With this index,
 // the events of one hook are found without reading the other tasks of its queue.
 
 // eventKey returns the key of the index record of the event t.

@@ -23,8 +23,8 @@ func Changes(db *DB, prefixes ...Key) <-chan struct{} {
 type ChangedKeys struct{ reader *feedReader }
 
 // NewChangedKeys returns ChangedKeys for the keys that begin with one of prefixes. It collects the keys of all later
-// commits, and keeps each key until [ChangedKeys.Take] returns it. If Take is never called, up to one key is kept for
-// each record.
+// commits, and keeps each key until [ChangedKeys.Take] returns it. If Take is never called, the number of kept keys can
+// grow without limit, because the keys of deleted records are kept, too.
 func NewChangedKeys(db *DB, prefixes ...Key) *ChangedKeys {
 	return &ChangedKeys{db.commits.feed.add(prefixes, map[string]bool{})}
 }
@@ -34,7 +34,7 @@ func NewChangedKeys(db *DB, prefixes ...Key) *ChangedKeys {
 func (c *ChangedKeys) C() <-chan struct{} { return c.reader.changed }
 
 // Take returns the collected keys in their order in the store. Later calls do not return a key again unless its record
-// is written again.
+// is written or deleted again.
 func (c *ChangedKeys) Take() (keys []Key) {
 	c.reader.mu.Lock()
 	defer c.reader.mu.Unlock()

@@ -53,8 +53,8 @@ func TestACommitListsTheFreePagesUnlessThereAreMany(t *testing.T) {
 		}
 	}
 	touch := func() { commit(func(tx *Tx) { tx.Put(At(Modules).Str("touched"), record) }) }
-	// reopened opens the file again, and checks that bbolt finds the same free pages. If the file has no list of them,
-	// bbolt searches the file.
+	// reopened opens the file with bbolt, and checks that bbolt finds the same number of free pages. If the file has no
+	// list of them, bbolt searches the file. Then reopened opens the store again.
 	reopened := func() {
 		t.Helper()
 		before := freePages(t, db)

@@ -4,8 +4,9 @@ import "addon-operator/workflow/graph"
 
 // InterruptionKey returns the key of the record of an interruption: a process ended while it processed the item with
 // the subject s at this node of this graph. The record has the [Claim] of that process on the item. The task of the
-// item has been deleted, because its run starts over at an earlier step. The next task with the same item gets the
-// claim, so that the hook learns of the interruption and crashes are counted.
+// item has been deleted, because its run starts over at an earlier step, or because the item was in quarantine. The
+// next task with the same item gets the claim, so that the hook learns of the interruption and, unless the claim is
+// excused, crashes are counted.
 func InterruptionKey(graph, node string, s graph.Subject) Key {
 	return At(Interruptions).Str(s.Module).Str(s.Hook).Str(s.Binding).Str(graph).Str(node).Opt(s.Configuration)
 }

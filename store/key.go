@@ -17,8 +17,8 @@ const (
 	Meta Table = iota + 1
 	// Queues holds the waiting and running tasks. Key: queue, slot, complement of depth.
 	Queues
-	// Payloads holds data that is too large for a task's header. Key: task id (epoch, number),
-	// chunk.
+	// Payloads holds the pieces of payloads that are too large for a task's header, and the items of fan-out tasks. Key:
+	// task id (epoch, number), number of the piece or, for an item, its number plus 1<<32.
 	Payloads
 	// Unique holds, for each waiting unique task, the key of its header. Of several equal tasks, at most one waits.
 	// Key: home queue, graph, node, module, hook, binding, and the configuration if the task has one. The table also holds
@@ -127,7 +127,7 @@ var tables = [...]struct {
 	layout string // types of the parts of a key: s is a string, u is a number of 8 bytes, i one of 4 bytes
 	secret bool   // records can contain secrets
 	raw    bool   // a record is not JSON, but a key or a piece of a larger record
-	work   bool   // records are pending work, which [DB.DropWork] deletes
+	work   bool   // records are pending work, which [DB.DropWork] deletes, except pauses
 }{
 	Meta:             {name: "meta", layout: "s"},
 	Queues:           {name: "queues", layout: "sui", secret: true, work: true},

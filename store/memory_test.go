@@ -201,7 +201,7 @@ func TestViewsOfOneCommitHaveTheSameVersion(t *testing.T) {
 }
 
 // TestAViewDuringACommitHasTheVersionOfItsRecords opens Views of a Memory before, during and after a commit. The View
-// during the commit must have the version of the View whose records it has.
+// during the commit must have the old version with the old records, or the new version with the new records.
 func TestAViewDuringACommitHasTheVersionOfItsRecords(t *testing.T) {
 	t.Parallel()
 	m := new(Memory)

@@ -38,12 +38,12 @@ const (
 type Problem struct {
 	Kind    ProblemKind   `json:"kind"`
 	Subject graph.Subject `json:"subject,omitzero"`
-	// Object names the thing that has the problem: a file, a directory, a ConfigMap key or a
-	// Kubernetes object.
+	// Object names the thing that has the problem, for example a file, a directory, a ConfigMap key
+	// or a Kubernetes object.
 	Object string `json:"object,omitempty"`
 	// Error says in one sentence what is wrong.
 	Error string `json:"error"`
-	// More is the number of other objects with the same problem.
+	// More is the number of other objects or modules with the same problem that Error does not name.
 	More int `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command, if set, is a command of this program that solves
 	// the problem. Effect names a side effect of Command that is hard to undo.

@@ -14,8 +14,9 @@ const mostEnds = 64
 
 // Ends is the record of how the epochs of the store ended.
 type Ends struct {
-	// Begun is the last epoch that started to process tasks, and Ended is the last epoch with a
-	// clean exit.
+	// Begun is the last epoch that started to process tasks, and Ended is the last epoch that
+	// recorded its clean exit here. A clean exit in the note beside the store does not change Ended;
+	// see [DB.ExitedCleanly].
 	Begun uint64 `json:"begun,omitempty"`
 	Ended uint64 `json:"ended,omitempty"`
 	// Unclean are the most recent epochs without a clean exit.
@@ -62,7 +63,7 @@ type QuarantinedItem struct {
 	// paused, Subject is empty too. If all work is paused, Queue is also empty.
 	Paused *Pause `json:"paused,omitempty"`
 	// First and Last are the oldest and the newest task of the item, if its tasks are held in a
-	// lane. The lane of the item can also have other tasks of the module.
+	// lane. The lane can also have other events and schedule ticks of the same hook.
 	First ID `json:"first,omitzero"`
 	Last  ID `json:"last,omitzero"`
 	// Standalone is set if the item can run without its fan-out: it belongs to a global hook, or no run waits for it.
@@ -92,8 +93,8 @@ func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 	return records[QuarantinedItem](tx, At(Quarantine))
 }
 
-// QuarantineOf returns the first item, in quarantine or paused, that holds tasks with the subject s at a node of the
-// graph. QuarantineOf returns nil if no item holds such tasks.
+// QuarantineOf returns the first item, in quarantine or paused, that holds the work on s at the given node of the
+// graph; nil if there is none. See [QuarantinedItem.Holds].
 func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {
@@ -135,9 +136,10 @@ func (q *QuarantinedItem) paused() string {
 	return "all work is paused"
 }
 
-// Holds reports whether q prevents work on s at a node of the graph from starting. An item holds
-// all work of its module, configuration or global hook; an item with none of these holds the work
-// of its node. A pause of a module's hook holds only that hook.
+// Holds reports whether q prevents the work on s at the given node of the graph from starting. An
+// item holds all work of its module, configuration or global hook; an item with none of these holds
+// only the work without a subject at its node. A pause of a module's hook holds only that hook. For
+// a pause of a queue or of all work, Holds returns false; see [QuarantinedItem.PausesQueue].
 func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {
 	case q.Graph != graphName:

@@ -39,8 +39,8 @@ func Slot(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 }
 
 // TasksOfHook yields the headers of the tasks of the hook s in the given queue, in the order in which they are
-// processed. It skips the slots before the slot number from. It does not decode the tasks of hooks with other names, of
-// which there can be many. The loop's body may change the tasks.
+// processed. TasksOfHook begins at the slot whose number is the argument from. It does not decode the tasks of hooks
+// with other names, of which there can be many. The loop's body may change the tasks.
 func TasksOfHook(tx *Tx, queue string, from uint64, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		name, err := json.Marshal(s.Hook)

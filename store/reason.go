@@ -22,9 +22,9 @@ type ReasonKind string
 
 // Reasons why a task cannot start.
 const (
-	// AwaitsStart: a step that must run before the hook of the task has not run in this start, or
-	// the module of the task cannot be loaded. The task is held. The error of the module is in the
-	// Detail, after a colon.
+	// AwaitsStart: in this start, a step has not run yet that must run before the hook of the task.
+	// Or the module of the task cannot be loaded; in this case, the error of the module is in the
+	// Detail, after a colon. The task is held.
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item in quarantine holds the task; see [QuarantinedItem.Holds].
 	AwaitsRelease ReasonKind = "quarantine"

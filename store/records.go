@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Hook is the record of a hook in the module directories: its file, its parsed configuration, and
-// the digest of the code from which they were read. Other packages encode File and Config.
+// A Hook is the record of a global hook or of a hook of a module: its file, its parsed configuration,
+// and the digest of the code from which they were read. Other packages encode File and Config.
 type Hook struct {
 	Digest string `json:"digest"`
 	// Code is the digest of all hooks of the module, or of all global hooks. The field Digest also
@@ -69,7 +69,7 @@ type Binding struct {
 	// attached before these hooks.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
 	// SyncedIn is the start run in which the Synchronization of the binding last succeeded or was
-	// skipped.
+	// skipped; 0 if the Synchronization must run again.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
@@ -129,7 +129,8 @@ type Module struct {
 	State ModuleState `json:"state"`
 	// Order is the number at the beginning of the name of its directory, or a default if there is none.
 	Order int `json:"order,omitempty"`
-	// RanInStart is the start run in which a run of the module has last ended.
+	// RanInStart is the start run in which a run of the module has last ended. It is 0 during the first
+	// run in a start, during a run after the hooks have changed, and after the deletion of the module.
 	RanInStart uint64 `json:"startedIn,omitempty"`
 	// RanIn is the workflow run in which a run of the module has last ended, and RanAt is the time
 	// of that end.
@@ -206,8 +207,9 @@ type Release struct {
 	Revision int       `json:"revision"`
 	Changed  time.Time `json:"changed,omitzero"`
 	Objects  []Object  `json:"objects,omitempty"`
-	// Removed are the objects of the release that hooks of the module have deleted. Until the next
-	// upgrade, it is not an error that these objects are absent.
+	// Removed are the objects of the release that hooks of the module have deleted. If one of these
+	// objects is absent, the release is not outdated for this reason. An upgrade empties the list, and a
+	// check removes the objects that exist again.
 	Removed []Removed `json:"removed,omitempty"`
 }
 

@@ -33,7 +33,8 @@ type Restoration struct {
 	// are counted.
 	Damaged int
 	// Lost is the span from the creation of the snapshot to the last write of the present file. If
-	// there is no present file, the span ends at the time of the restore.
+	// there is no present file, or if its last write was before the creation of the snapshot, the span
+	// ends at the time of the restore.
 	Lost LostSpan
 	// Kept has the number of records of each table that are restored. Dropped has the number of records
 	// of each table that are not restored, because they are pending work.

@@ -31,7 +31,7 @@ type roomWatch struct {
 
 	mu       sync.Mutex
 	shortage *Shortage     // nil if the last commit had enough space
-	again    chan struct{} // closed when the next shortage ends
+	again    chan struct{} // closed at the next end of a shortage, which may be the current one
 }
 
 func newRoomWatch(o Options, recovered func()) *roomWatch {
@@ -47,7 +47,8 @@ func (db *DB) Shortage() *Shortage {
 
 // WithRoom calls fn, which writes to the store, and repeats the call while its error is ErrFull.
 // Before each repetition, WithRoom waits until another commit has succeeded, but at most a few
-// seconds. When ctx ends, WithRoom returns an error that wraps ErrFull and the error of ctx.
+// seconds. If ctx ends during such a wait, WithRoom returns an error that wraps ErrFull and the error
+// of ctx.
 func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRoomRetry), backoff.WithMaxInterval(longestRoomRetry),
@@ -77,7 +78,8 @@ func (db *DB) UpdateWithRoom(ctx context.Context, fn func(*Tx) error) error {
 	return db.WithRoom(ctx, func() error { return db.Update(fn) })
 }
 
-// next returns a channel that is closed when the next shortage ends.
+// next returns a channel that is closed at the next end of a shortage: of the current one or, if there
+// is none, of a later one.
 func (w *roomWatch) next() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -128,10 +128,11 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 	}
 }
 
-// TrimHistory deletes finished runs and their history, in the order of their numbers. After it has freed excess bytes,
-// it stops at the first run that did not end before the given time. TrimHistory deletes at most limit records of the
-// history in one call. It returns the number of freed bytes and whether it must be called again. It never deletes the
-// newest run.
+// TrimHistory deletes finished runs and their history, in the order of their numbers. It deletes runs of any age until
+// it has freed as many bytes as the argument excess says. After that, it deletes only runs that ended before the given
+// time, and stops at the first run that ended later. In one call, TrimHistory deletes at most as many records of the
+// history as the argument limit says. It returns the number of freed bytes and whether it must be called again. It
+// never deletes the newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

@@ -15,7 +15,7 @@ type startsFile struct {
 	db  *DB
 }
 
-// start opens the store with a new epoch and begins to process tasks.
+// start opens the store with a new epoch, and records the start of the process.
 func (f *startsFile) start() {
 	f.t.Helper()
 	var err error

@@ -12,8 +12,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An ID identifies a task: the epoch in which it was created, and a number that is unique in that
-// epoch. An ID is never reused.
+// An ID identifies a task or another record, such as a round, an action or a damaged record. It has
+// the epoch in which it was created, and a number that is unique in that epoch. An ID is never
+// reused.
 type ID struct{ Epoch, N uint64 }
 
 // String returns the ID as people type it: "12-345".
@@ -50,7 +51,7 @@ func (id *ID) UnmarshalText(b []byte) (err error) {
 }
 
 // A Pos is the position of a task: a queue is a row of slots, each of which holds a stack of tasks.
-// The task with the greatest depth is processed first.
+// Of the tasks in a slot, the one with the greatest depth is processed first.
 type Pos struct {
 	Queue string `json:"queue"`
 	Slot  uint64 `json:"place"`
@@ -88,9 +89,9 @@ func ParsePosInQueue(rest []byte) (Pos, error) {
 	return p, parts.Err()
 }
 
-// A Task is the header of a pending task: its node, its subject and its progress. A transition
-// reads and writes only headers. A large payload and the items of a fan-out are stored separately,
-// in [Payloads].
+// A Task is the header of a pending task: its node, its subject and its progress. A large payload and
+// the items of a fan-out are stored separately, in [Payloads], so that a transition that changes the
+// header does not write them again.
 type Task struct {
 	ID  ID         `json:"id"`
 	Pos `json:"-"` // stored as the key of the record
@@ -112,8 +113,8 @@ type Task struct {
 	AllowFailure bool `json:"lenient,omitempty"`
 	// NoBatch is set if an attempt must process this task alone.
 	NoBatch bool `json:"alone,omitempty"`
-	// OwnQueue marks a task of its own for one item of a node's fan-out: an item for another queue than that of the
-	// fan-out task, or an item that runs without the fan-out.
+	// OwnQueue is set if the task processes one item of a node's fan-out in place of the fan-out task. The item is for
+	// another queue than that of the fan-out task, or runs without a fan-out task.
 	OwnQueue bool `json:"solo,omitempty"`
 	// Waits is set while a unique task waits for its first attempt. While Waits is set, no equal
 	// task is added to the queue.
@@ -149,8 +150,8 @@ type Task struct {
 	// Claim is set while a worker processes the task, and while the task waits to execute its
 	// journal. If the claim has an older epoch, the attempt was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
-	// CancelsPending is set until the waiting tasks of the module have been removed from the
-	// queues. The task with CancelsPending starts after these tasks have been removed.
+	// CancelsPending is set until the waiting tasks of the module have been removed, including
+	// deferred and held tasks. While CancelsPending is set, this task does not start.
 	CancelsPending bool `json:"clears,omitempty"`
 	// Prepared is set when the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
@@ -191,7 +192,7 @@ type Ref struct {
 type FanOut struct {
 	Len  int `json:"len"`
 	Next int `json:"next"` // number of the first item that has neither ended nor become a task of its own
-	Open int `json:"open"` // number of items in other queues that have not ended
+	Open int `json:"open"` // number of items in other queues that the fan-out task waits for
 	// Edge is set for the fan-out of an edge, which starts a task for each item. The fan-out task
 	// of a node processes its items itself, except items for other queues.
 	Edge bool `json:"edge,omitempty"`

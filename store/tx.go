@@ -13,8 +13,8 @@ import (
 // it, the earlier transactions of the same commit, and its own writes. Only one goroutine may use a
 // Tx, and only until the function returns.
 //
-// Reads return no errors. After a failure of the backend, every read finds nothing, and the
-// transaction fails, whatever its function returns.
+// Get, Range and the other loops return no errors. After a failure of the backend, they find nothing,
+// and the transaction fails, whatever its function returns.
 type Tx struct {
 	db       *DB
 	reader   Reader
@@ -98,7 +98,7 @@ func (tx *Tx) Put(k Key, v []byte) {
 	tx.write(Write{Key: b[:len(k):len(k)], Value: b[len(k):]})
 }
 
-// Delete deletes k, which is a write even if k does not exist.
+// Delete deletes k. The deletion is a write even if k does not exist.
 func (tx *Tx) Delete(k Key) { tx.write(Write{Key: append(Key(nil), k...)}) }
 
 // Written returns the number of keys that the transaction has written so far, each counted once,

@@ -1,7 +1,8 @@
 package store
 
 // schema is the version of the tables and records of this package. Version 2 has checksums; a record
-// of version 1 gets a checksum when it is written again. Version 3 has the index [Events].
+// of version 1 gets a checksum when it is written again, or when a compaction or a restore copies it.
+// Version 3 has the index [Events].
 const schema = 3
 
 // upgrade converts a store of an older version, in transactions of bounded size. If the conversion

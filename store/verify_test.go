@@ -66,8 +66,8 @@ func TestWholeFilesAreVerified(t *testing.T) {
 	}
 }
 
-// TestAFileIsVerifiedAsBboltWroteIt compares the verification with bbolt's own check, for
-// files of every page size, with and without a list of free pages.
+// TestAFileIsVerifiedAsBboltWroteIt verifies files of several page sizes that bbolt has written, with and without a
+// list of free pages. The verification must find no damage.
 func TestAFileIsVerifiedAsBboltWroteIt(t *testing.T) {
 	t.Parallel()
 	for _, o := range []bbolt.Options{
@@ -235,8 +235,8 @@ func free(b []byte, list, id int) bool {
 	return false
 }
 
-// TestNoDamageEndsTheProgram damages files at random. Either the verification finds the damage, or all
-// records of the store can be read.
+// TestNoDamageEndsTheProgram damages files at random, and uses the store. Opening the store and the transactions can
+// succeed, or return an error that reports damage. They must not panic.
 func TestNoDamageEndsTheProgram(t *testing.T) {
 	t.Parallel()
 	whole := grown(t)

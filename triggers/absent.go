@@ -157,9 +157,9 @@ func refsOf(r store.Release) []kube.Ref {
 	return refs
 }
 
-// raiseAbsent raises an event for a release with absent objects. If a step of the module is in
-// progress, or if the next repair must wait, raiseAbsent makes the trigger report the release again
-// later instead.
+// raiseAbsent raises an event for a release with absent objects. If a run or deletion of the module
+// is in progress, or if the next repair must wait, raiseAbsent makes the trigger report the release
+// again later instead.
 func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.Ref) error {
 	if len(absent) == 0 {
 		return nil

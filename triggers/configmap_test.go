@@ -17,9 +17,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// If a hook was writing a section when the ConfigMap was read, the trigger ignores this section,
-// because the end of the hook's task puts it in force. If that task ends without success, the
-// trigger must raise an event for the section.
+// If a hook was writing a section when the ConfigMap was read, the trigger ignores this section, because the end of the
+// hook's task puts the section in force. If that task ends without success, the trigger must raise an event for the
+// section.
 func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, raised := storetest.Memory(t), 0
@@ -62,8 +62,8 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 	})
 }
 
-// Step 16 reads the ConfigMap, and puts it in force later. If the ConfigMap is deleted in between, the trigger finds no
-// difference at the deletion, because the content in force is still the older one.
+// Step 16 reads a new ConfigMap, and puts its content in force later. If the ConfigMap is deleted in between, the
+// trigger finds no difference at the deletion, because the content in force is still that from before the creation.
 func TestADeletionOfTheConfigMapBeforeItsContentIsInForceIsRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, raised := storetest.Memory(t), 0

@@ -12,8 +12,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptResult is the maximum size in bytes of a filter result that a cursor keeps. If the deletion
-// of the object is detected later, the hook receives this result with the event.
+// keptResult is the maximum size in bytes of a filter result that a cursor keeps. If no watch has
+// delivered the deletion of an object, and a later list lacks the object, the hook receives this
+// result with the event.
 const keptResult = 1 << 10
 
 // A mark is the record that describes a cursor as a whole. It exists if all objects of the view were delivered.

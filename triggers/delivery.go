@@ -214,9 +214,9 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	return whole, p.save(key, now)
 }
 
-// withAbsent returns c with the absent owners added. The absent owners in missing do not get c, because c lacks the
-// whole object, or because it is unknown whether the namespace still matches their labels. Owners in missing are behind
-// until they join the watch.
+// withAbsent adds to c those absent owners that can get c. The result missing has the other absent owners: c lacks the
+// whole object that they need, or it is unknown whether the namespace still matches their labels. They are behind until
+// they join the watch.
 func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, err error) {
 	absent, err := p.absentOf(c)
 	if err != nil {

@@ -40,7 +40,9 @@ type Kube struct {
 	mu      sync.Mutex
 	follows map[graph.Subject]*followed // the followed bindings; guarded by mu
 
-	attached atomic.Pointer[map[string]graph.Subject] // the attached bindings at their last read; each key is the text of a binding
+	// attached has the kubernetes bindings in the store at their last read, also detached ones. Each key is the text of a
+	// binding.
+	attached atomic.Pointer[map[string]graph.Subject]
 }
 
 // followed is a binding whose objects a monitor watches.
@@ -234,7 +236,8 @@ func (k *Kube) readBindings() (closed []closedView, err error) {
 	return closed, nil
 }
 
-// attachedAs returns the attached kubernetes binding for which Subject.String returns text.
+// attachedAs returns the kubernetes binding in the store for which Subject.String returns text. The
+// binding may be detached.
 func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
 	if texts := k.attached.Load(); texts != nil {
 		subject, attached = (*texts)[text]

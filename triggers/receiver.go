@@ -18,7 +18,8 @@ type receiver struct {
 	engine workflow.Raiser
 	// isFollowed reports whether a monitor of a binding follows the view.
 	isFollowed func(kube.View) bool
-	// attached returns the attached kubernetes binding with the given text, which is like a key of [mark.Owners].
+	// attached returns the kubernetes binding in the store with the given text, which is like a key of [mark.Owners]. The
+	// binding may be detached.
 	attached func(text string) (graph.Subject, bool)
 	// reduced is called when the payload of events was too large, so that the object, or also the
 	// filter result, was left out. The binding is the first one whose event has this payload. reduced
@@ -122,8 +123,9 @@ func (r *receiver) Behind(_ context.Context, v kube.View, owners []string) (behi
 }
 
 // Listed handles a list according to its cause. It delivers all objects of a view that has appeared,
-// and it uses the first list of a view without a cursor as the baseline of a cursor. For owners that
-// have joined, it only adds them to the cursor. It compares any other list with the delivered objects.
+// and it uses the first list of a view without a cursor as the baseline of a cursor. A list with the
+// cause Joined only adds its owners to the cursor. Listed compares any other list with the delivered
+// objects.
 func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	if list.Cause == kube.Joined {
 		return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
@@ -145,11 +147,11 @@ func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	}
 }
 
-// appear delivers all existing objects to the owners of list. These owners have not received any
-// object yet. If known is true, the view has a cursor for other owners already. If known is false,
-// appear writes the cursor. An earlier call may have delivered some objects before it was
-// interrupted, so appear delivers the deletions of those that no longer exist, and then all objects
-// again.
+// appear delivers all existing objects to the owners of list. An earlier call may have delivered
+// some objects before it was interrupted; appear delivers these again. If the argument known is
+// true, the view has a cursor for other owners already. Otherwise appear writes the cursor. An
+// interrupted call may have left a part of this cursor, so appear first delivers the deletions of
+// the objects in this part that no longer exist.
 func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
 	if !known {
 		gone, err := r.gone(list)
@@ -230,9 +232,9 @@ func complete(tx *store.Tx, list kube.List) error {
 	return reach(tx, list.View.Source, list.Version, list.View.Filter)
 }
 
-// difference returns a Deleted change for each delivered object that is not in the list, and then a
-// Modified change for each object of the list that is not Unfiltered. The delivery ignores objects
-// that have not changed.
+// difference returns a Deleted change for each delivered object that is not in the list with the
+// same uid, and then a Modified change for each object of the list that is not Unfiltered. The
+// delivery ignores objects that have not changed.
 func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 	changes, err := r.gone(list)
 	for _, o := range list.Objects {
@@ -282,7 +284,7 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 }
 
 // Left deletes the cursor of a view that is no longer in use, or removes owners from it. If the
-// namespace of the view matches again later, its objects are treated as new.
+// namespace of the view matches again later, the objects that exist then cause no events.
 func (r *receiver) Left(ctx context.Context, v kube.View, owners []string) error {
 	used, err := r.inUse(v, owners)
 	if err != nil {

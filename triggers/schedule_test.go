@@ -19,8 +19,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// attachSchedule adds a schedule binding with this crontab to the store, in which a converge has
-// been recorded.
+// attachSchedule saves a schedule binding with this crontab, and records the end of a converge. The argument detached
+// says whether the binding is detached.
 func attachSchedule(t *testing.T, db *store.DB, crontab string, detached bool) {
 	t.Helper()
 	config, err := json.Marshal(hook.ScheduleBinding{Name: "tick", Crontab: crontab, Queue: "q", AllowFailure: true})

@@ -16,8 +16,8 @@ type StartMode string
 const (
 	// Always begins a start run, unless an unfinished one can be resumed.
 	Always StartMode = "always"
-	// IfChanged begins a start run only if the code has changed, if pending work was dropped, or if
-	// the last start run has not converged and cannot be resumed.
+	// IfChanged begins a start run only at the first start with a store, if the code has changed, if
+	// pending work was dropped, or if the last start run has not converged and cannot be resumed.
 	IfChanged StartMode = "if-changed"
 	// Again begins a start run even if another one is unfinished.
 	Again StartMode = "again"

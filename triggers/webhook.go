@@ -48,8 +48,8 @@ func (w *Webhook) Run(ctx context.Context) error {
 }
 
 // attached returns the attached bindings. Complete is set once the current start has converged, because from then on
-// all bindings are attached. A converge of an earlier start is not enough: the code can have changed since, so that
-// another hook or binding than before has the same webhook, and is attached only with its module.
+// all bindings are attached. A converge of an earlier start is not enough: if the code has changed since, a webhook can
+// belong to another hook or binding than before, which may not be attached yet.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())

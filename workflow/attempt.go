@@ -87,7 +87,7 @@ func (a *attempts) start(ctx context.Context) {
 }
 
 // begin sets the context and the output of the attempt of c, after the commit of the claim. From
-// then on, cancel can end the context, and reads c.task in other goroutines.
+// then on, other goroutines can call the method cancel, which reads c.task and ends the context.
 func (a *attempts) begin(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

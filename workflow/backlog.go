@@ -4,8 +4,8 @@ import (
 	"addon-operator/store"
 )
 
-// mostEvents is the minimum number of waiting events of a binding at which superseded events are
-// coalesced.
+// mostEvents is the number of events of a binding that can wait before a new event is coalesced
+// with a waiting event of the same object.
 const mostEvents = 1000
 
 // Types of events other than Added.
@@ -31,9 +31,10 @@ func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.un
 
 // coalesceEvent replaces the newest waiting event of an object with t, a new Modified event of the
 // same object, if too many events of the binding wait. The result coalesced is true if t must not
-// be added to the queue. A replaced Added event stays an Added event, because the hook has not
-// received it. After a Deleted event was added, neither this event nor older events of its object
-// are replaced.
+// be added to the queue. Otherwise, if the events of the binding are counted, coalesceEvent adds t
+// to their number. A replaced Added event stays an Added event, because the hook has not received
+// it. After a Deleted event was added, neither this event nor older events of its object are
+// replaced.
 func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	if !l.isEvent(t) {
 		return false, nil
@@ -105,8 +106,8 @@ func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
 	return t.Slot-first.Slot >= mostEvents, err
 }
 
-// countBacklog starts to count the events that wait for the binding of t, if t is such an event and
-// they are not counted yet.
+// countBacklog starts to count the events that wait for the binding of t. If t is not an event, or
+// these events are counted already, countBacklog does nothing.
 func (l *backlogs) countBacklog(t *store.Task) error {
 	key := store.BacklogKey(t, nil)
 	if !l.isEvent(t) || l.tx.Get(key) != nil {

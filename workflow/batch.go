@@ -6,8 +6,10 @@ import (
 	"addon-operator/store"
 )
 
-// Limits of the batch of one claim. All running batches share sharedBytes of memory. A batch may
-// use leastBytes even if the other batches use all of this memory.
+// Limits of the batch of one claim. If the payload of the first task is larger, the batch has only
+// this task. All running batches share sharedBytes of memory. Even if the other batches use all of
+// this memory, a batch may use leastBytes, and a batch that repeats an earlier attempt may use
+// batchBytes.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
@@ -85,8 +87,8 @@ func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
 	return bucket.Deferrals[t.Queue], err
 }
 
-// covered reports whether the interrupted claim c covered the task other. The parameter n is the
-// number of tasks that c covered before this task.
+// covered reports whether c, an earlier claim on a batch, covered the task other. The parameter n is
+// the number of tasks that c covered before this task.
 func covered(c *store.Claim, n int, other *store.Task) bool {
 	if c.Tasks > 0 {
 		return n < c.Tasks
@@ -138,8 +140,8 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 
 // load adds n to the number of payload bytes of the running batches. In a transition with its own
 // transaction, load adds n at once, so that other transitions of the same commit use the new
-// number, and n is subtracted if the transition fails. In the transaction of another component,
-// load adds n after the commit.
+// number, and n is subtracted if the transition fails. In the transaction of a caller of
+// [Engine.Raise], load adds n after the commit.
 func (k *batches) load(n int) {
 	if k.own {
 		k.loaded += n

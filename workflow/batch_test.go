@@ -39,7 +39,8 @@ func event(hook, binding string, payload string, allowFailure bool) workflow.Eve
 	return ev
 }
 
-// ranges returns the payloads of the batch of each attempt of a hook since the last call of ran or took.
+// ranges returns one slice for each attempt of any hook since the last call of ran or took. The slice has the payloads
+// of the tasks that the attempt processes.
 func (w *fixture) ranges() (ranges [][]string) {
 	for _, n := range w.took() {
 		if n.task.Subject.Hook == "" {

@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// These benchmarks compare a run of the engine with the same writes to the store without an engine.
-// Rounds of both kinds alternate, so that other load on the machine slows down both:
+// Each benchmark in this file measures two cases in alternating rounds, so that other load on the
+// machine slows down both:
 //
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 
@@ -203,8 +203,8 @@ func processRuns(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)
 	return took
 }
 
-// replay commits the writes of a track to db, with one goroutine for each queue, and returns the
-// duration.
+// replay commits to db the writes that an engine makes from its start on, with one goroutine for each
+// queue, and returns the duration. db must contain tr.before already.
 func replay(b *testing.B, db *store.DB, tr track) time.Duration {
 	b.Helper()
 	begin := time.Now()
@@ -247,9 +247,9 @@ func median(d []float64) float64 {
 }
 
 // BenchmarkEngineAgainstItsWrites compares the engine with its writes alone: the same puts and
-// deletes, committed without an engine. In both cases, the store commits the writes of parallel
-// queues in groups. The metric ratio is the speed of the engine divided by the speed of the writes
-// alone.
+// deletes, committed without an engine. In both cases, the store can commit concurrent transactions
+// of several queues together. The metric ratio is the speed of the engine divided by the speed of the
+// writes alone.
 func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	for _, queues := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(queues), func(b *testing.B) {
@@ -359,7 +359,7 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 	return e
 }
 
-// run adds a run before the waiting tasks and returns the duration of its first transitions. After
+// run adds a run in front of the waiting tasks and returns the duration of its first transitions. After
 // these transitions, the engine stops, and the remaining tasks of the run stay in the store.
 func (l *load) run() (took time.Duration) {
 	l.b.Helper()

@@ -71,10 +71,10 @@ func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
 
-// exclusiveReason returns the reason why no task of the given queue starts if a task of another
-// queue runs exclusively, or will run exclusively next. If there is no such task, exclusiveReason
-// returns nil. While the exclusive task waits behind other tasks of its queue, no queue is blocked,
-// because these tasks may wait for work in other queues.
+// exclusiveReason returns the reason why no task of the given queue starts: a task of another queue
+// runs exclusively, or will run exclusively next. If there is no such task, exclusiveReason returns
+// nil. While the exclusive task waits behind other tasks of its queue, no queue is blocked, because
+// these tasks may wait for work in other queues.
 func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {

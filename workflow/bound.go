@@ -43,7 +43,9 @@ func (b *bound) prepares(n *graph.Node) bool {
 	return ok
 }
 
-// first returns the node at which a run that is at n starts over:
+// first returns the node at which a run that is at n starts over after a quarantine or a pause, in a
+// new container, or when a start run begins. After a failure, only RetryFrom counts; step 5b, for
+// example, has none and is retried itself.
 //   - If n has RetryFrom, the run starts over at that node. Step 5c starts over at 5.
 //   - If the scope of n is a configuration, the run starts over at the first node of this scope to
 //     which a trigger leads.

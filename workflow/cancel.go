@@ -8,9 +8,9 @@ import (
 )
 
 // Cancel cancels the context of the attempt that processes the task with the given ID. A hook gets
-// SIGTERM. Cancel does not wait for the end of the step. After that, Cancel records who canceled the
-// task and why. While the disk is full, Cancel waits for space until ctx ends. The errors are
-// ErrNoTask, ErrQuarantined, ErrNotRunning and those of the store.
+// SIGTERM. Then Cancel records who canceled the task and why, without waiting for the end of the
+// step. While the disk is full, Cancel waits for space until ctx ends. The errors are ErrNoTask,
+// ErrQuarantined, ErrNotRunning and those of the store.
 func (e *Engine) Cancel(ctx context.Context, id store.ID, why Cancellation) error {
 	var task store.Task
 	if e.attempts.cancel(func(c *claim) bool {

@@ -6,9 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// pendingCancels stores a mark for each module whose pending tasks are being removed. While the
-// mark of a module exists, no task of the module that is older than the mark begins, except in the
-// slot of the mark.
+// pendingCancels removes the pending tasks of a module that is being deleted. If this takes several
+// transitions, pendingCancels stores a mark for the module. While the mark exists, no task of the
+// module that is older than the mark begins, except in the slot of the mark.
 type pendingCancels struct {
 	*txn
 	queues  *queues

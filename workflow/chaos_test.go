@@ -46,7 +46,8 @@ type chaos struct {
 	// starts returns the event with which a new process begins a start. If starts is nil, the action "start" raises
 	// OnStart without a new process.
 	starts func(*store.Tx) ([]workflow.Event, error)
-	// skippable reports whether a person can skip a waiting task; nil means every task, also while it runs.
+	// skippable reports whether a person can skip a waiting task. If skippable is nil, a person can skip every waiting
+	// task, and can also skip a running task by canceling its attempt.
 	skippable func(*store.Task) bool
 }
 

@@ -113,7 +113,8 @@ func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.It
 }
 
 // restoreInterruption gives t the claim that was saved when an earlier task with the same item was
-// removed or quarantined, if there is one.
+// removed, or when the item was released from quarantine. If no claim was saved, or t has begun
+// itself, restoreInterruption does nothing.
 func (cs *claims) restoreInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
 	if t.Claim != nil || t.Journal || n.Batch {
 		return nil

@@ -24,8 +24,9 @@ func seen(kind, object string, version int) workflow.Event {
 	return ev
 }
 
-// heard returns the events delivered since the last call, as "kind object version". heard leaves
-// out the events that the method backlog has added.
+// heard returns the events delivered since the last call of heard, ran or took, as "kind object
+// version". heard leaves out the events of objects whose names begin with "backlog", such as those
+// that the method backlog adds.
 func (w *fixture) heard() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {
@@ -37,8 +38,8 @@ func (w *fixture) heard() (out []string) {
 	return out
 }
 
-// backlog adds n events of different objects to q, behind a task that runs until the
-// returned function is called.
+// backlog adds n events of different objects to queue q, behind a task that runs until the returned
+// function is called.
 func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	w.t.Helper()
 	w.mem.After = nil // because checks of a long queue are slow; the check at the end remains
@@ -52,8 +53,8 @@ func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	return open
 }
 
-// quietly calls fn with a function that raises events, but does not wait until all goroutines are
-// blocked, as the method raise does. After fn has returned, quietly waits once.
+// quietly calls fn with a function that raises events. Unlike the method raise, this function does
+// not wait until all goroutines are blocked. After fn has returned, quietly waits once.
 func (w *fixture) quietly(fn func(raise func(...workflow.Event))) {
 	w.t.Helper()
 	fn(func(events ...workflow.Event) {
@@ -78,7 +79,7 @@ func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())
 		open := w.backlog(999)
-		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // the waiting events number 1,000 and 1,001, which are not coalesced
+		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // the 1,000th and the 1,001st waiting event, which are not coalesced with each other
 		w.raise(seen("Added", "a", 1), seen("Modified", "a", 2), seen("Modified", "b", 1), seen("Modified", "a", 3), seen("Modified", "b", 2))
 		w.raise(seen("Modified", "early", 3), seen("Deleted", "a", 4), seen("Added", "a", 5), seen("Modified", "a", 6))
 		large := seen("Modified", "b", 3)

@@ -80,7 +80,8 @@ func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
 	}
 }
 
-// An imageChecker checks crash images, and continues the small operator from each image to its end.
+// An imageChecker checks crash images. From the images with different records, it continues the small
+// operator to its end.
 type imageChecker struct {
 	t    *testing.T
 	want map[string]string // the final state of the undisturbed operator

@@ -161,10 +161,11 @@ type epoch struct {
 	behind bool
 }
 
-// sweep runs the function story with a crash before every step-th commit, and again with a crash
-// after it. For some of these crashes, sweep also runs the function with a second crash in the next
-// process. In short mode, sweep tests only a third of these commits, and no second crashes. With
-// CRASH_COMMITS=all, sweep tests every commit.
+// sweep runs the function story with a crash before a commit, and again with a crash after it. With
+// the argument step 3, for example, sweep does this for the commits 1, 4, 7 and so on. For some of
+// these crashes, sweep also runs the function with a second crash in the next process. In short mode,
+// sweep tests only a third of these commits, and no second crashes. With CRASH_COMMITS=all, sweep
+// tests every commit.
 func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
 	switch all := os.Getenv("CRASH_COMMITS") == "all"; {

@@ -25,15 +25,16 @@ func repairable(err error) *store.RecordError {
 	return damaged
 }
 
-// engineTables are the tables whose records only the engine writes, and the table of the steps'
-// notes.
+// engineTables are the tables with the engine's records about tasks, runs and hooks, and the table
+// of the steps' notes. After a record of these tables is lost, repair corrects the others.
 var engineTables = []store.Table{
 	store.Queues, store.Deferred, store.Held, store.Payloads, store.Journal, store.Notes, store.Unique, store.Backlogs, store.Events,
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
 // repair corrects the records of the engine after one of them could not be read. After the repair,
-// no record refers to the unreadable record, and each count matches the existing tasks.
+// the marks of waiting tasks, the records of newest events and the index of events lead to existing
+// tasks, and each count matches these tasks. A task can still name a lost task as its parent.
 type repair struct {
 	*txn
 	history  *history
@@ -146,7 +147,7 @@ func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 
 // recount counts all tasks, and corrects the numbers of tasks that are stored for runs, fan-out
 // tasks, lanes, backlogs, and tasks that wait for lagging tasks. recount deletes the marks of tasks
-// that no longer exist.
+// and the references to events that no longer exist, and corrects the index of events.
 func (rp *repair) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lagging: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},

@@ -33,7 +33,7 @@ func (d *deferral) deferNew(t *store.Task, due time.Time) error {
 	return d.limits.armDeferred()
 }
 
-// enqueueDue puts the deferred tasks that are due at the tails of their queues.
+// If a deferred task is due, enqueueDue puts it at the tail of its queue.
 func (d *deferral) enqueueDue() error {
 	newer := newerTasks{limits: d.limits}
 	err := eachDeferred(d.tx, func(t *store.Task) error {
@@ -52,8 +52,9 @@ func (d *deferral) enqueueDue() error {
 	return errors.Join(newer.save(), d.limits.armDeferred())
 }
 
-// recheckDeferred adds the tasks deferred by a rate limit to the tails of their queues if they are
-// due. A task is due at once if the interval of the rate limit of its hook has changed.
+// recheckDeferred checks the tasks that rate limits have deferred. If such a task is due,
+// recheckDeferred puts it at the tail of its queue. A task is due at once if the interval of the
+// rate limit of its hook has changed.
 func (d *deferral) recheckDeferred() error {
 	newer := newerTasks{limits: d.limits}
 	err := eachDeferred(d.tx, func(t *store.Task) error {
@@ -95,7 +96,7 @@ func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
 // enqueueDeferred puts t, a deferred task, at the tail of its queue.
 func (d *deferral) enqueueDeferred(t *store.Task) (err error) {
 	d.tx.Delete(t.Key())
-	begun := t.Every > 0 && !t.Waits // begun tasks do not join an equal task that waits
+	separate := t.Every > 0 && !t.Waits // t is an event or has begun before, so t joins no equal waiting task
 	d.unique.unwait(t)
 	t.Due, t.Every = time.Time{}, 0
 	if t.Slot, err = store.TailSlot(d.tx, t.Queue); err != nil {
@@ -104,7 +105,7 @@ func (d *deferral) enqueueDeferred(t *store.Task) (err error) {
 	if err := d.backlogs.follows(t); err != nil {
 		return err
 	}
-	if !begun {
+	if !separate {
 		d.history.count(t.Run, -1)
 		return d.arrivals.enqueue(t)
 	}
@@ -112,9 +113,9 @@ func (d *deferral) enqueueDeferred(t *store.Task) (err error) {
 	return d.queues.save(t)
 }
 
-// expedite puts t, a deferred task, at the tail of its queue. If a rate limit deferred t, expedite also puts back all
-// tasks of the same hook and queue that the limit has deferred. The limit does not apply to these tasks. If t is held,
-// expedite returns ErrHeld.
+// expedite puts the deferred task t at the tail of its queue. If a rate limit deferred t, expedite also puts back all
+// tasks of the same hook and queue that the limit has deferred. The limit does not apply to these tasks. If t is held
+// instead of deferred, expedite returns ErrHeld.
 func (d *deferral) expedite(t *store.Task) error {
 	if t.IsHeld() {
 		return heldError(d.tx, t)

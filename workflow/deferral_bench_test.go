@@ -51,9 +51,9 @@ func BenchmarkReturnOfDeferredEvents(b *testing.B) {
 	}
 }
 
-// deferredEvents returns an engine with n events, which the rate limit of their hook has deferred.
-// All attempts of the hook except the first one, which uses up the limit, wait until release is
-// closed.
+// deferredEvents raises n events of one hook, and returns the engine and its store. The first attempt
+// uses up the rate limit of the hook, and processes the first atOnce events. The limit has deferred
+// all other events. Each later attempt waits until release is closed.
 func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *workflow.Engine) {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
@@ -88,7 +88,7 @@ func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *w
 			b.Fatal(err)
 		}
 	}
-	for deferredTasks(b, db, n) < n-atOnce { // the first atOnce tasks can be in the batch of the running attempt, and such tasks are not deferred
+	for deferredTasks(b, db, n) < n-atOnce { // the first atOnce tasks are not deferred, because the first attempt processes them
 		time.Sleep(time.Millisecond)
 	}
 	return db, e

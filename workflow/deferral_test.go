@@ -36,10 +36,10 @@ func TestDeferredTasksSurviveARestart(t *testing.T) {
 
 func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 	for _, c := range []struct {
-		what   string
-		limit  workflow.RateLimit
-		killed bool // the operator is killed before the engine has checked the deferred tasks
-		want   string
+		what      string
+		limit     workflow.RateLimit
+		restarted bool // whether the operator is restarted after the change; otherwise RateLimitsChanged is called
+		want      string
 	}{
 		{"none", workflow.RateLimit{}, false, "1"},
 		{"none at a restart", workflow.RateLimit{}, true, "1"},
@@ -66,7 +66,7 @@ func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 				w.sleep(time.Second)
 				w.expectTold("0 h x", "0 other y")
 				limits["h"] = c.limit
-				if c.killed {
+				if c.restarted {
 					w.restart()
 					w.start()
 				} else {

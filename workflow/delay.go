@@ -16,8 +16,8 @@ const (
 	longestDelay = 30 * time.Second
 )
 
-// freeLoops is how many times in a row a run must take the same loop edge before it is delayed.
-// Each further time delays the run again.
+// If a run takes the same loop edge freeLoops times in a row, its next task is delayed. Each further
+// time in a row, the next task is delayed again, for longer.
 const freeLoops = 3
 
 // dueAt returns when t is due. If the stored time is further in the future than any delay of t can
@@ -37,8 +37,8 @@ func retryDelay(node *graph.Node, n int) time.Duration {
 	return delay(n)
 }
 
-// delay returns the delay after the n-th consecutive failure: 5 s, doubled each time up to 30 s.
-// The delay has no jitter, so that people see exact times.
+// delay returns the delay after the n-th consecutive failure, or the n-th delay of a run in a loop:
+// 5 s, doubled each time up to 30 s. The delay has no jitter, so that people see exact times.
 func delay(n int) time.Duration {
 	b := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstDelay),

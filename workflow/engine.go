@@ -44,8 +44,8 @@ type Engine struct {
 	NewContainer bool
 
 	// Checkpoint is called at each moment that an attempt reaches. The worker waits until
-	// Checkpoint returns. Checkpoint is nil except in crash tests, in which it kills the process.
-	// Checkpoint must be set before Start.
+	// Checkpoint returns. Checkpoint is nil except in crash tests, which kill the process at such a
+	// moment. Checkpoint must be set before Start.
 	Checkpoint func(t Task, at Moment)
 
 	workers  workers

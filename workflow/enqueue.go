@@ -121,8 +121,8 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 }
 
 // replace removes old, a waiting task, because the equal task t is nearer to the head. If t has no
-// parent, it gets the parent of old. If t has a parent or is held, the parent of old stops waiting:
-// no task waits for a held task.
+// parent, it gets the parent of old. If t has a parent, t keeps it, and the parent of old stops
+// waiting. The parent of old also stops waiting if t is held, because no task waits for a held task.
 func (a *arrivals) replace(old, t *store.Task) (err error) {
 	if t.IsHeld() {
 		if err := a.remover.drop(old, store.Joined, t); err != nil {

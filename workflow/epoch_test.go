@@ -175,8 +175,8 @@ func TestHeadThatIsDueEarlierThanWhatStoodFirstIsNotLate(t *testing.T) {
 
 func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The item in q ends the first fan-out. In the same transition, the second fan-out adds its
-		// item to q.
+		// When the item in q ends, the first fan-out ends. In the same transition, the second fan-out
+		// adds its item to q.
 		g := newGraph([]graph.Node{{ID: "one", ForEach: "first", Scope: graph.ScopeBinding}, {ID: "two", ForEach: "second", Scope: graph.ScopeBinding}, {ID: "last"}},
 			graph.Edge{On: "go", To: "one", Place: graph.Tail}, graph.Edge{From: "one", To: "two"}, graph.Edge{From: "two", To: "last"})
 		w := newFixture(t, g)

@@ -237,8 +237,8 @@ func (fs *fanOuts) startLagging(n *graph.Node, t, child *store.Task) error {
 	return fs.queues.save(there)
 }
 
-// equalElsewhere returns the task that does the same work as child; nil if there is none. child is not in a queue yet.
-// The result joined is true if child has joined a held task.
+// equalElsewhere returns the task that does the same work as child; nil if there is none, or if child takes its place.
+// child is not in a queue yet. The result joined is true if child has joined a held task.
 func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *store.Task, joined bool, err error) {
 	there, ok, err := equalTo(fs.tx, n, child)
 	switch {
@@ -269,9 +269,9 @@ func (fs *fanOuts) joinHeld(old, child *store.Task) (joined bool, err error) {
 	return false, fs.remover.drop(old, store.Joined, child)
 }
 
-// waitFor makes t the parent of other, a task that does the same work as an item of t. So t waits for other. If the
-// parent of other still exists, other keeps it, and t does not wait for other, unless n has JoinsRunning. The caller
-// saves t.
+// waitFor makes t wait for other, a task that does the same work as an item of t: t becomes the parent of other. If
+// another task waits for other already, t replaces that task as the parent only if n has JoinsRunning; otherwise,
+// waitFor changes nothing. The caller saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, other *store.Task) error {
 	if other.Parent != nil && other.Parent.ID == t.ID {
 		return nil

@@ -58,7 +58,7 @@ func TestAnIDCopiedBeforeARetrySkipsTheTaskAfterIt(t *testing.T) {
 	})
 }
 
-// find checks that Find returns, for name, the task at index in queue.
+// find checks that Find returns, for the given name, the ID of the task with the given index in the given queue.
 func (w *fixture) find(name, queue string, index int) {
 	w.t.Helper()
 	id, err := w.e.Find(name)

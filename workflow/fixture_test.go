@@ -331,14 +331,14 @@ func (w *fixture) expectAt(want ...string) {
 	}
 }
 
-// sleep lets d pass, and waits until the due tasks have run.
+// sleep lets d pass, and waits until all goroutines are blocked.
 func (w *fixture) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// gate makes the given step run until the returned function is called with the result of the step.
-// The name of the step is a node or "node subject".
+// gate makes each run of the given step last until the returned function is called with the result of
+// this run. Each call ends one run. The name of the step is a node or "node subject".
 func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {
 		out workflow.Outcome

@@ -10,7 +10,7 @@ import "time"
 type followUp struct {
 	work  work
 	queue string    // queue of the work; deferredTasks for work about tasks in no queue
-	due   time.Time // zero means at once; replaces the due time of an earlier follow-up for the queue
+	due   time.Time // zero means at once; a followUp with a due time replaces the one that waits for the same queue
 
 	module string      // for openLanesOf
 	events *Withdrawal // for withdrawEvents

@@ -9,8 +9,9 @@ import (
 
 // A Gater returns the reason why the hook of t cannot run yet, such as another step that must run
 // first, as one line for people; empty if the hook can run. Gate is called in a transaction and
-// must not write. The answer may change only when the engine starts, or in a transition of t's
-// module or, if t has no module, of a global hook.
+// must not write. While t is held, the engine calls Gate again when it starts, and in each
+// transition that ends a step of t's module. If t has no module, the steps without a module count.
+// So a change that lets the hook run must be part of such a transition, or come before one.
 //
 // Gate is called only for tasks of nodes with Batch, and for items in queues of their own that can
 // run without their fan-out. If the answer is not empty, the task is held, and the answer is
@@ -98,7 +99,8 @@ func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 // hold moves t from the head of its queue to its lane. If reason is nil, the lane keeps the reason
 // of its older tasks. If t is part of a run in progress, a task at the first node of the run is
 // held instead. An item that can run without its fan-out is held itself, because no later run
-// repeats it.
+// repeats it. If t is neither an event nor a schedule tick, and an equal task is in the lane already,
+// t joins that task.
 func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) error {
 	if err := g.queues.saveTop(); err != nil {
 		return err

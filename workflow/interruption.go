@@ -44,16 +44,16 @@ func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	return nil
 }
 
-// isWithin reports whether item can be an item of a fan-out about s: its module is that of s (or
-// both have none), and it matches every other field that s sets. The items of a fan-out about a
-// configuration are configurations of the same scope.
+// isWithin reports whether item can be an item of the fan-out of a task with the subject s: its
+// module is that of s (or both have none), and it matches the hook and the binding of s, if s has
+// them. If s is a configuration, all configurations of the same scope can be items.
 func isWithin(item, s graph.Subject) bool {
 	return item.Module == s.Module && (s.Hook == "" || item.Hook == s.Hook) && (s.Binding == "" || item.Binding == s.Binding) &&
 		(s.Configuration == "" || item.Configuration != "" && scopeOf(item.Configuration) == scopeOf(s.Configuration))
 }
 
-// scopeOf returns the namespace of a configuration, which is the part of its name before the slash;
-// empty if it is cluster-wide.
+// scopeOf returns the scope of a configuration: its namespace, which is the part of its name before
+// the slash. All cluster-wide configurations have the empty scope.
 func scopeOf(configuration string) string {
 	namespace, _, namespaced := strings.Cut(configuration, "/")
 	if !namespaced {

@@ -5,8 +5,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// lagging moves the runs of failing modules to retry queues. The last task of a converge starts
-// after all these runs have ended.
+// lagging moves the runs of failing modules to retry queues. The last task of a converge, step 8,
+// starts after all runs that were moved out of this converge have ended.
 type lagging struct {
 	*txn
 	queues   *queues
@@ -15,17 +15,17 @@ type lagging struct {
 	arrivals *arrivals
 }
 
-// lagBehind moves the run of a module, whose task t has just failed, to the retry queue of the
-// module, if ContinueOnFailure is set. The tasks behind the run continue. The last task of the
-// surrounding run waits for the moved run, unless this task is the fan-out task that started the
-// moved run.
+// lagBehind is called when t, a task in the run of a module, has just failed. If ContinueOnFailure
+// is set, lagBehind moves the run to the retry queue of the module, so that the tasks behind the run
+// continue. In a converge, step 8 then waits for the moved run. If no step follows the fan-out that
+// started the run, as after step 16, no task waits.
 func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
 	}
 	if t.OwnQueue { // t processes an item; the run to move is that of the fan-out task
 		parent, ok, err := fanOutAt(g.tx, t.Parent)
-		if err != nil || !ok || claimed(g.tx, parent) { // a running task cannot move; the next failure of t moves it
+		if err != nil || !ok || claimed(g.tx, parent) { // a running task cannot move; the next failure of t moves the run
 			return err
 		}
 		t = parent
@@ -53,8 +53,10 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	return g.moveTo(run, retryQueue(t.Subject.Module))
 }
 
-// lag makes the last task of the surrounding run wait for run. The fan-out task that started run no
-// longer waits for run.
+// lag makes a task wait for run, the upper tasks of a slot, which must move to a retry queue. The
+// waiting task is the last one in rest, the tasks below run. If rest is empty, because run is in a
+// parallel queue, it is the last task below the fan-out task that started run, and this fan-out task
+// stops waiting for run.
 func (g *lagging) lag(run, rest stack) error {
 	bottom := run.bottom()
 	var last *store.Task
@@ -78,8 +80,9 @@ func (g *lagging) lag(run, rest stack) error {
 	return g.await(last, bottom)
 }
 
-// awaitBelow makes the last task below the fan-out task t wait for run, unless a task waits for run
-// already. If no task is below t, no task waits. The caller saves run.
+// awaitBelow makes the last task below the fan-out task t wait for the parameter run, a task of a
+// failing module, unless a task waits for it already. If no task is below t, no task waits. The
+// caller saves run.
 func (g *lagging) awaitBelow(t, run *store.Task) error {
 	if awaited, err := g.parents.exists(run.Parent); err != nil || awaited {
 		return err

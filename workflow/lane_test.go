@@ -196,7 +196,8 @@ func TestManyHeldEventsComeInOrderAndInBoundedTransactionsThoughTheOperatorIsKil
 	})
 }
 
-// payloads returns the payloads of the tasks of all runs since its last call.
+// payloads returns the payloads of the tasks of all attempts since the last call of payloads, ran or took, without
+// their quotation marks. payloads leaves out empty payloads.
 func (w *fixture) payloads() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {

@@ -38,7 +38,7 @@ func TestRunThatChangesItselfIsDelayedFromTheThirdTimeInARow(t *testing.T) {
 		w.expectAt("5 module-run m", "5 release-check m", "5 module-afterhelm h",
 			"15 module-run m", "15 release-check m", "15 module-afterhelm h",
 			"35 module-run m", "35 release-check m", "35 module-afterhelm h")
-		// The last pass changed nothing, so the count of passes starts again.
+		// The next run has its own count of passes. Its two repetitions are not delayed.
 		changes = 2
 		w.raise(on(lifecycle.OnResourcesAbsent, "m"))
 		w.expectAt("60 module-run m", "60 release-check m", "60 module-afterhelm h",

@@ -17,8 +17,8 @@ import (
 // same start. So the engine must not lose work, because no later step would do it.
 type promised struct{ *chaos }
 
-// A promise is the record of a module or, without a name, of the global hooks. Wanted, Running and Ran count discoveries.
-// The other numbers are the numbers of starts.
+// A promise is the record of a module. The promise of the module with the empty name is about the global hooks. Wanted,
+// Running and Ran count discoveries. The other numbers are the numbers of starts.
 type promise struct {
 	Enabled  bool
 	Wanted   int // how many discoveries have enabled or disabled the module
@@ -107,8 +107,8 @@ func (c promised) newStart(tx *store.Tx) ([]workflow.Event, error) {
 	return []workflow.Event{newStart()}, store.Save(tx, startKey(), start+1)
 }
 
-// applyStep replaces the random facts of a step by the facts that its real implementation would report, and records
-// what the step has done.
+// applyStep records what the step of t has done. For the nodes ModuleRun and ModuleDelete, whose random facts
+// newPromised removes, applyStep returns the facts that the real step would report.
 func (c promised) applyStep(tx *store.Tx, t workflow.Task, out workflow.Outcome) (facts []graph.Fact, err error) {
 	switch graph.NodeID(t.Node) {
 	case lifecycle.DiscoverModules:
@@ -191,8 +191,8 @@ func TestWhateverHappensNoSynchronizationAndNoModuleRunIsLost(t *testing.T) {
 	})
 }
 
-// A synchronizing step is the Synchronization of hooks. An item for which no run waits is held until its binding is
-// attached in the current start.
+// A synchronizing step is the Synchronization of hooks. An item that can run without its fan-out is held until its
+// binding is attached in the current start.
 type synchronizing struct{ step }
 
 func (s synchronizing) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {

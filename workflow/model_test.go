@@ -95,7 +95,7 @@ func drawShape(rt *rapid.T) shape {
 
 func nodeID(i int) graph.NodeID { return graph.NodeID(fmt.Sprint("n", i)) }
 
-// graph returns the graph of s. A trigger leads to each node, and adds its task at the tail.
+// graph returns the graph of s. Each node has a trigger of its own, which adds a task at the tail.
 func (s shape) graph() *graph.Graph {
 	var nodes []graph.Node
 	var edges []graph.Edge
@@ -128,8 +128,8 @@ type plainTask struct {
 	begun   bool
 }
 
-// A plainPlace is a slot of the model: a stack of tasks. The last task of the stack is processed
-// first.
+// A plainPlace is a slot of the model: a stack of tasks. The last task of the slice is on top, and is
+// processed first.
 type plainPlace struct{ tasks []*plainTask }
 
 // A plainQueue is the model of a queue: a slice of slots.
@@ -210,8 +210,8 @@ func (q *plainQueue) runs(node int, subject string) bool {
 	return q.tries[what] > q.s.Nodes[node].Fails
 }
 
-// follow adds the tasks that follow t. Tasks for the slot of t are stacked in that slot, the first
-// one on top. All other tasks are added in the order of their edges.
+// follow replaces t by the tasks that follow t. Tasks for the slot of t are stacked in that slot, the
+// first one on top. All other tasks are added in the order of their edges.
 func (q *plainQueue) follow(t *plainTask) {
 	var here []*plainTask
 	for _, e := range q.s.Edges {

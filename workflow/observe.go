@@ -35,8 +35,8 @@ type Observer struct {
 	// no queue, such as returning deferred tasks. Broken is not called if the store is closed, or if the disk is full:
 	// see [store.DB.Shortage].
 	Broken func(queue string, err error)
-	// Acted is called after each action on a queue, with the duration of the action. Clock returns
-	// the current time, and must be set if Acted is set.
+	// Acted is called after each action on a queue, with the duration of the action. For PutTime, it
+	// is called before the commit. Clock returns the current time, and must be set if Acted is set.
 	Acted func(queue string, action Action, took time.Duration)
 	Clock func() time.Time
 }
@@ -48,7 +48,7 @@ type Action string
 const (
 	// PutTime is the time of adding tasks to a queue in the transaction of a trigger.
 	PutTime Action = "put"
-	// TransitionTime is the time of one transition, including its commit.
+	// TransitionTime is the time of one transition that a worker makes for its task, including the commit.
 	TransitionTime Action = "transition"
 )
 

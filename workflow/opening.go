@@ -21,7 +21,7 @@ type openings struct {
 // mayUnblock records that this transition may allow held tasks of the module of s to start. If s has no module,
 // mayUnblock records the same for the held tasks without a module, such as those of global hooks. If s is a
 // configuration, mayUnblock records nothing: only a quarantine holds tasks about configurations, and freeHeld unblocks
-// them when it ends.
+// them when the quarantine ends.
 func (o *openings) mayUnblock(s graph.Subject) {
 	if s.Configuration == "" {
 		o.mayUnblockModule(s.Module)

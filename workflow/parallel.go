@@ -20,7 +20,7 @@ type groups struct {
 // item must run in the queue of t. The result ready is false while the item cannot start: while items of another group
 // run, or while its group has the maximum number of running items. If an earlier run of the item's module has not
 // ended, the item runs behind it, in the queue of that run. If that queue is not the retry queue of the module, the
-// item first waits for the other items of t.
+// item first waits for the running items of t.
 func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1
@@ -139,7 +139,7 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 func (g *groups) queuesOf(module string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for queue, err := range store.QueuesFrom(g.tx, parallelPrefix) {
-			if err == nil && len(queue) > len(retryPrefix) { // no parallel queue follows: shorter names come first, and only retry queues have such long names
+			if err == nil && len(queue) > len(retryPrefix) { // shorter names come first, and parallel queues have short names
 				break
 			}
 			if err == nil && !strings.HasPrefix(queue, parallelPrefix) {

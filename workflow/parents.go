@@ -16,8 +16,9 @@ type parents struct {
 	unique *unique
 }
 
-// countDown records in the parent at ref that one of its items has ended, and adds the facts of the
-// item. If ref is nil, or the parent no longer exists, countDown does nothing.
+// countDown records in the parent at ref that one of its items or lagging tasks has ended. A fan-out
+// task also gets the facts of the item. If ref is nil, or the parent no longer exists, countDown does
+// nothing.
 func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	if ref != nil && ref.Lags {
 		return p.laggingDone(ref)
@@ -88,8 +89,9 @@ func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 }
 
 // returnItem adds t, an item in a queue of its own, to the items that its fan-out task has yet to start. The caller
-// removes t. If the fan-out task continues after all, it starts the item again, because it is possible that no later
-// run repeats the item. If t is no such item, or no fan-out task waits for t, returnItem does nothing.
+// removes t. If the fan-out task is held as well, its run starts over later, with all items. If nothing holds the
+// fan-out task when it continues, it starts the item again, because possibly no other run repeats the item. If t is no
+// such item, or no fan-out task waits for t, returnItem does nothing.
 func (p *parents) returnItem(t *store.Task) error {
 	parent, awaited, err := fanOutAt(p.tx, t.Parent)
 	if err != nil || !awaited || !t.OwnQueue {

@@ -205,7 +205,7 @@ func TestAModuleThatIsPausedDuringItsSynchronizationsAwaitsThemAfterItsResumptio
 }
 
 func TestARunThatContinuesAfterAShortPauseMissesNoSynchronization(t *testing.T) {
-	for _, fails := range []bool{false, true} { // whether the run waits for a retry during the pause, or for an attempt
+	for _, fails := range []bool{false, true} { // whether the run waits for a retry during the pause; otherwise its attempt is running
 		t.Run(fmt.Sprint("fails ", fails), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newLifecycle(t)

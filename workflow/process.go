@@ -24,7 +24,7 @@ func (w worker) work(c *claim) {
 		if err != nil {
 			w.e.observer.broken(c.task.Queue, err)
 			if w.e.db.Err() == nil {
-				w.e.claimHead(c.task.Queue) // so that the other tasks of the queue can start
+				w.e.claimHead(c.task.Queue) // so that the other tasks of the queue can start if the task of c was removed
 			}
 			return
 		}
@@ -33,8 +33,9 @@ func (w worker) work(c *claim) {
 }
 
 // process runs an attempt of the task of c and ends it in a transition. process returns the claim
-// on the next task of the queue. If ctx has ended and the step has returned an error, process
-// writes nothing. In this case, the claim in the store shows that the task was interrupted.
+// on the next task of the queue; nil if no task can start now. If ctx has ended and the step has
+// returned an error, process writes nothing. In this case, the claim in the store shows that the
+// task was interrupted.
 func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
 	if w.e.observer.Began != nil {
 		w.e.observer.Began(c.task)
@@ -73,9 +74,9 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	return next, nil
 }
 
-// commitFailure ends the attempt c as failed. If the transition fails as well, a second transition records both errors,
-// without calling the step. The failure is then strict: the allowFailure of the binding does not apply. If the effects
-// were executed and the end of the task failed, the journal is dropped: the step and its effects run again.
+// commitFailure ends the attempt of c as failed. If the transition fails as well, a second transition records both
+// errors, without calling the step. The failure is then strict: the allowFailure of the binding does not apply. If the
+// effects were executed and the end of the task failed, the journal is dropped: the step and its effects run again.
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -201,8 +202,8 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 	return t, nil
 }
 
-// finish ends the attempt c with out: it ends the task, the current item of a fan-out task, or the preparation of a
-// fan-out. After the attempt has ended, finish claims the next task of the queue.
+// finish ends the attempt of c, whose step has returned the outcome out. It ends the task, the current item of a
+// fan-out task, or the preparation of a fan-out, and then claims the next task of the queue.
 func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
@@ -302,7 +303,7 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	return m.history.record(r)
 }
 
-// endAttempt ends the attempt c of t. It is called only if t is not retried. Other tasks that had to wait for t may
+// endAttempt ends the attempt of c at t. It is called only if t is not retried. Other tasks that had to wait for t may
 // start, and the other tasks of the batch end.
 func (m *transition) endAttempt(c *claim, t *store.Task) error {
 	m.clearAttempt(c, t)
@@ -354,9 +355,9 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// fail ends a failed attempt. If the binding allows the failure, the task ends as if it had
-// succeeded. An abandoned task ends too. Any other task is retried later, and so is every task whose
-// journal must be executed again.
+// fail ends a failed attempt. If the journal must be executed again, the task is retried later in
+// any case. Otherwise, an abandoned task ends, and a task whose binding allows the failure ends as
+// if it had succeeded, unless f is strict. Any other task is retried later.
 func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {

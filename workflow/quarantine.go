@@ -111,8 +111,8 @@ func (z *quarantines) holdItem(n *graph.Node, t *store.Task, q *store.Quarantine
 	return nil
 }
 
-// freeHeld lets the work start that was held because of q. The caller must have deleted the record
-// of q.
+// freeHeld lets the work start that was held because of q, and adds a task for the work that runs
+// have skipped because of q. The caller must have deleted the record of q.
 func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	z.openings.mayUnblockModule(q.Subject.Module)
 	for i := range q.Released { // only older versions store such items
@@ -238,7 +238,8 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 }
 
 // fanOutOf returns the fan-out task that waited for the item of q; nil if it does not exist any more. It still exists
-// if it has not continued since then, because it waits for an attempt or a retry.
+// only if a running attempt or a retry delay has kept it from continuing: if a fan-out task continues while q holds its
+// module, it is removed, and its run is held.
 func (z *quarantines) fanOutOf(q *store.QuarantinedItem) (fanOut *store.Task, err error) {
 	if q.FanOut.IsZero() {
 		return nil, nil
@@ -264,8 +265,8 @@ func (z *quarantines) putBack(q *store.QuarantinedItem) error {
 	return nil
 }
 
-// skipItem notifies the step of q's item that it is skipped. If the item consists of held events and
-// schedule ticks, skipItem removes them.
+// skipItem notifies the step of q's item that the item is skipped. If the item consists of held
+// events and schedule ticks, skipItem removes them.
 func (z *quarantines) skipItem(q *store.QuarantinedItem) error {
 	t := &store.Task{ID: q.ID, Graph: q.Graph, Node: q.Node, Subject: q.Subject, Run: q.Run, Pos: store.Pos{Queue: q.Queue}}
 	if b, n, err := z.graphs.boundTo(t); err == nil { // the step of an unknown node cannot be notified

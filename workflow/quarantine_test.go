@@ -347,7 +347,7 @@ func TestWhatIsPutBeforeASuspectMayNeedOtherQueues(t *testing.T) {
 		w.crash()
 		w.start()
 		w.crash()
-		// The task must run exclusively. A start run is before it, and waits for an item in another queue.
+		// The task must run exclusively. A start run is in front of it in queue main, and waits for an item in queue q.
 		w.lists(lifecycle.GlobalSynchronization, graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.start(on(lifecycle.OnStart))
 		w.expect("global-kubernetes-synchronization far", "discover-modules", "module-kubernetes-event m/h b")
@@ -559,7 +559,7 @@ func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 					return ctx.Err()
 				}
 				w.start(in("q1", event("a", "b", "1", false)), in("q2", event("c", "b", "2", false)))
-				for range 5 { // effects that have begun are completed although the module is in quarantine
+				for range 5 { // the quarantine of one task does not hold the other task, because its effects have begun
 					w.crash()
 					w.start()
 				}

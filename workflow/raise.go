@@ -33,8 +33,8 @@ type Raiser interface {
 }
 
 // Raise starts a run for each of the events, in order, as part of tx. When tx is committed, the
-// tasks are in their queues, and idle queues have a worker. The fan-outs of the tasks are created
-// in later transactions, because their steps may fail.
+// tasks are pending, and a worker starts for each idle queue whose first task can start. The
+// fan-outs of the tasks are created in later transactions, because their steps may fail.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	m := e.transition(tx)
 	err := m.raise(events)
@@ -42,7 +42,7 @@ func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 		err = m.end()
 	}
 	if damaged := repairable(err); damaged != nil {
-		// The transaction does not belong to the engine; its owner repeats it.
+		// The transaction does not belong to the engine, so only its owner can repeat it.
 		e.workers.run(func() {
 			if err := e.repair(damaged); err != nil {
 				e.observer.broken("", err)
@@ -83,8 +83,8 @@ func (m *transition) raise(events []Event) error {
 			acted(queue)
 		}
 		if ev.Supersedes != "" {
-			// Other runs that the last process interrupted go back to their first nodes, so that
-			// the start does their work.
+			// Runs of modules that were interrupted at the end of the last process go back to their
+			// first nodes, so that the start run does their work.
 			if err := m.preparations.prepare(preparation{Start: true}); err != nil {
 				return err
 			}

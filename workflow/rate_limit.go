@@ -125,7 +125,7 @@ func (l *limits) reason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, 
 
 // deferralFor returns the deferral of t, the head of its queue, or zero if t need not wait. t must
 // wait while the rate limit of its hook allows no attempt, or while an earlier deferral of the hook
-// in this queue holds.
+// in this queue is in effect.
 func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store.Deferral, err error) {
 	if !n.Batch || hasBegun(t) {
 		return none, nil
@@ -269,8 +269,8 @@ func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	return nil
 }
 
-// newerTasks defers the newer tasks of a hook in a queue, before a deferred task of the hook
-// returns to this queue. newerTasks reads each queue once for each hook.
+// newerTasks defers the queued tasks of a hook that are newer than a deferred task of the hook, before
+// the deferred task returns to their queue. newerTasks reads each queue once for each hook.
 type newerTasks struct {
 	limits *limits
 	done   []*returning // one for each hook and queue
@@ -283,11 +283,11 @@ type returning struct {
 	mixed bool        // whether a returned task was older than the task that had returned before it
 }
 
-// deferFor defers newer tasks that have not begun, and have the same hook and queue as t. It does this only if t is the
-// first deferred task of this hook and queue that returns. After deferFor has deferred a task, it returns errEnough: a
-// later transition calls deferFor again for the other tasks, and lets t return. A separate transition is used because a
-// transaction that has deleted many tasks finds the tail of the queue slowly. If no rate limit has deferred t, deferFor
-// does nothing.
+// deferFor defers the tasks that are newer than t, have the same hook and queue as t, and have not begun. It does this
+// only if t is the first deferred task of this hook and queue that returns. If deferFor has deferred a task, it returns
+// errEnough, and t does not return yet: a later transition calls deferFor again, which may find further newer tasks. A
+// separate transition is used because a transaction that has deleted many tasks finds the tail of the queue slowly. If
+// no rate limit has deferred t, deferFor does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
 	if t.Every == 0 || n.find(t) != nil {
 		return nil
@@ -390,7 +390,7 @@ func (l *limits) deferNewer(first *store.Task) error {
 
 // newerFrom returns the slot at which the search for newer tasks can begin. A newer task is newer than first, has the
 // same hook and queue as first, and has not begun. If the last task that returned in an earlier transition is still at
-// its position, all newer tasks are behind it, because the queue was never empty.
+// its position, all newer tasks are behind it, because the queue has not been empty since then.
 func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, err error) {
 	if put.Returned.IsZero() || first.ID.Before(put.Returned) {
 		return 0, nil

@@ -28,7 +28,7 @@ func (s limited) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
 	return s.limits[t.Subject.Hook]
 }
 
-// A panicking step panics when it is asked for the rate limit of the hook broken, until it is repaired.
+// A panicking step panics when it is asked for the rate limit of the hook named "broken", until repaired is true.
 type panicking struct {
 	step
 	repaired *atomic.Bool
@@ -63,7 +63,8 @@ func TestAPanicOfARateLimitStopsOnlyTheQueueOfItsHook(t *testing.T) {
 	})
 }
 
-// limitedGraph has events and ticks of hooks, and a fan-out of hooks.
+// limitedGraph returns a graph with nodes for events and for schedule ticks, a fan-out of hooks, and the node "retire".
+// The end of "retire" cancels the pending tasks of its module.
 func limitedGraph() *graph.Graph {
 	return newGraph([]graph.Node{
 		{ID: "event", Scope: graph.ScopeBinding, Batch: true}, {ID: "tick", Scope: graph.ScopeBinding, Batch: true, Unique: true}, {ID: "each", ForEach: "some"}, {ID: "retire", Scope: graph.ScopeModule}, {ID: "gone", Scope: graph.ScopeModule},
@@ -72,8 +73,8 @@ func limitedGraph() *graph.Graph {
 		graph.Edge{On: "go", To: "each", Place: graph.Tail}, graph.Edge{On: "retire", To: "retire", Place: graph.Tail}, graph.Edge{From: "retire", To: "gone", CancelsPending: true})
 }
 
-// newLimited returns a fixture in which hook h has a rate limit, and the limits of all hooks, which a
-// test can change.
+// newLimited returns a fixture in which hook h has the given rate limit. newLimited also returns the
+// map with the limits of all hooks, which a test can change.
 func newLimited(t testing.TB, limit workflow.RateLimit) (*fixture, map[string]workflow.RateLimit) {
 	t.Helper()
 	g, limits := limitedGraph(), map[string]workflow.RateLimit{"h": limit}
@@ -108,8 +109,8 @@ func (w *fixture) later() (out []string) {
 	return out
 }
 
-// delivered returns a line for each attempt since the last call: the time in seconds, the hook, and
-// the payloads of the batch.
+// delivered returns a line for each attempt since the last call of delivered, ran or took: the time in
+// seconds, the hook, and the payloads of the batch.
 func (w *fixture) delivered() (out []string) {
 	for _, n := range w.took() {
 		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
@@ -227,8 +228,7 @@ func TestEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 }
 
 // manyBehind returns a fixture in which event 1 of the limited hook h is deferred. The events 2 to
-// n of h are in the queue, behind a running attempt of another hook, which the function open ends.
-// One transaction cannot defer all n events.
+// n of h are in the queue, behind a running attempt of another hook. A call of open ends this attempt.
 func manyBehind(t *testing.T, n int) (w *fixture, open func(workflow.Outcome, error)) {
 	t.Helper()
 	w, _ = newLimited(t, everyThree)

@@ -17,7 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newStart is the event of a start that replaces the unfinished runs of the last process.
+// newStart returns the event of a start, as after a restart of the operator. The start run replaces unfinished start
+// runs and reloads. Interrupted runs of modules go back to their first nodes.
 func newStart() workflow.Event {
 	ev := on(lifecycle.OnStart)
 	ev.Supersedes = lifecycle.GlobalBeforeAll
@@ -34,8 +35,8 @@ func (w *fixture) itemsOf(node graph.NodeID, hooks ...string) {
 	}
 }
 
-// newEnabling returns a fixture in which modules have two onStartup hooks. A module is treated as
-// newly enabled until its run has ended, as in a start.
+// newEnabling returns a fixture in which modules have the onStartup hooks a and b and the beforeHelm
+// hook c. A module is treated as newly enabled until its run has ended, as in a start.
 func newEnabling(t *testing.T) *fixture {
 	t.Helper()
 	w := newLifecycle(t)
@@ -149,7 +150,7 @@ func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 }
 
 // A started step is the Synchronization of a module. Its gate is shut until the run of this start
-// has created the fan-out, which is after the onStartup hooks.
+// has created the fan-out. The run does this after the onStartup hooks.
 type started struct {
 	step
 	start *int // number of the start; a test changes it only while no step runs

@@ -153,8 +153,8 @@ func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error
 	return kept, nil
 }
 
-// mustFinish reports whether t, on top of a removed stack, must end by itself. mustFinish abandons
-// t if the result of t must be ignored.
+// mustFinish reports whether t, on top of a removed stack, must end by itself. If so, and the node
+// of t is not Uninterruptible, mustFinish abandons t and removes the items of t that wait.
 func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 	_, n, err := w.graphs.boundTo(t)
 	if err != nil {

@@ -286,7 +286,7 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 		w.raise(again)
 		w.expect()
 		w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
-		w.raise(on(lifecycle.OnConfigMap)) // the new start is behind this task, so nothing is rewound
+		w.raise(on(lifecycle.OnConfigMap)) // the new start has yet to reach step 3, so no run is rewound
 		old(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
 		w.expect("configmap-changed", "discover-modules", "module-run m")
 		old(workflow.Outcome{}, nil)

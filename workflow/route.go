@@ -91,7 +91,8 @@ func (r *routes) stack(t *store.Task, top bool) error {
 }
 
 // takeEdge follows edge from the finished task t. takeEdge returns the task that takes the slot of
-// t; nil if there is none. takeEdge adds tasks with other places to their queues.
+// t; nil if there is none. takeEdge adds tasks with other places to their queues. If the run has
+// taken a loop edge too often in a row, takeEdge defers the task instead.
 func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
 	if edge.ForEach != "" && edge.Place != graph.Stack {
 		for _, item := range items {

@@ -52,8 +52,7 @@ func BenchmarkFirstEventInALongQueue(b *testing.B) {
 }
 
 // BenchmarkMuchHeld measures how much slower a transition is while 8 MiB of events of 500 hooks are
-// held. Events are held while their module is in quarantine, or until the starts of their hooks are
-// complete.
+// held, because their module is in quarantine.
 func BenchmarkMuchHeld(b *testing.B) {
 	var took [2][]float64
 	held := [2]*heldLoad{newHeldLoad(b, 0), newHeldLoad(b, 500)}
@@ -68,8 +67,8 @@ func BenchmarkMuchHeld(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A heldLoad is an engine over a store in memory. The transitions of a heldLoad are about one
-// module, while events of other modules are held.
+// A heldLoad is an engine over a store in memory. The measured transitions are about module "busy",
+// while events of module "held" are held.
 type heldLoad struct {
 	b    *testing.B
 	db   *store.DB

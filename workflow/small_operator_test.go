@@ -63,8 +63,8 @@ type moment struct {
 }
 
 // An attempt identifies an attempt of a step. An attempt may begin again only if a crash
-// interrupted it, or if its run has returned to the node; the history then has one line for each
-// time that the attempt ended.
+// interrupted it, or if its run has returned to the node. In the second case, the history has one
+// line for each time that the attempt ended.
 type attempt struct {
 	task    store.ID
 	node    string
@@ -165,7 +165,8 @@ func (p *smallOperator) recorded(r store.Record) {
 	p.happened("recorded %v", attempt{r.Task, r.Node, r.Subject, r.Try})
 }
 
-// kill counts a commit. kill kills the process if the crash must come at this commit.
+// kill is called before each commit and, with behind set, after it. kill counts the commits, and kills
+// the process if the crash must come at this point.
 func (p *smallOperator) kill(behind bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,7 +268,7 @@ func (p *smallOperator) happened(format string, args ...any) {
 	}
 }
 
-// idle reports whether nothing is pending.
+// idle reports whether no task is queued or deferred.
 func (p *smallOperator) idle() bool {
 	idle := true
 	err := p.db.View(func(tx *store.Tx) error {

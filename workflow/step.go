@@ -111,11 +111,11 @@ type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }
 
-// An Effecter executes the effects of its step's outcomes in order, one per call. An error made by [Refused] ends the
-// attempt. After any other error, and after a crash, execution starts again later at the first effect, so Effect must
-// first check whether the effect is done. Effect can keep notes for this check with [store.SaveNote]. If a task is
-// abandoned, its running effect is completed, and the effects after it do not begin. If the running effect fails or is
-// interrupted, only the first effect of the outcome is executed again.
+// An Effecter executes the effects of its step's outcomes in order, one per call. After an error made by [Refused], the
+// attempt has failed, and the remaining effects are dropped. After any other error, and after a crash, execution starts
+// again later at the first effect, so Effect must first check whether the effect is done. Effect can keep notes for
+// this check with [store.SaveNote]. If a task is abandoned, its running effect is completed, and the effects after it
+// do not begin. If the running effect fails or is interrupted, only the first effect of the outcome is executed again.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }
@@ -149,7 +149,8 @@ type Preparer interface {
 
 // A Skipper is notified when a person skips a task of its node, or an item of its node's fan-out,
 // even if the task is held or the item is in quarantine. Skipped is called in the transaction that
-// skips the task, and must write the state that other work waits for.
+// skips the task, and must write the records for which other tasks wait. For example, a skipped
+// Synchronization marks its binding as synchronized, because the events of the binding wait for that.
 type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }

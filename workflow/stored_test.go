@@ -107,7 +107,7 @@ func (w *fixture) contents() map[string]string {
 	return all
 }
 
-// changed returns the number of keys that fn writes or deletes.
+// changed returns the number of records that fn adds, changes or deletes, except those about the store itself.
 func (w *fixture) changed(fn func()) int {
 	w.t.Helper()
 	before := w.contents()

@@ -127,7 +127,7 @@ type claimError struct {
 func (c *claimError) Error() string { return c.err.Error() }
 func (c *claimError) Unwrap() error { return c.err }
 
-// advance claims the first task of queue and returns it. If no task can start now, advance returns
+// advance claims the next task of queue and returns the claim. If no task can start now, it returns
 // nil. If the first task waits for its due time, advance sets an alarm for this time. advance also
 // processes fan-out tasks that are empty, that only start items, or that have ended. If advance
 // failed for queue in an earlier attempt of the transition, advance claims nothing, and the queue

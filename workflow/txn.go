@@ -18,8 +18,8 @@ type txn struct {
 
 	// continueOnFailure is [Engine.ContinueOnFailure].
 	continueOnFailure bool
-	// own is set if the transition has its own transaction. The engine cannot repeat the
-	// transaction of another component, so it leaves work that may fail to a transition of its own.
+	// own is set if the transaction belongs to the engine. The engine cannot repeat the transaction
+	// of a caller of Raise, so it leaves work that may fail to a later transition.
 	own bool
 
 	optional  bool // whether fits has already returned true

@@ -122,8 +122,8 @@ func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 
 func TestListWhoseMemberGivesWayToAnEqualOneGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Both fan-outs wait for a task at the node "once". The two tasks are equal, so that one
-		// joins the other.
+		// Both fan-outs wait for a task at the node "once". The two tasks are equal, so one joins the
+		// other.
 		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "pre", Scope: graph.ScopeModule}, {ID: "once", Scope: graph.ScopeModule, Unique: true}, {ID: "last", Scope: graph.ScopeModule}},
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{From: "find", To: "pre", ForEach: "by way of pre"}, graph.Edge{From: "find", To: "once", ForEach: "at once"}, graph.Edge{From: "find", To: "last"},

@@ -108,7 +108,8 @@ func (e *Engine) claimHead(queue string) {
 }
 
 // doFollowUp does the work of f in a transition of its own. If the disk is full, doFollowUp waits for
-// free space. An alarm cannot do this, because a later alarm for the same queue would replace it.
+// free space. It does not set an alarm for another attempt, because a later alarm for the same queue
+// would replace this alarm.
 func (e *Engine) doFollowUp(f followUp) {
 	_ = e.db.WithRoom(e.workers.ctx, func() error {
 		err := e.update(func(m *transition) error { return m.do(f) })

@@ -11,9 +11,9 @@ import (
 
 // Retry retries the pending task with the given ID at once. If a rate limit deferred the task, the
 // task runs regardless of the limit, together with the tasks that were deferred with it. Retry
-// records an action with the reason and the name of the person. If the name is empty, the operator
-// itself retries the task, and Retry records no action. The errors are ErrNoTask, ErrQuarantined,
-// ErrRuns, ErrHeld, ErrNotFailed and those of the store.
+// records an action with the reason and the name of the person. An empty name means that the
+// operator itself retries the task; then Retry records no action. The errors are ErrNoTask,
+// ErrQuarantined, ErrRuns, ErrHeld, ErrNotFailed and those of the store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		if t.Failed == nil && !t.Due.After(m.now) {
@@ -25,8 +25,8 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
-// notFailedError returns the error for a retry of t, a task in a queue that has not failed. The error says what t waits
-// for.
+// notFailedError returns the error for a retry of t, which is in a queue and has not failed. The error says what t
+// waits for.
 func notFailedError(tx *store.Tx, t *store.Task) error {
 	head, ok, err := store.Head(tx, t.Queue)
 	if err != nil {
@@ -51,7 +51,7 @@ func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.
 // Skip ends the pending task with the given ID as if it had succeeded without any fact. If the task
 // is a fan-out task, Skip skips only the current item. A task in quarantine is deleted, and so is a
 // damaged record with this ID. The history has the reason and the name of the person. The errors are
-// ErrNoTask, ErrRuns and those of the store.
+// ErrNoTask, ErrRuns, and those of the store and of the step, if it is a [Skipper].
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
@@ -132,8 +132,9 @@ func (m *transition) endSkipped(b *bound, n *graph.Node, t *store.Task) error {
 
 // change records the action a for the pending task with the given ID. After that, it calls fn if
 // the task is in a queue, or the function later if the task is deferred or held. If the task is
-// running, change returns ErrRuns and calls neither fn nor later. If the task is in quarantine,
-// change returns ErrQuarantined.
+// running, or is covered by the journal of another task, change returns ErrRuns and calls neither fn
+// nor later. If no pending task has this ID, change returns ErrQuarantined for an item in
+// quarantine, and otherwise ErrNoTask.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {

@@ -210,7 +210,8 @@ func TestDeployedRightsAreThoseOfThePage(t *testing.T) {
 	}
 }
 
-// TestDeployedRolesGiveEachRightOfTheWebPage compares the ClusterRoles for people with the rights that views and actions need.
+// TestDeployedRolesGiveEachRightOfTheWebPage compares the ClusterRoles for people with the rights that views and
+// actions need.
 func TestDeployedRolesGiveEachRightOfTheWebPage(t *testing.T) {
 	t.Parallel()
 	var binding rbacv1.ClusterRoleBinding
@@ -347,7 +348,8 @@ func TestEachAlertLeadsToAnAction(t *testing.T) {
 	}
 }
 
-// TestEachKindOfProblemHasAnAlert checks that an alert selects each kind of problem, or a metric for this kind.
+// TestEachKindOfProblemHasAnAlert checks that each kind of problem has an alert, which selects this kind or a metric
+// for it. The kind store.StaleWebhook needs no alert.
 func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))

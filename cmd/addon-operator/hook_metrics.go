@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// committed counts a commit of the store in the metrics, and updates open web pages. Commits at the start,
-// before the metrics exist, are not counted.
+// committed counts a commit of the store in the metrics, and wakes open web pages and commands that follow
+// changes. Commits at the start, before the metrics exist, are not counted.
 func (o *operator) committed(c store.Commit) {
 	o.changes.Committed(c)
 	if o.metrics != nil {

@@ -22,7 +22,7 @@ import (
 type leadership struct {
 	settings *settings.Settings
 	log      zerolog.Logger
-	config   *rest.Config // for requests that read and write the Lease; the Lease does not guard these requests
+	config   *rest.Config // for requests that the Lease does not guard: those for the Lease itself, and those of the web page
 	file     *storeFile   // the store must be open before acquire is called
 
 	lease *lease.Lease // nil with --lease=off, and before acquire

@@ -90,7 +90,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	s.debugPort(t, debug)
 	run("live")
 	run("change")
-	s.converged() // at its end, each script skips the failing task, so that the converge can end
+	s.converged() // the script in testdata/change has skipped the failing task, so that the converge can end
 	s.until("the converge is counted", func() bool {
 		return strings.Contains(s.get("/metrics"), "addon_operator_convergence_total{")
 	})

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// mostBuffered is the maximum size of the pending log lines, in bytes.
+	// mostBuffered is the maximum size of the pending log lines, in bytes. If no line is pending, a longer line is accepted.
 	mostBuffered = 1 << 20
 	// longestLogWait is the maximum time that a line waits for space in the buffer. After this time
 	// the line is dropped.
@@ -106,7 +106,7 @@ func (b *logBuffer) run() {
 }
 
 // drain removes and returns the pending lines. drain also returns the number of lines that were
-// dropped after them, and whether the buffer is closed and empty.
+// dropped since the previous call, and whether the buffer is closed and empty.
 func (b *logBuffer) drain() (lines []byte, lost int, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -164,7 +164,7 @@ func (m *maintenance) snapshots() ([]string, error) {
 
 // untilSnapshot returns the time until the next snapshot. The interval begins at the newest
 // existing snapshot, so that snapshots are also written if each process runs only briefly. If there is no snapshot yet,
-// the first snapshot is due now.
+// the first snapshot is due after firstWork.
 func (m *maintenance) untilSnapshot() time.Duration {
 	wait := time.Duration(0)
 	if found, err := m.snapshots(); err == nil && len(found) > 0 {

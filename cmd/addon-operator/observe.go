@@ -23,13 +23,13 @@ import (
 )
 
 // observed has the data that a lifecycleObserver keeps between two calls, such as the start times from which metrics
-// are computed. observed covers only this process: for steps that started in an earlier process, no duration is
-// measured.
+// are computed. observed covers only this process: if a converge, a module run or a Helm operation began in an earlier
+// process, only its part in this process is measured, or nothing.
 type observed struct {
 	mu         sync.Mutex
 	moduleRuns map[string]moduleRun     // the current run of each module
 	helm       map[string]time.Duration // duration of the step release-check, by module
-	runs       map[uint64]time.Time     // when the converge of a run began, by the number of the run
+	runs       map[uint64]time.Time     // start of the converge of a run, or of the start run itself, by run number
 	blocked    int                      // number of releases whose deletion the current discovery blocked
 	refused    string                   // resource version and error of the ConfigMap that was refused last
 }
@@ -93,8 +93,8 @@ func (o *lifecycleObserver) activation() string {
 	return "OperatorStartup"
 }
 
-// taskBegan measures how long a task waited in its queue. For the first task of a converge,
-// taskBegan records the start of the converge.
+// taskBegan measures how long a task waited in its queue. For the first task of a converge or of the
+// start run, taskBegan records the time from which the converge is measured.
 func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	first := t.Try == 1 && t.Previous == workflow.None && (t.FanOut == nil || t.FanOut.Next == 0 && !t.Prepared)
 	if first && t.Claim != nil {

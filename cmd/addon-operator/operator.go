@@ -45,8 +45,8 @@ import (
 // closed.
 const stopWithin = 25 * time.Second
 
-// drainWithin is the maximum duration of the review requests that are unfinished when a shutdown
-// begins. After this time they are aborted.
+// drainWithin is the time from the beginning of a shutdown to the abort of the review requests that are
+// still unfinished.
 const drainWithin = 20 * time.Second
 
 // An operator has the components of a running operator that the servers and triggers share.
@@ -291,8 +291,8 @@ func (o *operator) assemble() (err error) {
 	return nil
 }
 
-// engineObserver returns the observer of the engine. After the lifecycle observer, the returned observer calls the
-// triggers that react to ended tasks.
+// engineObserver returns the observer of the engine. The returned observer passes each history record first to the
+// lifecycle observer, and then to the components that react to records, such as the trigger of the ConfigMap.
 func (o *operator) engineObserver() workflow.Observer {
 	observer := o.lifecycleObserver.engine()
 	observe := observer.Recorded

@@ -23,9 +23,9 @@ func (p *paint) declare(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.ascii, "ascii", false, "print ASCII characters only")
 }
 
-// layout returns the layout of text on w. On a terminal, text has the width of the terminal, and colors if the terminal
-// supports them. If w is not a terminal, nothing is truncated, and lines are wrapped only if the variable COLUMNS is
-// set.
+// layout returns the layout of text on w. On a terminal, text has the width of the terminal, and colors unless
+// --no-color, the variable NO_COLOR or TERM=dumb disables them. If w is not a terminal, nothing is truncated, and lines
+// are wrapped only if the variable COLUMNS is set.
 func (p *paint) layout(w io.Writer, zone *time.Location) inspect.Layout {
 	l := inspect.Layout{ASCII: p.ascii, Zone: zone}
 	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))

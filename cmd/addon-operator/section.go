@@ -9,7 +9,8 @@ import (
 )
 
 // newModuleShow returns a command that shows one kind of data of a module, such as its values. The
-// name of the command is also the name of the data. If sections is true, the command has the flag --global.
+// name of the command is also the name of the data. If the argument sections is true, the command has the flag
+// --global.
 func newModuleShow(from *sourceFlags, name, about string, sections bool) *cobra.Command {
 	var o output
 	var global bool

@@ -56,9 +56,9 @@ func ownResponse(path string) bool {
 // WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *clockTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// compare records by how much the API server's clock is wrong. The API server wrote date between the times sent and
-// received, so compare measures how far date is outside of this interval. The header Date has whole seconds, because
-// the API server drops the fraction. So date can be up to one second early.
+// compare records by how much the API server's clock differs from that of this process. The API server wrote date
+// between the times sent and received, so compare measures how far date is outside of this interval. The header Date
+// has whole seconds, because the API server drops the fraction. So date can be up to one second early.
 func (c *serverClock) compare(sent, date, received time.Time) {
 	skew := time.Duration(0)
 	switch latest := date.Add(time.Second); {

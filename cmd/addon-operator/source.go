@@ -32,7 +32,7 @@ type source struct {
 	client http.Client
 	// live is true if the source is a running operator.
 	live bool
-	// about is a text that describes the source and the age of its data.
+	// about is a text that describes the source and, if the source is a store file, the age of its data.
 	about string
 	// damage returns an error if a request has found damage in the store file. If the source is a running operator,
 	// damage returns nil, because the operator reports damage itself.

@@ -5,7 +5,8 @@ import (
 	"addon-operator/store"
 )
 
-// stepChanges passes the changes that steps have made to the components that react to them, such as [surveys].
+// stepChanges is notified of changes that steps have made. It notifies the components that react to these changes, such
+// as [surveys].
 type stepChanges struct{ o *operator }
 
 // recorded passes a history record to the trigger of the ConfigMap. If the record can change the
@@ -21,8 +22,8 @@ func (s stepChanges) ModuleDisabledByConfig(module string) { s.o.canceler.cancel
 func (s stepChanges) ProblemsChanged()                     { s.o.surveys.problems.raise() }
 func (s stepChanges) AddonModulesChanged()                 { s.o.surveys.registry.raise() }
 
-// Converged reports that a converge has ended, makes the operator ready, and requests a check for
-// module files that were corrected during the converge.
+// Converged reports that a converge has ended. It makes the operator ready, unless a module is still pending, and
+// requests a check for module files that were corrected during the converge.
 func (s stepChanges) Converged() {
 	s.o.surveys.files.raise()
 	s.o.surveys.problems.raise()

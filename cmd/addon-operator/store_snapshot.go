@@ -36,7 +36,7 @@ func copyStore(ctx context.Context, s *source, path string) (size int64, err err
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // if the link below was created, the file remains under the name path
+	defer os.Remove(f.Name()) //nolint:errcheck // if the link below was created, the file remains under the name in the argument path
 	if err := errors.Join(s.get(ctx, "/store/snapshot", nil, f), f.Sync(), f.Close()); err != nil {
 		return 0, err
 	}

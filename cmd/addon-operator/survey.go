@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// surveyDelay is the time from a change to the survey, so that one survey handles several
+	// surveyDelay is the minimum time from a change to the survey, so that one survey handles several
 	// changes.
 	surveyDelay = 300 * time.Millisecond
 	// surveyShare is the ratio between the delay before a survey and the duration of the previous

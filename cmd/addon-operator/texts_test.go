@@ -124,7 +124,8 @@ func TestALineOfALibraryIsOneMessage(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheKubernetesClientAreWarnings changes the log of the libraries and the log level, so it does not run in parallel.
+// TestErrorsOfTheKubernetesClientAreWarnings changes the log of the libraries and the log level, so it does not run in
+// parallel.
 func TestErrorsOfTheKubernetesClientAreWarnings(t *testing.T) {
 	var out bytes.Buffer
 	before, level := libraryLog.Load(), zerolog.GlobalLevel()

@@ -37,8 +37,8 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// explained returns a table of effective values with their origins. If all is true or the layout is
-// wide, the table also has the values that the effective values override.
+// explained returns a table of effective values with their origins. If the argument all is true or
+// the layout is wide, the table also has the values that the effective values override.
 func explained(printed []values.LayerValue, layout inspect.Layout, all bool) string {
 	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
 	for i := range printed {

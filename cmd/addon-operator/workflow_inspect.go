@@ -144,9 +144,9 @@ func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layo
 	return err
 }
 
-// follow prints the run again after each change. On a terminal, follow replaces the previous output. While
-// the run is open, it also does so every second, so that the durations are current. If the output is not
-// a terminal, follow appends to the output.
+// follow prints the run again after each change. Text on a terminal replaces the previous output. While the
+// run is open, this text is also replaced every second, so that the durations are current. In all other
+// cases, follow appends to the output.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		ctx, stop := context.WithCancel(ctx)

@@ -61,8 +61,7 @@ func define(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// holds reports whether a condition of a CustomResourceDefinition is true. If the schema of the definition is not
-// structural, the condition NonStructuralSchema is true.
+// holds reports whether a condition of a CustomResourceDefinition is true.
 func holds(definition *unstructured.Unstructured, condition string) bool {
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -1,8 +1,8 @@
-// Command bench measures the operator against its targets. It starts a control plane, generates modules, and makes
-// the operator converge, restart and react to events. Then it measures the engine alone. A *figure* is one line of
-// the output: the measured quantity, the target, and the result.
+// Command bench measures the operator against its targets. It starts control planes, generates modules, and makes
+// the operator converge, restart and react to events. It also measures the engine alone, and the answers to people's
+// requests. A *figure* is one line of the output: the measured quantity, the target, and the result.
 //
-//	go run ./e2e/bench [--json] [--rounds n] [--only text] [--soak-tasks n]
+//	go run ./e2e/bench [--json] [--rounds n] [--only part] [--soak-tasks n]
 package main
 
 import (

@@ -99,8 +99,8 @@ func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ [
 // durations are the durations of the first converge in a namespace, and of the converge after a restart.
 type durations struct{ empty, restart time.Duration }
 
-// round measures the first converge in a new namespace, then the delivery of events if events is true, and then the
-// converge after a restart.
+// round measures the first converge in a new namespace, and then the converge after a restart. If the argument events
+// is true, it measures the delivery of events in between.
 func (w *environment) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
 	env, err := w.newEnvironment(ctx, namespace, modules, 0)
 	if err != nil {

@@ -134,8 +134,8 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // caller may change.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Namespace creates a namespace for t and returns its name, which begins with the name of t. The deletion of the
-// namespace begins at the end of t. Nothing waits for the deletion, because it takes 5 s and the name is never used
+// Namespace creates a namespace for t and returns its name, such as t-converge-x7k2p for TestConverge. The deletion of
+// the namespace begins at the end of t. Nothing waits for the deletion, because it takes 5 s and the name is never used
 // again.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()

@@ -77,8 +77,8 @@ func (d *directory) take() error {
 	return err
 }
 
-// close releases the lock of the directory. If the directory is ephemeral, close also removes the directory, but only
-// if well is true. After an error of the control plane, well is false, and the log can still be read.
+// close releases the lock of the directory. If the directory is ephemeral and the argument well is true, close also
+// removes the directory. After an error of the control plane, well is false, so that the log can still be read.
 func (d *directory) close(well bool) error {
 	var err error
 	if d.ephemeral && well {

@@ -6,7 +6,7 @@
 // It runs in the foreground, and all its files are in one directory:
 //
 //	kubeconfig  the kubeconfig of a cluster administrator, under RBAC
-//	ready       exists while /readyz is green; written last, removed first
+//	ready       written when all parts run and /readyz is green; removed first at a stop, or by the next start
 //	log         the log of all parts; log.1 is that of the previous process
 //	lock        locked by the running process; contains its process ID
 //	port, sa.key, tokens.csv, certs/, etcd/  kept for the next process, so that it looks the same to clients

@@ -96,7 +96,7 @@ const chainsAtOnce = 5
 const killsOfAChain = 10
 
 // killedInChains kills the operator several times within one converge, each time at a random failpoint. It repeats this
-// with further converges until the number of kills is killsInChains. If the environment variable CHAINS is set, its
+// with further converges until it has made at least killsInChains kills. If the environment variable CHAINS is set, its
 // value is the number of converges instead.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {
 	t.Helper()

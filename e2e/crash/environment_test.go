@@ -157,9 +157,9 @@ func watch(label, queue string) map[string]any {
 	return map[string]any{"kubernetes": []any{binding}}
 }
 
-// quiet waits until the operator has converged and hooks have received at least the wanted number of deliveries. Then
-// it stops the operator. If want is 0, quiet waits until hooks have received the current state of the ConfigMaps, and
-// no hook has run for two seconds.
+// quiet waits until the operator has converged and hooks have received at least the wanted number of deliveries. If
+// want is 0, quiet instead waits until hooks have received the current state of the ConfigMaps, and no hook has run for
+// two seconds. Then it stops the operator.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	if err := w.rest(t, p, want); err != nil {
@@ -255,8 +255,8 @@ func (w *environment) upToDate(t *testing.T, runs []run) bool {
 	return true
 }
 
-// receivedConfigMaps returns the data of the ConfigMaps that hooks have received last and not received as deleted. A key
-// is the hook and the name of the ConfigMap, separated by a space.
+// receivedConfigMaps returns the data that each hook has received last of each ConfigMap, without the ConfigMaps whose
+// deletion the hook has received. A key is the hook and the name of the ConfigMap, separated by a space.
 func receivedConfigMaps(runs []run) map[string]map[string]string {
 	received := map[string]map[string]string{}
 	for _, r := range runs {
@@ -285,9 +285,9 @@ func receivedConfigMaps(runs []run) map[string]map[string]string {
 	return received
 }
 
-// runTexts returns one line for each run in the history, the latest run first, with its cause. For a start run, the cause
-// says why the process began it instead of resuming the previous one. If the store cannot be read, runTexts returns the
-// error.
+// runTexts returns one line for each run in the history, the latest run first, with its cause. For a start run, the
+// cause says why the process began it instead of resuming the previous one. If the store cannot be read, runTexts
+// returns the error.
 func (w *environment) runTexts() string {
 	db, err := store.OpenReadOnly(w.operator.Store(), store.Options{Clock: time.Now})
 	if err != nil {
@@ -310,7 +310,8 @@ func (w *environment) runTexts() string {
 }
 
 // noHooks fails the test if a process of a hook still runs after its operator was stopped. If the operator was killed
-// instead, the kernel kills its hooks, and a program that a hook has started can end a moment later.
+// instead, noHooks waits up to a minute for the end of the processes: the kernel kills the hooks at once, but a program
+// that a hook has started can end a moment later.
 func (w *environment) noHooks(t *testing.T, killed bool) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.operator.Store(), ended)

@@ -72,8 +72,10 @@ func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 	killedConverge(t, true, 8)
 }
 
-// killedConverge kills an operator in a converge, in the given number of rounds, or in KILLS rounds if this
-// environment variable is set. If continues is set, the operator continues with the other modules when one fails.
+// killedConverge kills operators in converges, each round in an environment of its own: first in the converges of
+// [killedInChains], then once in each of the given number of rounds, and twice in a tenth as many further rounds. If the
+// environment variable KILLS is set, its value replaces the number of rounds. If continues is set, the operator
+// continues with the other modules when one fails.
 func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -169,7 +171,7 @@ func (w *environment) prepare(t *testing.T, want int) {
 }
 
 // round kills the operator as k says, waits until the next process has converged, and compares the end state with want.
-// round returns false if the converge had ended before the kill.
+// round returns false if the converge had ended before one of the kills.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
 	w := newEnvironment(t)
@@ -377,7 +379,7 @@ func (w *environment) inRetryQueue(t *testing.T) {
 }
 
 // attempts counts the attempts in the last start run, at each node of steps 1 to 8. attempts fails the test if a node
-// has no successful attempt.
+// has no successful attempt, unless JoinsRunning is set for the node.
 func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	t.Helper()
 	of := map[graph.NodeID]attempts{}

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// recorder is the template of every hook. A hook appends one line to the record at the start of a run and one line at
-// the end. Each line is a single write to a file opened with O_APPEND, so that the lines of parallel hooks do not mix.
+// recorder is the template of the hooks that [script] returns. A hook appends one line to the record at the start of a
+// run and one line at the end. Each line is a single write to a file opened with O_APPEND, so that the lines of parallel
+// hooks do not mix.
 const recorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"

@@ -17,7 +17,8 @@ type history struct {
 }
 
 // readHistory reads all runs. wrong describes what must not be there: tasks that are pending, held, deferred,
-// quarantined or damaged, runs that have not ended, and runs without a record in the history.
+// quarantined or damaged, runs that have not ended, and runs that neither have a record in the history nor have joined
+// another run.
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
 	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

@@ -66,7 +66,7 @@ func newLoad(s set, at v1.ConfigMapInterface, seed uint64, interval time.Duratio
 	return l
 }
 
-// run makes changes at regular intervals until ctx ends.
+// run makes changes at regular intervals until ctx ends or l.most changes are made.
 func (l *load) run(ctx context.Context) error {
 	interval := time.NewTicker(l.interval)
 	defer interval.Stop()

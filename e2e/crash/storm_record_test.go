@@ -193,8 +193,8 @@ func (r *stormRecord) disorder(l *load) (wrong []string) {
 }
 
 // invented returns the events that match no change of the load l, but were delivered to the hook of its set. In a
-// coalesced set, an event Added may have the number of a later change, because a pending event keeps its type when it is coalesced
-// with a later event of the object.
+// coalesced set, an event Added may have the number of a later change, because a pending event keeps its type when it
+// is coalesced with a later event of the object.
 func (r *stormRecord) invented(l *load) (wrong []string) {
 	made := map[string]bool{}
 	for _, c := range l.changes {
@@ -213,8 +213,8 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 }
 
 // silentlyRepeated returns runs that were repeated without notice: an earlier run of the hook for the same task began
-// and did not end, but the next run did not receive the previous result "interrupted". It checks only hooks that watch
-// objects, and not those of the module that the test disables.
+// and did not end, but the next run did not receive the previous result "interrupted". It does not check the hook
+// hooks/all.sh of any module, and no hook of the module that the test disables.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {

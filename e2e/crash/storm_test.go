@@ -24,14 +24,15 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A plan says what happens in a storm test and when. All times are relative to the beginning of the load.
+// A plan says what happens in a storm test and when. The times kill, trigger and full are relative to the beginning of
+// the load.
 type plan struct {
 	length  time.Duration // duration of the load
 	kill    time.Duration // time of the SIGKILL that the test sends
 	trigger time.Duration // time of the first event for the hook that kills the operator
 	full    time.Duration // time at which the disk becomes full
 	fullFor time.Duration
-	again   time.Duration // time of another SIGKILL, after the hook that kills the operator is released from quarantine
+	again   time.Duration // delay of another SIGKILL, after crashHook is released from quarantine
 	early   bool          // whether the load begins when the operator starts, not after its first converge
 }
 

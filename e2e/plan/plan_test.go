@@ -83,8 +83,8 @@ func number(t *testing.T, variable string, otherwise int) int {
 	return n
 }
 
-// check makes a plan, lets the operator converge, and compares the plan with the changes. If live is true, the running
-// operator makes the plan. Otherwise the command plan makes it without an operator.
+// check makes a plan, lets the operator converge, and compares the plan with the changes. If the argument live is true,
+// a running operator makes the plan. Otherwise the command plan makes it without an operator.
 func (w *environment) check(what string, live bool) {
 	w.t.Helper()
 	var before map[string]map[string]any

@@ -299,9 +299,9 @@ kind: ConfigMap
 metadata: {name: guarded, labels: {guarded: "yes"}}
 `
 
-// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started.md. It runs "make run" piped into
-// tee, and checks that a webhook works without further settings, that Ctrl-C can interrupt a running hook of the
-// samples, that Ctrl-C leaves no program running, and that the next run resumes.
+// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started.md. It runs e2e/run.sh piped into
+// tee, and checks that a webhook works without further settings, that the sample import lasts long enough to press
+// Ctrl-C in the middle, that Ctrl-C leaves no program running, and that the next run imports only the remaining parts.
 func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 	modules := t.TempDir()
 	hook := filepath.Join(modules, "070-guard", "hooks", "guard.sh")

@@ -141,16 +141,16 @@ var (
 	reportAddress = address{"configmaps", "apps", "report-gamma"}
 )
 
-// tookEffect records that the object operation of reporter was executed, and that the operator has received the
-// response. At this time the task has a journal, so that the next process continues with the journal after a crash.
+// tookEffect records that the API server has executed the object operation of reporter. At this time the task has a
+// journal, so that the next process continues with the journal after a crash.
 func (hs *hooks) tookEffect() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.effected = hs.reported
 }
 
-// checkJournal reports a violation if the hook h runs again after a crash for a task whose object operation was
-// executed.
+// checkJournal reports a violation if the hook h runs again, after a crash and in the same container, for a task whose
+// object operation was executed.
 func (r *runner) checkJournal(h hookName, run hook.Run) {
 	r.mu.Lock()
 	effected := r.effected
@@ -345,7 +345,8 @@ func patch(path string, value any) []byte {
 	return marshal([]any{map[string]any{"op": "add", "path": path, "value": value}})
 }
 
-// seen returns the data of the objects that exist according to what h has received, by name.
+// seen returns the data of the objects that h knows, by name: those of its last Synchronization, updated by the events
+// since then.
 func (hs *hooks) seen(h hookName) map[string]string {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -360,9 +361,9 @@ func (hs *hooks) undeleted(h hookName) []string {
 	return slices.Sorted(maps.Keys(hs.added[h]))
 }
 
-// lose forgets which objects the hooks of module have received in events. If every is true, lose forgets this for the
-// hooks of all modules, and for global hooks. It is called when the operator loses its record of delivered objects, and
-// so cannot deliver their deletion.
+// lose forgets which objects the hooks of module have received in events. If the argument every is true, lose forgets
+// this for the hooks of all modules, and for global hooks. It is called when the operator loses its record of delivered
+// objects, and so cannot deliver their deletion.
 func (hs *hooks) lose(module string, every bool) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

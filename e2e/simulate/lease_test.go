@@ -64,9 +64,9 @@ func (p *process) seekLease() (err error) {
 
 func (p *process) identity() string { return ownIdentity + p.db.ID() }
 
-// lead waits until the process holds the Lease, and renews the Lease until release is called. It also finds out from
-// the previous holder whether an operator with another store has worked since the last epoch of this store. If so, lead
-// drops the pending work, and the result dropped is the reason.
+// lead waits until the process holds the Lease, and renews the Lease until release is called. If another operator has
+// worked since the last epoch of this store, or if the store is a copy, lead drops the pending work, and the result
+// dropped is the reason.
 func (p *process) lead(ctx context.Context) (dropped string, release func(), err error) {
 	previous, err := p.lease.Acquire(ctx)
 	if err != nil {

@@ -37,9 +37,9 @@ func (w *simulation) makeSnapshot() {
 	w.note("environment", "a snapshot of the store is made in epoch %d", s.epoch)
 }
 
-// restoreSnapshot kills the operator, replaces its store with a snapshot, and starts the operator. If disk is false,
-// the store in the snapshot is marked as a copy, as in snapshots that the operator or its commands make. If disk is
-// true, it has no such mark, as when a whole disk is restored.
+// restoreSnapshot kills the operator, replaces its store with a snapshot, and starts the operator. If there is no
+// snapshot, it makes one instead. If the argument disk is false, the restored store is marked as a copy, as in
+// snapshots that the operator or its commands make. Otherwise it has no such mark, as when a whole disk is restored.
 func (w *simulation) restoreSnapshot(n int, disk bool) {
 	if len(w.snapshots) == 0 {
 		w.makeSnapshot()

@@ -51,8 +51,8 @@ type simulation struct {
 	story *story
 }
 
-// A story is the sequence of events in a simulation, one on each line. Simulations of the same plan have the same
-// story.
+// A story is the sequence of events in a simulation, one on each line. Simulations of the same plan usually have the
+// same story; see [mostPlays].
 type story struct {
 	mu        sync.Mutex
 	begun     time.Time

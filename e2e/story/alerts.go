@@ -25,7 +25,7 @@ type alertRule struct {
 
 // findAlert returns the alert called name. findAlert returns an error if there is none.
 func findAlert(name string) (*alertRule, error) {
-	root := filepath.Join("..", "..") // the root of the repository, from the directory of a package with stories
+	root := filepath.Join("..", "..") // the root of the repository, from e2e/incidents, whose stories use this command
 	text, err1 := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "prometheusrule.yaml"))
 	page, err2 := os.ReadFile(filepath.Join(root, "docs", "on-call.md"))
 	if err := errors.Join(err1, err2); err != nil {

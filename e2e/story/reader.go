@@ -169,7 +169,8 @@ func advised(text, label string, matching *regexp.Regexp) []string {
 // anyCommand matches all commands.
 var anyCommand = regexp.MustCompile(``)
 
-// belowFound returns the lines of the last screen below the match of its first pattern.
+// belowFound returns the lines of the last screen below the match of its first pattern. If the last command had no
+// pattern, belowFound returns all lines.
 func (r *reader) belowFound() string {
 	if r.found == nil {
 		return r.text

@@ -19,7 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// addonsCRDs is the path of the file with the CRDs of addons configurations, relative to the directory of the test.
+// addonsCRDs is the path of the file with the CRDs of addons configurations. It is relative to the directory e2e, whose
+// test runs all stories about addons.
 const addonsCRDs = "../deploy/crds.yaml"
 
 var repositoryCommands = map[string]command{

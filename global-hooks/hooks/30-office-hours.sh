@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets global.officeOpen, from which charts know whether the office is open. When the
-# office opens or closes, the value changes, and all modules are reloaded. The ticks
-# in between do not change the value.
+# Writes to global.officeOpen whether the office is open. Charts read this value. When
+# the office opens or closes, the value changes, and all modules are reloaded. The
+# ticks in between do not change the value.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

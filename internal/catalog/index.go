@@ -109,8 +109,8 @@ func indexEntry(name string, of any) Entry {
 	return entry
 }
 
-// CheckName returns an error if name cannot be the name of an addon: it is empty or too long, or a path made from it
-// could lead out of the directory of the index.
+// CheckName returns an error if name cannot be the name of an addon: it is empty or too long, it contains control
+// characters, or a path made from it could lead out of the directory of the index.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -111,14 +111,14 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// visit calls a function, its last argument, for each regular file below dir, in lexical order. The function gets the
-// path of the file as name, and the path relative to dir as below. visit omits files and directories for which skip
-// returns true. It returns an error if it finds anything that is neither a regular file nor a directory.
-func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
-	return r.visitBelow(dir, "", 0, skip, file)
+// visit calls do(name, below) for each regular file below dir, in lexical order: name is the path of the file, and
+// below is its path relative to dir. visit omits files and directories for which skip returns true. It returns an error
+// if it finds anything that is neither a regular file nor a directory.
+func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, do func(name, below string) error) error {
+	return r.visitBelow(dir, "", 0, skip, do)
 }
 
-func (r *reader) visitBelow(dir, below string, depth int, skip func(string, fs.FileInfo) bool, file func(name, below string) error) error {
+func (r *reader) visitBelow(dir, below string, depth int, skip func(string, fs.FileInfo) bool, do func(name, below string) error) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: path has more than the limit of %d directories", dir, maxDepth)
 	}
@@ -131,9 +131,9 @@ func (r *reader) visitBelow(dir, below string, depth int, skip func(string, fs.F
 		switch {
 		case skip(under, info):
 		case info.IsDir():
-			err = r.visitBelow(name, under, depth+1, skip, file)
+			err = r.visitBelow(name, under, depth+1, skip, do)
 		case info.Mode().IsRegular():
-			err = file(name, under)
+			err = do(name, under)
 		default:
 			err = fmt.Errorf("%s is not a regular file, but a broken link, a device or another special file; remove it", name)
 		}

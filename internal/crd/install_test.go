@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture has a cluster, an installer, and an API group that only one test uses.
+// fixture has an installer, a client of a cluster, and a namespace and an API group that only one test uses.
 type fixture struct {
 	*crd.Installer
 	client    *kube.Client

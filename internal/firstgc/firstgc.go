@@ -1,7 +1,7 @@
 // Package firstgc delays the first garbage collection of a program until its heap has [Heap] bytes. By default, Go
 // collects garbage for the first time at 4 MiB. So the collector would run several times while the program starts,
 // although most of the allocated memory stays in use. A short command would spend a quarter of its time on
-// collections.
+// collections. If the environment variable GOGC is set, the package changes nothing.
 //
 // The package must be initialized before the packages that allocate much memory. Go sorts packages by import path. In
 // each step, Go initializes the first package whose imports are all initialized
@@ -45,8 +45,8 @@ func init() { //nolint:gochecknoinits // must run before packages that allocate 
 }
 
 // SetGrowth sets the percentage of the live heap by which the heap grows until the next collection, as
-// [debug.SetGCPercent] does. It has no effect before the end of the first collection. The default is 100, as in Go. If
-// the environment variable GOGC is set, SetGrowth does nothing.
+// [debug.SetGCPercent] does. The percentage applies from the end of the first collection on. The default is 100, as in
+// Go. If the environment variable GOGC is set, SetGrowth does nothing.
 func SetGrowth(percent int) {
 	if isSetByUser() {
 		return

@@ -82,8 +82,8 @@ func runAlone(t *testing.T, env ...string) {
 	}
 }
 
-// hasGrowth waits until the first collection has ended. hasGrowth returns an error if GOGC differs from want
-// afterwards.
+// hasGrowth runs a garbage collection, and waits until the package has set GOGC after the first collection. hasGrowth
+// returns an error if GOGC then differs from want.
 func hasGrowth(want int) error {
 	runtime.GC()
 	for !collectorStarted() {
@@ -92,7 +92,7 @@ func hasGrowth(want int) error {
 	return isGrowth(want)
 }
 
-// isGrowth returns an error if the current GOGC differs from want.
+// isGrowth sets GOGC to want, and returns an error if GOGC had another value before.
 func isGrowth(want int) error {
 	if is := debug.SetGCPercent(want); is != want {
 		return fmt.Errorf("growth of %d percent, want %d", is, want)

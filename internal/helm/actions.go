@@ -93,7 +93,7 @@ func (a *actions) upgrade(ctx context.Context, name string, r applied) (*release
 	return upgrade.RunWithContext(ctx, name, r.chart, r.values)
 }
 
-// uninstall deletes the objects and the last revision of a release.
+// uninstall deletes the objects of the last revision of a release, and all revisions that Helm can decode.
 func (a *actions) uninstall(name string, configuration *action.Configuration) error {
 	uninstall := action.NewUninstall(configuration)
 	uninstall.DeletionPropagation = "background"

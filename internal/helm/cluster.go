@@ -65,9 +65,9 @@ func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Refresh reads the kinds and versions that the API server serves into the cache. It must be called after CRDs or
-// APIServices were added if the API server is older than Kubernetes 1.27, and so sends no ETag. With newer API
-// servers, Render detects new kinds by itself.
+// Refresh reads the kinds and versions that the API server serves into the cache. Call it after CRDs or APIServices
+// were added. API servers older than Kubernetes 1.27 send no ETag, so without Refresh, .Capabilities in templates would
+// lack the new kinds. With newer API servers, Render detects new kinds by itself.
 func (c *Client) Refresh(ctx context.Context) error { return c.cluster.refresh(ctx) }
 
 func (k *cluster) refresh(ctx context.Context) error {

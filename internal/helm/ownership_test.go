@@ -43,8 +43,8 @@ func (b fixture) belongs(t testing.TB, namespace, release string) {
 	}
 }
 
-// shared returns the result that a test expects in the field Kept: only the ConfigMap called shared, which belongs to
-// the release called owner.
+// shared returns the kept objects that a test expects: only the ConfigMap called shared. The argument owner is the
+// release to which this ConfigMap belongs.
 func (b fixture) shared(owner string) []helm.Kept {
 	return []helm.Kept{{Object: helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "shared"}, Owner: owner}}
 }

@@ -386,8 +386,9 @@ func TestObjectsOfAKilledActionAreDeletedByTheNext(t *testing.T) {
 	}
 }
 
-// TestObjectsThatNoFailedUpgradeHasCreatedAreKept upgrades a release after an upgrade whose chart has an object that
-// does not belong to the release, and one with the resource policy "keep".
+// TestObjectsThatNoFailedUpgradeHasCreatedAreKept upgrades or uninstalls a release after two failed upgrades. The chart
+// of the first of them has two objects that do not belong to the release, and one with the resource policy "keep".
+// These three objects must stay.
 func TestObjectsThatNoFailedUpgradeHasCreatedAreKept(t *testing.T) {
 	t.Parallel()
 	for _, removing := range []string{"upgrade", "uninstall"} {

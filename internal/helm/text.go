@@ -9,8 +9,8 @@ import (
 )
 
 // Templates returns the rendered templates of r as one text, even if they are not valid objects, so that a user can
-// find the mistake in a chart. The text may contain secrets. The error names the release. If it is an error in a
-// template, it also names the file and the line.
+// find the mistake in a chart. The text may contain secrets. An error of the chart or the values names the release, and
+// an error in a template also names the file and the line.
 func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 	caps, err := c.cluster.current(ctx)
 	if err != nil {

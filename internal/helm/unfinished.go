@@ -22,7 +22,7 @@ import (
 // gatherUnfinished adds the objects that unfinished revisions have created to the manifest with which Helm compares the
 // new one. Without this, an upgrade would not delete the objects that only a failed or killed upgrade has created. It
 // must be called before the plan p removes revisions. If p removes all revisions, its next step is an install, which
-// compares the new manifest m with nothing. Then gatherUnfinished deletes the objects that are not in m.
+// compares the new manifest m with nothing. In this case, gatherUnfinished deletes the objects that are not in m.
 func (c *Client) gatherUnfinished(ctx context.Context, config *rest.Config, name string, p plan, m Manifest) error {
 	revisions, err := c.manifests.decoded(name)
 	if err != nil || len(revisions) == 0 {

@@ -34,9 +34,10 @@ type Upgraded struct {
 // The manifest m must be the result of [Client.Render] for r. Its checksum is stored with the revision. To save time,
 // its objects are read from the cluster while Helm renders the chart again.
 //
-// When ctx ends, the upgrade stops within milliseconds. If it has begun to apply objects, the release is Failed, and
-// the next upgrade applies the missing changes. When Upgrade returns, none of its goroutines is running. If the process
-// is killed while it applies objects, the release is Pending.
+// When ctx ends, the upgrade stops within milliseconds, unless it is finishing an uninstall, see [Client.Uninstall]. If
+// it has begun to apply objects, the release is Failed, and the next upgrade applies the missing changes. When Upgrade
+// returns, none of its goroutines is running. If the process is killed while it applies objects, the release is
+// Pending.
 func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgraded, err error) {
 	if m.Checksum == "" {
 		return Upgraded{}, fmt.Errorf("upgrade release %q: the manifest has no checksum: pass a manifest that Render returned", r.Name)

@@ -12,8 +12,8 @@ var ErrGone = errors.New("is not there any more")
 // config.
 type BindingIDs struct{ Kubernetes, Schedule, Validating, Mutating, Conversion []string }
 
-// BindingIDs returns the IDs of all bindings that need one. The ID of a binding is its name. If several bindings have
-// the same name, the ID of the second and of each further one has a number appended, as in "kubernetes#2".
+// BindingIDs returns the IDs of all bindings except the ordered ones. The ID of a binding is its name. If several
+// bindings have the same name, the ID of the second and of each further one has a number appended, as in "kubernetes#2".
 func (c Config) BindingIDs() BindingIDs {
 	var out BindingIDs
 	taken := map[string]bool{}

@@ -86,7 +86,7 @@ func (c Config) Order(binding string) (int, bool) {
 }
 
 // SnapshotNames returns the names of the kubernetes bindings without duplicates, in the order of the config. In a run
-// for an ordered binding except onStartup, the hook gets the snapshots of these bindings.
+// for an ordered binding except onStartup, the hook gets the snapshots of these bindings, unless its config is legacy.
 func (c Config) SnapshotNames() []string {
 	var names []string
 	for _, binding := range c.Kubernetes {

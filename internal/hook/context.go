@@ -39,8 +39,8 @@ type Element struct {
 	Binding string
 	// Type is "" for the ordered bindings.
 	Type Type
-	// Group is the group of the binding, or "" if it has none. If it has one, the hook gets only the binding name, the
-	// group and the snapshots of this element.
+	// Group is the group of the binding, or "" if it has none. If it has one and Review is nil, the hook gets only the
+	// binding name, the group and the snapshots of this element. If Review is set, the hook does not get the group.
 	Group string
 	// WatchEvent is Added, Modified or Deleted. It is only set if Type is Event.
 	WatchEvent string

@@ -8,9 +8,9 @@
 //     hook: ordered bindings such as beforeHelm, [ScheduleBinding], [KubernetesBinding], and others.
 //   - [Element]: one element of the binding context. The binding context is a JSON array that tells a hook why it
 //     runs.
-//   - [Runner]: runs hooks and `enabled` scripts. Its method Run executes a [Run] and returns a
-//     [Result].
-//   - [ExitError] and [ErrInterrupted]: the errors of a run if the hook has failed, and if it was interrupted.
+//   - [Runner]: runs hooks and `enabled` scripts. Its method Run executes a [Run] and returns a [Result].
+//   - [ExitError], [ErrTimeout] and [ErrInterrupted]: the errors of a run that has failed, has reached its timeout, or
+//     was interrupted.
 //   - leftover: a hook process that is still running although the operator process that started it has ended.
 //     [KillLeftovers] kills leftovers.
 //

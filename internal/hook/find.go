@@ -18,7 +18,7 @@ type File struct {
 	// Name is the path of the file relative to the directory of the module or of the global hooks, such as
 	// hooks/sub/x.sh. It is unique among the hooks of a module, and among the global hooks.
 	Name string `json:"name"`
-	// Path is the absolute path of the file. It is also the first argument ($0) of the process.
+	// Path is the absolute path of the file. Scripts find it in $0, Python scripts in sys.argv[0].
 	Path string `json:"path"`
 	// Interpreter is the path of python3 in the module's virtual environment hooks/venv. It is only set if that
 	// python3 exists and the hook is a *.py file. Otherwise Interpreter is "", and the file itself is executed.

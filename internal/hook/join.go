@@ -14,9 +14,9 @@ const (
 	joinBytes = 64 << 10
 )
 
-// A joiner passes on the lines that a hook prints, by calling pass for each. If a JSON object spans several lines, it
-// buffers these lines and passes on the object as one line. If buffered lines turn out not to be a JSON object, it
-// passes on each of them unchanged.
+// A joiner passes on the lines that a hook prints, by calling pass for each. If a JSON object spans several lines, the
+// joiner buffers these lines and passes on the object as one line. If buffered lines are not a JSON object, or reach a
+// limit before the object ends, the joiner passes on each of them unchanged.
 type joiner struct {
 	pass func(Stream, string)
 	held map[Stream][]string

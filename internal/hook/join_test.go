@@ -76,8 +76,8 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzJoiner checks that a joiner passes on all lines and no others, apart from white space, when both streams are
-// released.
+// FuzzJoiner checks that a joiner has passed on all lines, and no others, when both streams are released. Differences
+// in white space are ignored.
 func FuzzJoiner(f *testing.F) {
 	for _, seed := range []string{"{\n}\n", "{\"a\":\n1}\nx\n{\n", "a\n{\"b\": \"\\\n\"}\n", "eerr: rr: {\nx"} {
 		f.Add(seed)

@@ -30,13 +30,14 @@ type KubernetesBinding struct {
 	// APIVersion is the API version of the kind. "" means the version that the API server prefers when the binding is
 	// attached, as long as this version is served.
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Events are the types of changes that run the hook, in the order Added, Modified, Deleted. If it is empty,
+	// Events are the types of changes that run the hook, in the order Added, Modified, Deleted. If there are none,
 	// changes only update the snapshot of the binding.
 	Events []string `json:"executeHookOnEvent"`
 	// ExecuteOnSynchronization means that the hook runs once with all existing objects before it runs for a change.
 	ExecuteOnSynchronization bool `json:"executeHookOnSynchronization"`
-	// WaitForSynchronization makes the later tasks in the main queue wait until the hook has run for Synchronization.
-	// It has no effect if Queue is the main queue, where later tasks wait in any case.
+	// WaitForSynchronization makes the later tasks in the main queue wait until the hook has run for Synchronization
+	// or, if ExecuteOnSynchronization is false, until the snapshot of the binding is complete. It has no effect if Queue
+	// is the main queue, where later tasks wait in any case.
 	WaitForSynchronization bool `json:"waitForSynchronization"`
 	// KeepFullObjects means that full objects are kept in memory and included in the binding context. The results of
 	// JqFilter are always kept and included.
@@ -139,8 +140,10 @@ func readPeriod(f field) time.Duration {
 	return d
 }
 
-// readQueue reads the queue of a binding. It rejects the queues of the engine: the queue for the last steps of runs that
-// wait for failing modules, and those of failing modules and of addons configurations.
+// readQueue reads the queue of a binding. It rejects queues of the engine in which tasks of hooks must not wait: the
+// queue for the last steps of runs that wait for failing modules, the queues in which failing modules are retried, and
+// the queues of addons configurations. A binding may name a queue such as parallel-0, in which the engine runs modules
+// in parallel.
 func readQueue(f field) string {
 	const parked, retried, configuration = "after failing modules", "parallel-module-", "configuration/"
 	queue := f.text(MainQueue)

@@ -185,7 +185,7 @@ func kill(pid int, mark []byte) (t target, ok bool, err error) {
 
 func (t target) close() { _ = unix.Close(t.fd) } // fails only if fd is not open
 
-// await waits until the process has ended.
+// await waits until the process has ended. If it still runs after 5 s, await returns an error.
 func (t target) await() error {
 	const patience = 5000 // milliseconds
 	for {

@@ -293,8 +293,8 @@ func TestContextsOfTheReferenceAreThoseTold(t *testing.T) {
 	}
 }
 
-// variables returns the names of the environment variables that a hook has printed, except those that the shell itself
-// sets.
+// variables returns the names of the environment variables that a hook has printed, except PATH and the variables that
+// the shell itself sets.
 func variables(t *testing.T, printed []string) []string {
 	t.Helper()
 	var names []string

@@ -31,8 +31,8 @@ type AdmissionBinding struct {
 	// FailurePolicy says what the API server does with a request if it gets no valid response.
 	FailurePolicy admissionv1.FailurePolicyType `json:"failurePolicy"`
 	SideEffects   admissionv1.SideEffectClass   `json:"sideEffects"`
-	// TimeoutSeconds is the maximum time that the API server waits for the response, and the
-	// maximum duration of the hook.
+	// TimeoutSeconds is the maximum time that the API server waits for the response. The hook is stopped shortly before
+	// the end of this time, so that the API server still gets a response.
 	TimeoutSeconds  int                          `json:"timeoutSeconds"`
 	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
 	// Objects selects requests by the labels of their object, and Namespaces selects them by the labels of the

@@ -88,7 +88,8 @@ func failureOf(ctx context.Context, err error) error {
 	return &FilterError{Reason: err.Error(), Public: public(err)}
 }
 
-// public returns the text of err, the error of a filter, up to the first value in it.
+// public returns the text of err, the error of a filter, up to the first value in it. If the program itself throws the
+// error, the whole text is a value, and public returns a fixed text instead.
 func public(err error) string {
 	if thrown := gojq.ValueError(nil); errors.As(err, &thrown) {
 		return "it ends with an error that the program throws"

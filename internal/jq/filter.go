@@ -3,11 +3,12 @@
 // inputs, and cannot import modules.
 //
 // A filter of a hook cannot use up the memory of this process. It runs in a *helper*, which is a process of the same
-// executable with a memory limit. If a filter needs more memory than a helper may have, or does not end in time, the
-// helper ends and is replaced. Helpers are started when they are first needed. Only a *plain* program, which only
-// selects and arranges parts of its input, runs in this process if its input is small. The number of its steps is
-// limited, and this also limits its memory. If it exceeds a limit, it runs again in a helper. For all programs, the
-// size of the program, the number of its outputs and the size of its result are limited.
+// executable with a memory limit. A helper interrupts a filter that does not end in time. If the filter cannot be
+// interrupted, or needs more memory than a helper may have, the helper ends and is replaced. Helpers are started when
+// they are first needed. Only a *plain* program, which only selects and arranges parts of its input, runs in this
+// process if its input is small. The number of its steps is limited, and this also limits its memory. If it exceeds a
+// limit, it runs again in a helper. For all programs, the size of the program, the number of its outputs and the size
+// of its result are limited.
 package jq
 
 import (
@@ -70,8 +71,9 @@ func newSyntaxError(err error) *SyntaxError {
 	return &SyntaxError{fmt.Errorf(what+"%w", err), public}
 }
 
-// Compile compiles the jq program in text. If text is empty, it returns nil. If text is no jq program, the error is a
-// *SyntaxError.
+// Compile compiles the jq program in text. If text is empty, it returns nil. If text has a syntax error, the error is a
+// *SyntaxError. Any other error means that text is too long or does not compile, for example because it calls a
+// function that does not exist.
 func Compile(text string) (*Filter, error) {
 	if text == "" {
 		return nil, nil
@@ -143,7 +145,8 @@ func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	return evaluate(newBudget(bounded), f.code, tree)
 }
 
-// failed returns err. If err is a *FilterError, failed adds text, the program of the filter, to it.
+// failed returns err. If err is a *FilterError, failed returns a copy of err that contains text, the program of the
+// filter.
 func failed(text string, err error) error {
 	if failure := (*FilterError)(nil); errors.As(err, &failure) {
 		named := *failure

@@ -23,7 +23,7 @@ import (
 const MaxMemory = maxHelpers * memoryLimit
 
 const (
-	// helperName is os.Args[0] in a helper, and its only argument.
+	// helperName is the only element of os.Args in a helper.
 	helperName = "addon-operator-jq"
 	// memoryLimit is the maximum memory of a helper in bytes. If the kernel gives the helper no more memory, the Go
 	// runtime ends the helper with the exit status exitMemory.
@@ -32,7 +32,8 @@ const (
 	// collector runs more often.
 	collectAt = 96 << 20
 	// addedLimit is the maximum number of bytes that a helper may map in addition to those that it has mapped at its
-	// start. One heap arena of 64 MiB is already mapped at the start.
+	// start. One heap arena of 64 MiB is already mapped at the start, and addedLimit is enough for one more. So the
+	// heap of a helper has at most memoryLimit bytes.
 	addedLimit = 72 << 20
 	// largeText is a size in bytes. If the input or the result of a run is larger than largeText, the helper returns
 	// memory to the system after the run.
@@ -46,8 +47,8 @@ const (
 )
 
 // Every executable that imports this package can run as a helper. In a helper, the function main is never called. Go
-// initializes packages in the order of their import paths, so most other packages of the operator are not initialized
-// in a helper.
+// initializes packages in the order of their import paths, each after the packages that it imports. So most other
+// packages of the operator are not initialized in a helper.
 func init() { //nolint:gochecknoinits // every executable that imports the package must be able to run as a helper
 	if len(os.Args) == 1 && os.Args[0] == helperName {
 		os.Exit(help(os.Stdin, os.Stdout)) //nolint:forbidigo // init must not return, because then main would be called

@@ -85,9 +85,9 @@ func compile(t testing.TB, program string) *jq.Filter {
 	return filter
 }
 
-// TestAFilterThatNeedsTooMuchMemoryFailsAlone concurrently applies filters that need gigabytes or have too many
-// outputs. They must fail with an error that names the limit. A filter that is applied after them must not fail, and
-// the memory of this process must not grow much.
+// TestAFilterThatNeedsTooMuchMemoryFailsAlone concurrently applies filters that need much more memory than a helper may
+// have. Each of them must fail with an error that names the limit that it exceeds. A filter that is applied after them
+// must not fail, and the memory of this process must not grow much.
 func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	if withRace {
 		t.Skip("the race detector ends helper processes that reach their limit")
@@ -142,8 +142,8 @@ func TestAHelperNeverHasMoreMemoryThanItsLimit(t *testing.T) {
 	}
 }
 
-// TestAFilterMayTakeLongOnALoadedMachine stops a helper while it runs a filter, for longer than the maximum CPU time.
-// The filter must not fail.
+// TestAFilterMayTakeLongOnALoadedMachine stops a helper that runs a filter. The stop takes longer than the maximum CPU
+// time of a filter. The filter must not fail.
 func TestAFilterMayTakeLongOnALoadedMachine(t *testing.T) {
 	done := make(chan error, 1)
 	filter := compile(t, `last(range(300000))`)

@@ -53,7 +53,8 @@ type helper struct {
 	used bool
 }
 
-// errLost means that a helper has ended during a run, for another reason than the filter.
+// errLost means that a helper has ended during a run without an answer, and its exit status is neither exitMemory nor
+// exitTime. Usually another program has killed the helper, or it has not answered within maxWait.
 var errLost = errors.New("the process that runs jq filters was killed")
 
 // errMemory is the error of a filter that needs more memory than a helper may have.

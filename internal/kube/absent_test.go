@@ -16,7 +16,8 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// absences is a running Absences, with a channel that gets an element for each of its calls of deliver.
+// absences is a running Absences. The channel delivered gets one element for each successful call of its function
+// deliver.
 type absences struct {
 	*kube.Absences
 	delivered chan string
@@ -24,7 +25,7 @@ type absences struct {
 	logs      *logs
 }
 
-// failed reports whether the observer was told an error whose message contains text.
+// failed reports whether the observer has received an error whose message contains text.
 func (a *absences) failed(text string) bool {
 	a.logs.mu.Lock()
 	defer a.logs.mu.Unlock()

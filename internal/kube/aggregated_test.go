@@ -43,8 +43,8 @@ func (e *extension) listed() []metav1.APIResource {
 	return slices.Clone(e.kinds)
 }
 
-// extend runs an extension API server that serves kind in group, and registers it in the cluster. In its lists, the
-// metadata come after the items.
+// extend runs an extension API server that serves the given kind in the given group, and registers the server in the
+// cluster. In the lists of this server, the metadata come after the items.
 func (s *fixture) extend(t *testing.T, group, kind string) *extension {
 	t.Helper()
 	e, plural := &extension{}, strings.ToLower(kind)+"s"
@@ -118,8 +118,8 @@ func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
 	}
 }
 
-// kinds starts a Kinds whose requests for the kinds in apiVersion get the status that the given function returns. If it
-// returns 0, the API server answers.
+// kinds starts a Kinds. Its requests for the kinds in apiVersion get the status that the given function returns. If the
+// function returns 0, the API server answers.
 func (s *fixture) kinds(t *testing.T, apiVersion string, status func() int) (kinds *kube.Kinds, stop func()) {
 	t.Helper()
 	config := answering(s.config, func(path string) int {

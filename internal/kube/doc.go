@@ -6,7 +6,7 @@
 //   - A kind is a kind of objects that the API server currently serves. [Kinds] says when the API server starts to
 //     serve a kind.
 //   - A source is what one list and its watch contain: the objects of a kind, in one namespace or in all namespaces,
-//     that have certain names, labels and fields. There is one watch for all owners of a source.
+//     that have certain names, labels and fields. For each receiver, there is one watch for all owners of a source.
 //   - A filter is a compiled jq program that selects the relevant content of an object.
 //   - A view consists of the results of a filter for the objects of a source. A receiver stores a durable cursor for
 //     each view.

@@ -293,9 +293,10 @@ func (k *Kinds) startReach(g group) {
 // needs reports whether g is available and a caller waits for a kind that may be in g. The caller of needs holds the
 // lock.
 //
-// If g is local, its kinds are defined by CustomResourceDefinitions. Once these are known, needs returns false for a
-// local group, because g is only one version of the group, and possibly not the preferred one. The next process of the
-// operator would find the preferred version. Because that is another source, all objects would be delivered again.
+// If g is local, CustomResourceDefinitions define its kinds. When these are known, needs returns false for g, so that
+// callers get each kind from its CustomResourceDefinition, in the preferred version. g can be another version of the
+// group. The next process of the operator would then find the preferred version, which is another source, and would
+// deliver all objects again.
 func (k *Kinds) needs(g group) bool {
 	available := !k.defined
 	if g.Remote {

@@ -276,8 +276,8 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 }
 
 // lookUp returns the kind. If the selection has no version, lookUp prefers the version in which the owner has followed
-// the kind, in this process or an earlier one. In another version, all objects would be new, and deletions since then
-// would be unknown.
+// the kind, in this process or an earlier one. In another version, all objects would be new, and the objects that were
+// deleted since the end of the earlier watch would not be noticed.
 func (m *Monitor) lookUp(ctx context.Context) (Kind, error) {
 	if m.plan.apiVersion == "" && m.version != "" {
 		if kind, err := m.watches.kinds.Resolve(ctx, m.version, m.plan.kind); !errors.Is(err, ErrNotServed) {
@@ -341,8 +341,8 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 }
 
 // lost reports whether the API server no longer serves the kind, or serves it with a change, such as another resource
-// name. lost checks this only if a source was not served. If the server still serves the same kind, lost returns false,
-// and the watch retries.
+// name. lost checks this only if a source was not served. If the server still serves the same kind, or cannot be asked,
+// lost returns false, and the watch retries.
 func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	m.mu.Lock()
 	gone := m.gone
@@ -375,8 +375,9 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	return m.plan.sources(kind, names)
 }
 
-// earlierSources returns the sources that the owner followed in earlier processes. If all of them have the same
-// version, lookUp prefers it from then on.
+// earlierSources returns the sources that the owner followed with the same filter in earlier processes. If all of them
+// have the same version, lookUp prefers this version from then on. If the selection sets the version and has no
+// NamespaceLabels, earlierSources returns nil, because the sources are then not needed.
 func (m *Monitor) earlierSources() (sources []Source) {
 	if m.spec.Earlier == nil || !m.spec.Resume || (m.plan.apiVersion != "" && !m.plan.followsNamespace) {
 		return nil

@@ -38,7 +38,7 @@ type Object struct {
 	FilterResult json.RawMessage
 
 	// Unfiltered is true if the filter has failed and the view did not contain the object before. Such an object has
-	// no checksum and is not in snapshots.
+	// neither a filter result nor a checksum, and is not in snapshots.
 	Unfiltered bool
 }
 

@@ -40,7 +40,8 @@ func (a *periodicTimer) rearm() {
 type missing struct{ uid, version string }
 
 // relist lists the source again, updates the views, and delivers the objects of each view to the receiver. The
-// receiver compares them with the objects that were delivered before.
+// receiver compares them with the objects that were delivered before. relist skips views whose objects are newer than
+// the version that the watch has reached.
 //
 // The list may be newer than the version that the watch has reached. The changes after this version will come from the
 // watch, so relist does not apply them to the views.

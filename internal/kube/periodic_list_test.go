@@ -40,9 +40,9 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	}
 }
 
-// TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome updates a view from lists. An object must be updated only
-// if it is not newer than the version of the watch. An object that is missing must be deleted only after a second
-// list, when the watch has reached the version of the first.
+// TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome updates a view from lists. A listed object must be taken
+// over only if it is not newer than the version of the watch. An object that is missing in a list must be deleted only
+// if it is also missing in a later list, for which the watch has reached the version of the first list.
 func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	t.Parallel()
 	object := func(name, version, sum string) *Object {

@@ -204,10 +204,10 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// resume delivers a list of v if an owner in the argument returned has missed changes that were delivered to other
-// owners. It delivers the list to the registered owners and to all owners in returned. The field resume of the owners
-// in returned must be true. The list contains all changes that the watch has read. If the watch was rewound, the list
-// also contains changes that the watch has not read again yet.
+// resume brings up to date the owners in the argument returned, whose field resume must be true. If one of them has
+// missed changes that were delivered to other owners, resume delivers a list of v to the registered owners and to all
+// owners in returned. The list contains all changes that the watch has read. If the watch was rewound, the list also
+// contains changes that the watch has not read again yet.
 func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
 	if len(returned) == 0 {
 		return nil

@@ -60,7 +60,8 @@ func (b *countedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// lists is a record of the resource versions in list requests. It records the requests of clients that use its config.
+// lists records the resource versions in requests for lists of ConfigMaps. It records the requests of clients that use
+// its config.
 type lists struct {
 	config *rest.Config
 	mu     sync.Mutex
@@ -94,9 +95,9 @@ func (r *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(request)
 }
 
-// answering returns a copy of config for clients some of whose requests do not reach the API server. These requests get
-// the status that the given function returns. If it returns 0, the API server answers. The clients request the kinds of
-// each API group on its own, so that the request for one group can fail.
+// answering returns a copy of config for clients whose requests can fail. The function status returns the HTTP status
+// of the response to a request for this path. If status returns 0, the API server answers. The clients request the
+// kinds of each API group on its own, so that the request for one group can fail.
 func answering(config *rest.Config, status func(path string) int) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &replacing{status, next} })

@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AwaitResource waits until the API server serves the resource with this plural name in apiVersion. The last argument
-// is an optional condition: if this function is not nil, AwaitResource also waits until it returns true for the
-// resource. There is no event for a new resource. So AwaitResource asks the API server at once, and then again after
-// delays that grow from 50 ms. If the API server refuses the request for another reason than "not found", AwaitResource
-// returns that error. If ctx ends, the error also says what the last request has found.
-func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, as func(metav1.APIResource) bool) error {
+// AwaitResource waits until the API server serves the resource with this plural name in apiVersion. If the function
+// ready is not nil, AwaitResource also waits until ready returns true for the resource. There is no event for a new
+// resource. So AwaitResource asks the API server at once, and then again after delays that grow from 50 ms. If the API
+// server refuses the request for another reason than "not found", AwaitResource returns that error. If ctx ends, the
+// error also says what the last request has found.
+func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, ready func(metav1.APIResource) bool) error {
 	var again retry
 	for {
 		missing := errors.New("not served yet")
@@ -30,7 +30,7 @@ func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, a
 			if r.Name != plural {
 				continue
 			}
-			if as == nil || as(r) {
+			if ready == nil || ready(r) {
 				return nil
 			}
 			missing = errors.New("the changed definition is not served yet")

@@ -12,8 +12,8 @@ import (
 // the attempt to which ctx belongs. The caller must call the returned function with the error of the request. The text
 // of that error must not contain values of the object.
 //
-// If the object does not exist, already exists, or has been changed in the meantime, the span does not count as
-// failed, because writers expect these answers.
+// If the object does not exist, already exists, or has been changed in the meantime, the span is not marked as failed:
+// writers expect these answers.
 func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (context.Context, func(error)) {
 	ctx, writing := span.Start(ctx, "kubernetes "+verb, attributes(o, span.Attributes{"verb": verb, "subresource": subresource}))
 	return ctx, func(err error) {

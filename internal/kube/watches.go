@@ -61,8 +61,8 @@ type Spec struct {
 	Period time.Duration
 	// Resume is true if the owner has already followed the same selection in an earlier process, and got its snapshot.
 	// In this case, if the receiver has stored a view, and Delivered reports true for it, the view is not delivered to
-	// this owner as a new view. All other views are delivered with the cause [Appeared]. For a selection with
-	// NamespaceLabels, the cause is usually [First] or [Joined].
+	// this owner as a new view. All other views are delivered with the cause [Appeared] or, for a selection with
+	// NamespaceLabels, usually with the cause [First] or [Joined].
 	Resume bool
 	// Delivered is for Resume. It reports whether a view that the receiver has stored was delivered to this owner. It
 	// returns false if the kind was not served at first, and the earlier process ended before it delivered the view to

@@ -56,7 +56,7 @@ func (s *fixture) lose(text string) {
 	}
 }
 
-// overloaded answers 503 to requests that change an object.
+// overloaded answers 503 to PATCH and PUT requests, and sends all other requests.
 type overloaded struct{ http.RoundTripper }
 
 func (o overloaded) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a cluster, a namespace in it, an executor, and a second client with another field
-// manager.
+// fixture has an executor, and a client with which a test reads and writes objects in the namespace. The writes of this
+// client have another field manager than those of the executor.
 type fixture struct {
 	t         *testing.T
 	client    *kube.Client

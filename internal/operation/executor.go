@@ -177,7 +177,7 @@ func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, e
 }
 
 // resolve returns the kind of o. If o creates an object and the API server does not serve its kind yet, resolve waits
-// until it does, for at most x.appearWithin.
+// until it does, for at most x.appearWithin. If a.Awaited is true, it does not wait.
 func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Kind, error) {
 	asking, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()

@@ -121,7 +121,8 @@ func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
 
 func TestAPatchIsRecognizedAsSentByItsSumOrByItsChanges(t *testing.T) {
 	t.Parallel()
-	// The mark describes a patch that adds a label to version 5. Each change makes version 9.
+	// The mark describes a patch that adds a label to version 5. The object has version 9, unless a change sets another
+	// version.
 	target := &target{}
 	next := objectOf(t, deploymentA)
 	next.SetLabels(map[string]string{"x": "y"})

@@ -180,8 +180,9 @@ func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	return m.Expected != "" && m.Expected == t.sum(live) || m.Changed != nil && m.Changed.isIn(t.compared(live))
 }
 
-// compared returns the fields of the object in which a patch can be recognized. Only a patch of a
-// subresource changes the status.
+// compared returns the fields of the object in which a patch can be recognized. They include the
+// status only if the patch is for a subresource: for most kinds, a patch of the object itself does
+// not change the status.
 func (t *target) compared(object *unstructured.Unstructured) map[string]any {
 	fields := inServerForm(object)
 	if status, found := object.Object["status"]; found && t.Subresource != "" {

@@ -58,8 +58,8 @@ func (a answer) Error() string { return a.text }
 func (a answer) Unwrap() error { return a.err }
 
 // explain returns err with a text for users. If the API server rejects fields of the object as
-// invalid, the text contains the messages of the server without the values of the fields. It also
-// replaces the text of a timeout. Any other error is returned unchanged.
+// invalid, the text contains the messages of the server without the values of the fields. A timeout
+// gets a fixed text. Any other error is returned unchanged.
 func explain(err error) error {
 	if err == nil {
 		return nil

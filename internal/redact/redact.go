@@ -12,7 +12,7 @@ import (
 const Mark = "(redacted)"
 
 // Hashed returns the mark for a secret that has this hash. The argument since is the time of the last change of the
-// secret, or zero if this time is unknown. The hash shows people whether two secrets are equal.
+// secret, or zero if the mark must have no time. The hash shows people whether two secrets are equal.
 func Hashed(hash string, since time.Time) string {
 	if since.IsZero() {
 		return "(redacted " + hash + ")"
@@ -84,8 +84,8 @@ var secretForms = []*regexp.Regexp{
 // YAML, or a flag.
 var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(["']?\s*[:=]\s*|\s+)`)
 
-// Text returns text with marks in place of likely secrets. Likely secrets are the rest of a line after the name of a
-// secret, credentials of HTTP and of URLs, and private keys in PEM.
+// Text returns text with marks in place of likely secrets. Likely secrets are the rest of a line after an assignment, a
+// field or a flag with the name of a secret, credentials of HTTP and of URLs, and private keys in PEM.
 func Text(text string) string {
 	var out []string
 	inKey := false
@@ -120,7 +120,8 @@ func redactLine(line string) string {
 	return line
 }
 
-// printable returns a blank for a control character of a terminal, and other characters unchanged.
+// printable returns a blank for a character that is not printable, such as a control character of a terminal, and other
+// characters unchanged.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return ' '

@@ -15,7 +15,7 @@ import (
 // A Redactor replaces secrets in values by marks. The zero value replaces all secrets by the same mark.
 type Redactor struct {
 	// Secret is the key with which the hashes in marks are computed. Equal secrets have equal hashes. If Secret is
-	// nil, marks have no hashes.
+	// nil, marks have neither hashes nor dates.
 	Secret []byte
 	// Prefix is the JSON pointer of the redacted value. The JSON pointers in Since begin with Prefix.
 	Prefix string
@@ -27,7 +27,7 @@ type Redactor struct {
 	Texts bool
 }
 
-// Values returns v as JSON with marks in place of secrets. The following texts and numbers are secrets: all values
+// Values returns v as decoded JSON with marks in place of secrets. These texts and numbers are secrets: all values
 // below a key with the name of a secret; all fields of a Secret object except its identity, type and labels; the value
 // of a patch whose path names a secret; and the field "value" beside a field "name", as in an environment variable, if
 // the content of "name" is the name of a secret. Empty texts, true, false and null are never replaced.

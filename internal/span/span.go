@@ -85,7 +85,7 @@ func (s *Span) Set(name string, value any) {
 	}
 }
 
-// End ends the part. err is the error of its work, or nil. Call it once.
+// End ends the part. The argument err is the error of the work of the part, or nil. Call End once.
 func (s *Span) End(err error) {
 	if s != nil {
 		s.part.Ended, s.part.Err = s.recorder.Clock(), err

@@ -154,8 +154,8 @@ func TestApplyAgreesWithTheLibraryTheExistingOperatorUses(t *testing.T) {
 
 // applyByLibrary applies operations with the library evanphx/json-patch. It applies them one by one, because in a
 // patch of several operations the operation "test" wrongly fails for a null that an earlier operation has set. The
-// library panics at some "test" operations on a value that has null in a list. applyByLibrary skips the test in these
-// cases.
+// library panics at some "test" operations on a value that has null in a list. In these cases, applyByLibrary discards
+// the generated operations.
 func applyByLibrary(t *rapid.T, base values.Values, ops []values.Op) (result values.Values, err error) {
 	t.Helper()
 	text := []byte(canonical(t, base))

@@ -135,8 +135,8 @@ func isMaintenance(text string) bool {
 }
 
 // checkKey returns an error if key cannot be the key of a module's section or of the global section, because no name
-// corresponds to it. The error suggests another key, followed by suffix, which is the rest of the key in the ConfigMap,
-// such as Enabled.
+// corresponds to it. If a similar key is valid, the error suggests that key, followed by suffix. The suffix is the rest
+// of the key in the ConfigMap, such as Enabled.
 func checkKey(key, suffix string) error {
 	restored := Camel(Kebab(key))
 	if key != "" && restored == key && plain(Kebab(key)) {

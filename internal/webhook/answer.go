@@ -162,9 +162,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, of hook.Type, a *
 }
 
 // convert responds to a ConversionReview for objects of the CustomResourceDefinition crd, with the
-// bindings in now. If the bindings of all hooks are known and none is for crd, convert changes only
-// the apiVersion of the objects.
-func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, now *routes) {
+// bindings in the argument served. If the bindings of all hooks are known and none is for crd,
+// convert changes only the apiVersion of the objects.
+func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, served *routes) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxConversion)
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, now
 	}
 	ctx, cancel := within(r, conversionWithin)
 	defer cancel()
-	c := &converter{server: s, review: review, crd: crd, links: now.conversions[crd], report: Report{Type: hook.TypeConversion, UID: review.Request.UID}}
-	c.removed = now.complete && len(c.links) == 0
+	c := &converter{server: s, review: review, crd: crd, links: served.conversions[crd], report: Report{Type: hook.TypeConversion, UID: review.Request.UID}}
+	c.removed = served.complete && len(c.links) == 0
 	converted, err := c.all(ctx)
 	c.report.Err, c.report.Message = err, converted.Failed
 	c.report.Result = resultOf(ctx, err, Done)

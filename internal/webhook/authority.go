@@ -134,7 +134,8 @@ type Issuer struct {
 	// Hosts are the host names and IP addresses of the server, which its certificates contain.
 	Hosts []string
 	Clock func() time.Time
-	// Failed is called with each error. The issuer retries the failed step.
+	// Failed is called with each error. The issuer retries the failed step. If a stored CA cannot be used, the issuer
+	// replaces it.
 	Failed func(error)
 	// Made is called with the expiry of each new CA.
 	Made func(expires time.Time)
@@ -158,7 +159,7 @@ const (
 )
 
 // NewRotator returns a rotator for the certificates of the issuer. The rotator calls changed() after
-// each change of its bundle of CAs.
+// each call of Offer, which can change its bundle of CAs.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
 	// The settle time is short compared with the lifetime, so that the rotator uses a new CA long

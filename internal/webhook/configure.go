@@ -113,9 +113,10 @@ func orAny(s *metav1.LabelSelector) *metav1.LabelSelector {
 
 // configure writes the configuration of a kind if it differs from the wanted one, and reports
 // whether it has written the configuration. If the API server rejects some of the webhooks,
-// configure reports them and writes only the others. The table in has the bindings whose webhooks
-// are in the configuration afterwards.
-func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, in Table, err error) {
+// configure reports them and writes only the others. The result registered has the bindings whose
+// webhooks are in the configuration afterwards. If the configuration belongs to another program,
+// configure reports this to Failed, and returns an empty table and no error.
+func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, registered Table, err error) {
 	for {
 		wrote, err := r.configureOnce(ctx, kind, want)
 		var refusal *refusedError
@@ -133,8 +134,8 @@ func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Want
 		case err != nil:
 			return false, Table{}, fmt.Errorf("%s %s: %w", kind.kind, r.configuration(), err)
 		}
-		_, in.Admissions = r.webhooks(kind, want)
-		return wrote, in, nil
+		_, registered.Admissions = r.webhooks(kind, want)
+		return wrote, registered, nil
 	}
 }
 

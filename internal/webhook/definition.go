@@ -74,26 +74,26 @@ func nested(o map[string]any, outer, inner string) any {
 // registered afterwards. If the definition does not exist, convert does nothing; the watch reports
 // when the definition is created. An existing conversion webhook is replaced, because hooks declare
 // the conversion and a definition can have only one webhook. The conversion webhook of another
-// operator is not replaced.
-func (r *Registrar) convert(ctx context.Context, name string, want Wanted) (wrote bool, in Table, err error) {
+// operator is not replaced: convert reports it to Failed, and returns an empty table and no error.
+func (r *Registrar) convert(ctx context.Context, name string, want Wanted) (wrote bool, registered Table, err error) {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
-		return false, in, nil
+		return false, registered, nil
 	}
 	if err != nil {
-		return false, in, fmt.Errorf("CustomResourceDefinition %s: %w", name, err)
+		return false, registered, fmt.Errorf("CustomResourceDefinition %s: %w", name, err)
 	}
 	owner := d.Metadata.Labels[ownerLabel]
 	if owner != "" && owner != r.options.Namespace {
 		r.reportFailure(&foreignError{"the conversion of CustomResourceDefinition " + name, "the operator in namespace " + owner})
-		return false, in, nil
+		return false, registered, nil
 	}
-	in.Conversions = want.crds()[name]
+	registered.Conversions = want.crds()[name]
 	conversion := &crdConversion{"Webhook", &crdWebhook{want.Conversion.clientConfig(r.options.Namespace, crdPath(name)), []string{"v1", "v1beta1"}}}
 	if owner != "" && reflect.DeepEqual(d.Spec.Conversion, conversion) {
-		return false, in, nil
+		return false, registered, nil
 	}
-	return true, in, r.patch(ctx, name, d, r.options.Namespace, conversion)
+	return true, registered, r.patch(ctx, name, d, r.options.Namespace, conversion)
 }
 
 // restore removes this operator's conversion webhook and label from a CustomResourceDefinition.

@@ -51,7 +51,7 @@ type EndpointOptions struct {
 	// Made is called with the expiry of each CA that the operator creates.
 	Made func(expires time.Time)
 	// Failed is called with each error. The endpoint retries the failed step, unless it cannot start to
-	// watch files, or cannot create a certificate for the host names.
+	// watch files.
 	Failed func(error)
 }
 

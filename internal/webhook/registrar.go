@@ -40,8 +40,8 @@ type Wanted struct {
 	Admission, Conversion Place
 }
 
-// isKnown reports whether the operator serves an address of the wanted bindings, so that webhooks are in the cluster
-// because of w. It is also true if no bindings are wanted.
+// isKnown reports whether the operator serves the address of at least one wanted binding. Otherwise the registrar
+// writes no webhooks for w. If no bindings are wanted, isKnown returns true.
 func (w Wanted) isKnown() bool {
 	none := len(w.Admissions)+len(w.Conversions) == 0
 	return none || len(w.Admissions) > 0 && w.Admission.isServed() || len(w.Conversions) > 0 && w.Conversion.isServed()

@@ -222,7 +222,8 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 	}
 }
 
-// replaced is the error for objects whose conversion is in no binding now, but may be in one soon.
+// replaced is the error while no hook in the table converts the objects, but the binding of another hook may be added
+// to the table soon.
 const replaced = "the hooks that convert things.x.io are being replaced; try again"
 
 func TestWithdrawnWebhooksAnswerAsIfThereWereNone(t *testing.T) {

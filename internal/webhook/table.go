@@ -56,7 +56,7 @@ func (a Admission) path() string {
 	return "/hooks/" + a.Config.Name + "-" + hex.EncodeToString(sum[:4])
 }
 
-// hookType returns the type of the binding, as its hook is called for it.
+// hookType returns the type of review request with which the hook is called for the binding.
 func (a Admission) hookType() hook.Type {
 	if a.Mutating {
 		return hook.TypeMutating

@@ -12,5 +12,5 @@
 //	test.Ordered("beforeHelm").Must()
 //	if got := test.Value("web.pods"); got != int64(1) { … }
 //
-// There is no API server: objects are not validated, get no defaults, and keep their version.
+// There is no API server: objects are not validated, get no defaults, and are not converted.
 package sdktest

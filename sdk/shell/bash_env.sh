@@ -30,6 +30,7 @@ if [[ ! -e /shell_lib.sh ]]; then
   unset _framework_text
 fi
 
+# If the user has set BASH_ENV, the operator passes the user's value in this variable instead.
 if [[ -n ${ADDON_OPERATOR_BASH_ENV:-} ]]; then
   # shellcheck source=/dev/null
   builtin source "$ADDON_OPERATOR_BASH_ENV"

@@ -14,7 +14,7 @@ import (
 )
 
 // TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver processes two configurations with the same ID at the same time, in
-// many rounds. The configuration that owns the ID first keeps it until the configuration is deleted or no longer
+// many rounds. The configuration that gets the ID first keeps the ID until this configuration is deleted or no longer
 // offers the ID. After that, the other configuration owns the ID, even if no operator runs during the change.
 func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 	t.Parallel()

@@ -56,9 +56,9 @@ func (a *fixture) play(changes []change) (states []string) {
 	return states
 }
 
-// TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver kills the operator at each commit while configurations
-// are added, changed and deleted. After each change, phases, statuses and owners must be the same as in a run without
-// kills.
+// TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver adds, changes and deletes configurations. It does this
+// twice for each commit: once with a kill of the operator before the commit, and once with a kill after the commit.
+// After each change, phases, statuses and owners must be the same as without a kill.
 func TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver(t *testing.T) {
 	t.Parallel()
 	var want []string

@@ -313,8 +313,9 @@ func TestAnIndexWhoseResultCannotBeStoredIsAProblemOfItsRepository(t *testing.T)
 	}
 }
 
-// TestRepositoriesAndEntriesBeyondTheLimitsAreNotFetched gives a configuration more repositories than the limit. Those
-// whose entries exceed the limit of the configuration must fail, and the others must have a result.
+// TestRepositoriesAndEntriesBeyondTheLimitsAreNotFetched gives a configuration more repositories than the limit, some
+// of them with large indexes. Each repository within the limit must have a result, and the repositories whose entries
+// exceed the limit of the configuration must fail. One more result must name the number of repositories.
 func TestRepositoriesAndEntriesBeyondTheLimitsAreNotFetched(t *testing.T) {
 	t.Parallel()
 	r := newRuntime(t)

@@ -12,7 +12,7 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// mark annotates a configuration, so that its addons can be used as modules.
+// mark stores that a configuration has the annotation for modules, so that its addons can be used as modules.
 func mark(t *testing.T, db *store.DB, name string) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

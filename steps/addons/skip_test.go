@@ -52,7 +52,7 @@ func (s failing) Skipped(tx *store.Tx, t workflow.Task) error {
 	return nil
 }
 
-// skipHead skips the failing task of the configuration's queue.
+// skipHead skips the first task in the queue of a configuration. This must be a task of the node want.
 func (a *fixture) skipHead(name string, want graph.NodeID) {
 	a.t.Helper()
 	var head *store.Task

@@ -37,7 +37,8 @@ func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
 // Attach replaces the module's bindings in the store with the bindings of the argument hooks, which must have all
 // hooks of the module. It returns one item for each binding whose Synchronization must run in this start. The items
 // are in the order of hooks, and for one hook in the order of its configuration. For several bindings of a hook with
-// the same group and queue, Attach returns one item, because one Synchronization represents all of them.
+// the same group and queue, Attach returns one item, because one Synchronization represents all of them. But each
+// binding with "executeHookOnSynchronization: false" has an item of its own.
 func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -65,8 +66,8 @@ func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 
 // ReplaceConversions replaces the attached conversion bindings of module with those of its recorded hooks. If no
 // conversion binding is attached, it does nothing, because the module has not attached its bindings yet. A step that
-// saves other hooks of a module calls ReplaceConversions in the same transaction, so that objects are converted by a
-// renamed hook or binding from then on, also for requests of the module's onStartup hooks.
+// saves changed hooks of a module calls ReplaceConversions in the same transaction. So a renamed hook or binding
+// converts objects from this commit on, also the objects that the module's onStartup hooks request.
 func ReplaceConversions(tx *store.Tx, module string) error {
 	var attached []store.Key
 	for k := range tx.Range(store.BindingsOf(module)) {
@@ -203,7 +204,7 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 // Synchronized is part of the transition that ends the Synchronization of the binding s. The argument shown has the
 // versions of the objects that the Synchronization delivered to the hook, by binding. Synchronized marks s, and the
 // other bindings of its group, as synchronized. If a binding of the hook was attached in this epoch, Synchronized
-// returns the waiting events that the Synchronization covers, so that they are withdrawn; otherwise nil.
+// returns a Withdrawal of the waiting events that the Synchronization covers; otherwise nil.
 func Synchronized(tx *store.Tx, s graph.Subject, shown map[string]map[string]Version) (*workflow.Withdrawal, error) {
 	bindings, err := markSynchronized(tx, s)
 	if err != nil || len(shown) == 0 {

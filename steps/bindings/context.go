@@ -17,8 +17,8 @@ type Snapshots interface {
 	// Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete. Its error says
 	// which list of objects is missing and why.
 	Ready(ctx context.Context, module, hook string) error
-	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name. For a binding that
-	// is not attached, it returns no objects. The caller must not change the objects.
+	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name. For a binding without
+	// a record in the store, it returns no objects. The caller must not change the objects.
 	Snapshot(s graph.Subject) []*kube.Object
 }
 

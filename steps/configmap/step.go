@@ -85,8 +85,8 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return out, err
 }
 
-// valueChanges returns the changes of values and enabled flags that the new content now causes; nil if it changes
-// nothing. The first content that is put in force is not recorded as a change of flags.
+// valueChanges returns the changes of values and enabled flags that the new content, the argument now, causes; nil if
+// it changes nothing. The first content that is put in force is not recorded as a change of flags.
 func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChanges, error) {
 	before := c.before
 	d, err := before.Diff(now)

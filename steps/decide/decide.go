@@ -42,7 +42,8 @@ func New(values *desired.Values, hooks Hooks, scripts Scripts) *Decider {
 	return &Decider{values: values, hooks: hooks, scripts: scripts}
 }
 
-// Load reads the state of the modules of set, as far as decisions need it, from the store.
+// Load reads the data of the store that decisions about the modules of set need: values, enabled overrides, and the
+// records of the startup and of modules.
 func (c *Decider) Load(tx *store.Tx, set module.Set) (*Known, error) {
 	var keys []string
 	for _, m := range set.Modules {

@@ -118,8 +118,8 @@ func TestAnEnabledScriptDecidesAboutAnEnabledModuleKnowingTheModulesBefore(t *te
 	}
 }
 
-// The enabled script of a module gets the global values. Without a values file that contains some of them, its decision
-// can be another one.
+// The enabled script of a module gets the global values. If a values file with some of these values is missing, the
+// decision of the script can be another one.
 func TestAnEnabledScriptDisablesNoModuleWhileADirectoryIsLost(t *testing.T) {
 	s, mounted := newState(t, "webEnabled: true\n")
 	scantest.Program(t, mounted, "010-web/enabled", answer("false", "true"))

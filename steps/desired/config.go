@@ -202,8 +202,8 @@ func (cm *ConfigMap) EditConfig() string {
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// LeaveAnnounced takes the content before, which is in force, and the content now, which was read from the ConfigMap.
-// In the content now, it reverts the changes that are effects in journals. These changes may already be written to the
+// LeaveAnnounced changes the argument now, which is content that was read from the ConfigMap: it reverts the changes
+// that are effects in journals. The argument before is the content in force. The changes may already be written to the
 // ConfigMap, but each is put in force by the transition that ends the task of its hook.
 func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {

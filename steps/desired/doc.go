@@ -1,3 +1,3 @@
 // Package desired reads the desired state of modules: their directories on disk, their values and
-// enabled flags, and the ConfigMap. All data of the directories comes from the same scan.
+// enabled flags, and the ConfigMap. The data of the directories comes from the last scan.
 package desired

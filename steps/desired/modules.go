@@ -25,8 +25,8 @@ import (
 const schemasDir = "openapi"
 
 // Modules has the modules on disk, as the last scan found them. A scan replaces all of them at once, with their
-// schemas, so a reader never combines modules and schemas of different scans. If a directory cannot be read, Modules
-// keeps the modules of the previous scan.
+// schemas. If a scan ends between two calls of methods, the results of the calls come from different scans. If a
+// directory cannot be read, Modules keeps the modules of the previous scan.
 type Modules struct {
 	db              *store.DB
 	log             *oncelog.Logger

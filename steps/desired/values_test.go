@@ -320,7 +320,8 @@ func TestADamagedNoteIsAnError(t *testing.T) {
 	}
 }
 
-// A row of this test begins with the operations and flags that are saved, and ends with those that are left.
+// In each case, saved and flags are stored before the call of DropOutdated, and left and flagsLeft must be stored after
+// it.
 func TestOnlyOutdatedValuesOfTheHookAreDropped(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 28, 8, 0, 0, 0, time.UTC)

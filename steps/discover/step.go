@@ -92,10 +92,10 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return s.outcome(&found, k, releases)
 }
 
-// removesConversions reports whether a conversion binding that no hook of the modules to run has any more must be
-// removed although no other hook replaces it. This is the case only until the current start has converged: if a later
-// converge removed the binding, the operator would at once set the strategy None. If an enabled module cannot be
-// loaded, or a directory of modules may not be mounted, it is possible that another hook converts the objects.
+// removesConversions reports whether the step removes a stale conversion binding even if no hook of the modules to run
+// replaces it. It does so only until the current start has converged: if a later converge removed the binding, the
+// operator would at once set the strategy None. If an enabled module cannot be loaded, or a directory of modules may
+// not be mounted, the step keeps the binding, because it is possible that another hook converts the objects.
 func (d *discovered) removesConversions(k *decide.Known) bool {
 	return d.Whole && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
 }

@@ -80,7 +80,8 @@ func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bo
 
 // saveHook saves the found hook h. The result other reports whether the hook is new, or its Digest or Config has
 // changed. The result rewritten reports whether the store had a record of the hook with another Code or another Config.
-// A record without a Digest has a Config that the discovery saved because it had changed.
+// If a record has no Digest, the discovery has already saved the changed Config in it, so saveHook treats the Config as
+// changed.
 func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {

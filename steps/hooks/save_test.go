@@ -96,7 +96,8 @@ func TestSavedHooksAreThoseOnDisk(t *testing.T) {
 	}
 }
 
-// The longest duration must be deleted if the code changes, and kept if only the path of the file changes.
+// The longest duration must be deleted if the code or the configuration changes, and kept if only the path of the file
+// changes.
 func TestTheLongestDurationIsThatOfTheSameCode(t *testing.T) {
 	t.Parallel()
 	moved := found("1", noBindings)
@@ -121,7 +122,8 @@ func TestTheLongestDurationIsThatOfTheSameCode(t *testing.T) {
 	}
 }
 
-// webHooks saves hooks of module web, and values of each of them. Then it saves the changed hooks.
+// webHooks saves hooks of module web, an operation and a flag of each of them, and two synchronized bindings of hook a.
+// Then it saves the changed hooks.
 func webHooks(t *testing.T, before, after map[string]store.Hook) *store.DB {
 	t.Helper()
 	db := storetest.Memory(t)

@@ -116,7 +116,7 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 type upgradeStep struct{ releases *Releases }
 
 // Do renders the chart and installs or upgrades the release. If the previous attempt was interrupted, Do first checks
-// whether this attempt has already completed the upgrade.
+// whether the interrupted attempt has already completed the upgrade.
 func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {

@@ -38,8 +38,8 @@ type Options struct {
 	// Pod is the name of the operator's own pod; empty if the operator does not run in a pod. The release that
 	// contains the pod is also never purged.
 	Pod string
-	// AllowPurge is the maximum number of releases that one discovery may purge even if they are more than half of
-	// all releases.
+	// AllowPurge is the maximum number of releases that one discovery may purge, or delete with their disabled modules,
+	// even if they are more than half of all releases.
 	AllowPurge int
 }
 

@@ -28,7 +28,7 @@ func TestAConversionIsReplacedBeforeTheRunsOfItsModules(t *testing.T) {
 		change  func(*bench)
 		modules []string // modules to run
 		want    []string // new conversion bindings
-		stays   bool     // the binding stays if other modules can have hooks
+		stays   bool     // the old binding stays if complete is false, because an unknown hook may convert the objects
 	}{
 		"moved to another module": {func(x *bench) {
 			x.remove(x.modules, "010-web/hooks/hook.sh")

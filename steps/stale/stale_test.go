@@ -33,8 +33,9 @@ const (
 	config = `{"configVersion":"v1",` + pods + `,"kubernetesValidating":[` + a + `],"kubernetesMutating":[` + b + `],` + up + `}`
 )
 
-// A bench has a global hook and a hook of the module "web". Both have the configuration config, and their bindings
-// are attached.
+// A bench has a hook of the module "web" and a global hook, both called hook.sh and with the configuration config. It
+// also has the global hook plain.sh, which has only a kubernetes binding, and the module "db" without hooks. All
+// bindings are attached.
 type bench struct {
 	t                *testing.T
 	s                *scan.State

@@ -36,7 +36,8 @@ type silent struct{}
 
 func (silent) ProblemsChanged() {}
 
-// discoveredSurvey returns a survey after the first discovery has turned module web on.
+// discoveredSurvey returns a survey after a first discovery that has enabled the module web. The result root is the
+// parent of the directories of modules and of global hooks.
 func discoveredSurvey(t *testing.T) (s *Survey, root string) {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)

@@ -16,8 +16,8 @@ type choice struct {
 
 // choices returns sets of pending changes that a crash may leave on disk. Most of the sets test one change that is new
 // since the last call: for example, one set has all changes except this one, and another set has only this one. An
-// earlier call has returned such sets for the older changes, so this call varies the older changes one by one only in
-// its random sets.
+// earlier call has returned such sets for the older changes. So of the sets of this call, only the random ones treat
+// the older changes individually.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {
@@ -66,7 +66,7 @@ func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	return all
 }
 
-// ordered returns a function for the field of a [choice] that is named parts. The function chosen says which changes
+// ordered returns a function for the field parts of a [choice]. The function chosen says which changes
 // the choice has. A chosen change of a file is on disk completely. Changes of names reach the disk in order, so a
 // chosen change of a name is lost if an earlier change of a name is not chosen.
 func (d *disk) ordered(chosen func(i int) bool) func(i int) []part {

@@ -39,7 +39,7 @@ type Image struct {
 // Has reports whether the directory has a file of that name.
 func (i Image) Has(name string) bool { return i.files[name] != nil }
 
-// Write writes the files of the image to the directory dir.
+// Write writes the files of the image to the directory dir, and removes all other files from dir.
 func (i Image) Write(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -59,8 +59,9 @@ func (i Image) Write(dir string) error {
 // Images yields the contents of the directory that a crash during the recording can leave. Images
 // yields images for a power loss just before each sync, and for a power loss at the end of the
 // recording. Each image of such a power loss contains one of these sets of pending changes: the
-// first N, for each N; all except one; only one; a set in which one write is cut at a sector; or a
-// random subset. Of equal images with the same number of marks, only the first is yielded.
+// first N, for each N; all except one; only one; one change of a file and all changes of names; a
+// set in which one write is cut at a sector; or a random subset. Of equal images with the same number
+// of marks, only the first is yielded.
 func (r *Recording) Images(o Options) iter.Seq[Image] {
 	return func(yield func(Image) bool) {
 		d := newDisk(r.before)

@@ -18,7 +18,7 @@ const (
 	write    kind = iota + 1 // writes data at offset of the file
 	truncate                 // sets the length of the file to offset
 	extend                   // makes the file at least offset bytes long
-	create                   // makes an empty file; offset is 1 if the call empties an existing file
+	create                   // makes an empty file if none exists; offset is 1 if the call empties an existing file
 	link                     // gives the file a second name: the one in the field other
 	rename                   // changes the name of the file to the one in the field other
 	remove                   // removes the name of the file

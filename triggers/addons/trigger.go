@@ -40,8 +40,9 @@ const (
 )
 
 // A Trigger raises events for addons configurations: when one is new, changed or deleted, when
-// somebody has changed its status, and when another attempt is due. It watches each kind of
-// configuration as long as the API server serves the kind.
+// somebody has changed its status or finalizers, when another attempt is due, and when the modules of
+// the image have changed. It watches each kind of configuration as long as the API server serves the
+// kind.
 type Trigger struct {
 	// Image returns a checksum of the modules of the image whose names the addons of a
 	// configuration must not have, or "" if there are none. marked is true if the configuration has

@@ -54,9 +54,10 @@ type task struct {
 	subject graph.Subject
 }
 
-// From executes the given node, and all nodes that follow from it. If a node fails, From stops and
-// returns the error. But if the scope of the failed node is one module, and ctx has not ended, From
-// continues with the other modules, and reports the error only in the Result.
+// From executes the given node and the nodes that follow from it, but follows no loop edges, and
+// executes the tasks of at most mostRounds slots. If a node fails, From stops and returns the error.
+// But if the scope of the failed node is one module, and ctx has not ended, From continues with the
+// other modules, and reports the error only in the Result.
 func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
 	f.later = []task{{node: first}}
 	for round := 0; len(f.later) > 0 && round < mostRounds; round++ {

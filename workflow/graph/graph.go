@@ -52,8 +52,9 @@ const (
 	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue
 	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
 	BindingQueue Place = "binding queue" // a new slot at the tail of the queue that the hook's binding names
-	// Rewind makes a run that has begun the node go back to it. If there is no such run, the task joins a run that has yet
-	// to reach the node; otherwise the task is put as with Tail.
+	// Rewind makes each run that has begun the node go back to it. A run that does not keep failing goes back at most
+	// three times in a row. If no run goes back, the task joins a run that has yet to reach the node. If there is no such
+	// run either, the task is put as with Tail.
 	Rewind Place = "rewind"
 )
 
@@ -93,8 +94,7 @@ func (s Subject) Trim(scope Scope) Subject {
 	}
 }
 
-// OfHook returns the hook of s, without its binding. The result is empty if s has neither a module
-// nor a hook.
+// OfHook returns only the module and the hook of s. The result is empty if s has neither.
 func (s Subject) OfHook() Subject { return Subject{Module: s.Module, Hook: s.Hook} }
 
 // String returns the subject as people write it: "module/hook binding", or the
@@ -147,12 +147,13 @@ func ModuleItems(modules []string) []Item {
 // A Node is one step of a graph.
 type Node struct {
 	ID NodeID
-	// Number is the number of the node in the drawing of its graph, such as "5" or "5c". In the lifecycle, a metric
-	// counts failures of nodes 5x as failed runs of modules, and failures of nodes 6x as failed deletions.
+	// Number is the number of the node in the drawing of its graph, such as "5" or "5c". In the lifecycle, metrics count
+	// the failures of nodes 5 to 5f as failed runs of modules, and those of nodes 6 to 6d as failed deletions.
 	Number string
 	// Group is the heading under which the node is drawn. If a run of a module starts over after a
-	// quarantine, or in a new container, it starts at the first node of the group, unless RetryFrom
-	// names another node. A run of all modules also starts there, if the first node is Unique.
+	// quarantine or a pause, in a new container, or when a new start run begins, it starts at the
+	// first node of the group, unless RetryFrom names another node. After a quarantine or a pause, a
+	// run of all modules also starts there, if the first node is Unique.
 	Group string
 	Scope Scope  // the kind of subject of its tasks
 	Doc   string // one line, imperative
@@ -160,10 +161,11 @@ type Node struct {
 	// ForEach names the items for which the node is repeated in order.
 	ForEach FanOut
 	// Inputs are the data that the step receives, and Outputs are the data that it writes. Outputs
-	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle: Objects, SnapshotsAll
-	// and SnapshotsIncluded decide what the binding context of a hook has, and whether its run waits for the snapshots.
-	// EnabledAll decides whether the values of the hook have global.enabledModules. EventObject decides which event logs
-	// and metrics name. Whatever the inputs are, a hook receives its other values and its config.
+	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle. Objects and SnapshotsAll
+	// decide what the binding context of a hook has. These two and SnapshotsIncluded decide whether the run of the hook
+	// waits for the snapshots. EnabledAll decides whether the values of the hook have global.enabledModules. For hooks that
+	// run for events and ticks, EventObject decides whether logs and metrics name the type of the binding "kubernetes" or
+	// "schedule". Whatever the inputs are, a hook receives its other values and its config.
 	Inputs  []Input
 	Outputs []Output
 	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
@@ -207,8 +209,8 @@ type Edge struct {
 	Loop bool
 	// CancelsPending removes the older queued, held and deferred tasks of the module, except those
 	// in the same slot, before the step of the next task starts. Running tasks end without a
-	// result, and their remaining effects do not begin. The type pendingCancels of the engine
-	// removes these tasks.
+	// result, and their remaining effects do not begin. The type pendingCancels of the engine does
+	// this.
 	CancelsPending bool
 }
 
@@ -235,8 +237,8 @@ func (g *Graph) Node(id NodeID) (*Node, bool) {
 	return nil, false
 }
 
-// Has reports whether in is one of the inputs of the node.
-func (n *Node) Has(in Input) bool { return slices.Contains(n.Inputs, in) }
+// Has reports whether input is one of the inputs of the node.
+func (n *Node) Has(input Input) bool { return slices.Contains(n.Inputs, input) }
 
 // Next returns the edges to take when the given node has finished and its step has reported facts.
 // Instead of an edge to a junction, Next returns the edges from the junction.
@@ -250,13 +252,13 @@ func (g *Graph) Begin(on Trigger) []Edge {
 	return g.selectEdges(func(e Edge) bool { return e.On == on && on != "" }, 0)
 }
 
-// selectEdges returns the edges for which the function holds returns true. Instead of an edge to a
-// junction, it returns the edges from the junction. depth stops the recursion in a loop of
-// junctions, which Check rejects.
-func (g *Graph) selectEdges(holds func(Edge) bool, depth int) []Edge {
+// selectEdges returns the edges e for which match(e) is true. Instead of an edge to a junction, it
+// returns the edges from the junction. depth stops the recursion in a loop of junctions, which
+// Check rejects.
+func (g *Graph) selectEdges(match func(Edge) bool, depth int) []Edge {
 	var out []Edge
 	for _, e := range g.Edges {
-		if !holds(e) {
+		if !match(e) {
 			continue
 		}
 		n, ok := g.Node(e.To)
@@ -275,8 +277,8 @@ func (e Edge) holds(facts []Fact) bool {
 		(e.Unless == "" || !slices.Contains(facts, e.Unless))
 }
 
-// Leads reports whether a path of edges leads from one node to another in the same slot, without a
-// loop edge. Leads returns true if both are the same node.
+// Leads reports whether a path of edges that have the place Stack and close no loop leads from one
+// node to another. Leads returns true if both are the same node.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
 	var reaches func(NodeID) bool

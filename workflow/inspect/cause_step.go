@@ -26,7 +26,8 @@ type CauseStep struct {
 	Advice []Advice `json:"advice,omitempty"`
 }
 
-// Words returns the text of a cause, with the time of the next attempt or of the end of a wait.
+// Words returns the text of a cause, with the time of the next attempt or of the end of a wait, and with the changed
+// values.
 func (c CauseStep) Words(layout Layout) string {
 	if !c.Next.IsZero() {
 		c.Text += ", next try " + layout.due(c.Next)

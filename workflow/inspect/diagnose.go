@@ -115,8 +115,8 @@ func (d *diagnostician) otherCluster() (out []Finding, _ error) {
 // small store would fit on it.
 const littleRoom = 64 << 20
 
-// disk finds a disk with less free space than the size of the store, which a compaction can need, or with less than
-// littleRoom. disk finds nothing if the disk is full, because that is another problem.
+// disk finds a disk with less free space than littleRoom, or than the size of the store: a compaction can need that
+// much. disk finds nothing if the disk is full, because that is another problem.
 func (d *diagnostician) disk() ([]Finding, error) {
 	o := &d.operator
 	needed := max(uint64(max(o.StoreBytes, 0)), littleRoom)
@@ -307,8 +307,8 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	return []Finding{f}, nil
 }
 
-// resumed returns the beginning of a fix: it names the modules whose deletion goes on when an operator starts. The
-// result is empty if an operator runs.
+// resumed returns the sentences at the beginning of a fix that name the modules whose deletion goes on when an operator
+// starts. The result is empty if an operator runs, or if no module is being deleted.
 func (d *diagnostician) resumed() (text string) {
 	if d.reader.Live {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// diagnose returns the diagnosis of the reader r.
+// diagnose returns the diagnosis that the reader r makes from the store.
 func (w *fixture) diagnose(r inspect.Reader, operator inspect.StatusOperator) *inspect.Diagnosis {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}

@@ -21,7 +21,7 @@ func DiagnosisText(d *Diagnosis, layout Layout) string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// readers are the commands, and the groups of commands, that only show something.
+// readers has those commands, and groups of commands, in advice that only show something.
 var readers = []string{"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "store check", "timeline", "values explain", "why", "workflow"}
 
 // ChangesNothing reports whether the command of the advice only shows something.

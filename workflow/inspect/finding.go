@@ -13,7 +13,7 @@ const (
 	OtherCluster     Pattern = "other cluster"     // the volume had a store of another cluster
 	LittleRoom       Pattern = "disk nearly full"  // the disk may have too little free space for a compaction
 	WrongClock       Pattern = "clock"             // clocks differ, or times of records are in the future or not in order
-	Crash            Pattern = "crash"             // the operator of a stopped store crashed
+	Crash            Pattern = "crash"             // no operator runs, and the last one crashed during a task
 	CrashLoop        Pattern = "crash loop"        // the operator crashed again and again
 	LostWork         Pattern = "lost work"         // the store has no data for a span of time
 	ValueLoop        Pattern = "value loop"        // hooks change values at each run
@@ -29,8 +29,8 @@ type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
 	Text string `json:"text"`
-	// Since is the time of the oldest evidence, and is set only in a [Status]. But if a finding about crashes knows the
-	// first start after a crash in the last hour, Since is always set, and is the time of this start.
+	// In a [Status], Since is the time of the oldest evidence; in a [Diagnosis], Since is zero. Crashes are an exception:
+	// if starts in the last hour followed a crash, Since is the time of the first of these starts in both snapshots.
 	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must do first. Advice has commands that show more, and commands to use

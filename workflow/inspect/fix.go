@@ -67,11 +67,11 @@ func (p *Problem) mend() string {
 	}
 }
 
-// fixAfter returns the text of the method fix, or a text about the changes before the first failure. The newest change
-// is the first in changes. If a change of the ConfigMap enabled the module, fixAfter adds to the text of fix how to
-// disable the module. Otherwise, if neither a fix nor the meaning of the error is known, fixAfter searches for the
-// newest change of values that the step can read, and adds these values to the text of fix. The values are redacted as
-// in the history.
+// fixAfter returns the text of the method fix, with what the changes before the first failure suggest. The newest
+// change is the first in changes. If a change of the ConfigMap enabled the module, fixAfter adds how to disable it.
+// Otherwise, if neither a fix nor the meaning of the error is known, fixAfter searches for the newest change of values
+// that the step can read, and adds these values. The values are redacted as in the history. For a failing
+// afterDeleteHelm hook, fixAfter adds no values.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"

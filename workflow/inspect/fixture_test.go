@@ -89,7 +89,7 @@ func newFixture(t testing.TB) *fixture {
 	return w
 }
 
-// open opens the store with a new epoch.
+// open opens the store with a new epoch and a new engine.
 func (w *fixture) open() {
 	w.t.Helper()
 	var err error
@@ -183,7 +183,7 @@ func hooks(module string, names ...string) (out []graph.Item) {
 	return out
 }
 
-// sleep advances the fake clock by d, and waits until the due tasks have run.
+// sleep advances the fake clock by d, and waits until all goroutines are blocked.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

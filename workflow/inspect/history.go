@@ -112,7 +112,7 @@ func (r *Restarts) processed(epoch uint64) {
 }
 
 // resumed returns the start of the run's first attempt in epoch, which must be the last epoch of the run. The attempt
-// has ended, and is in lines, or it is running. The result is zero if no attempt has started in this epoch.
+// is running, or it has ended and is in lines. The result is zero if no attempt has started in this epoch.
 func (s *scan) resumed(epoch uint64, lines []line) (first time.Time, _ error) {
 	start, _, err := store.LoadStart(s.tx, epoch)
 	if err != nil {

@@ -43,15 +43,15 @@ const (
 	Waiting     State = "waiting"     // pending; Wait has the reason
 	Failed      State = "failed"      // the last attempt failed; the run has started over and will reach the step again
 	Backoff     State = "backoff"     // the last attempt failed; the next attempt is due at Due
-	Interrupted State = "interrupted" // started in an older epoch and not ended
+	Interrupted State = "interrupted" // the process that started the attempt ended during the attempt
 	Failing     State = "failing"     // of a run: the last attempt of one of its steps failed
 )
 
 // A Request names the run to show. If Run is 0, the Request selects the newest run that needs attention. If no run
 // needs attention, the Request selects the run of the running task of the main queue, or else the run of the first task
 // of the main queue. If the main queue is empty, the Request selects the newest run that has a task at the head of a
-// queue, or a deferred or held task. If no run has such a task, the Request selects the newest run with more than two
-// lines of history, but no run before the last converge.
+// queue, or a deferred or held task. If no run has such a task, the Request selects the last converge, or the newest of
+// the later runs with more than two lines of history.
 type Request struct {
 	Run uint64 `json:"run,omitempty"`
 }
@@ -87,7 +87,8 @@ type Run struct {
 	// Passes is the number of times that the run has gone through its nodes, at least 1. Steps has the
 	// steps of the last pass, and the steps that only earlier passes did.
 	Passes int `json:"passes"`
-	// Cut is the last time at which a change made the run start over.
+	// Cut is the last time at which another task replaced a step of the run, for example because a change or a restart
+	// made the run start over.
 	Cut   time.Time `json:"cut,omitzero"`
 	Steps []Step    `json:"steps,omitempty"`
 	// Ahead are the nodes to which the graph may lead after the pending tasks.
@@ -103,7 +104,7 @@ type Run struct {
 	// more than seven days ago.
 	Lost *store.LostSpan `json:"lost,omitempty"`
 	// Problems has the problems of this run, then the problems of other runs, newest run first, and then the problems of
-	// no run.
+	// no run. The problem of slow or failing requests to the API server is only in a [Status] and in a [Diagnosis].
 	Problems []Problem `json:"problems,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 }
@@ -135,9 +136,10 @@ type Step struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	State   State         `json:"state"`
 
-	Task  store.ID  `json:"task,omitzero"` // the pending task of the step; if there is none, its last task
-	Queue string    `json:"queue,omitempty"`
-	Began time.Time `json:"began,omitzero"` // start of the last attempt; for the run of a module, start of its first step
+	Task  store.ID `json:"task,omitzero"` // the pending task of the step; if there is none, its last task
+	Queue string   `json:"queue,omitempty"`
+	// Began is the start of the last attempt. If the step has steps below it, Began is the start of the first of them.
+	Began time.Time `json:"began,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
 	Try   int       `json:"try,omitempty"` // number of the running, last or next attempt
 	Due   time.Time `json:"due,omitzero"`  // time of the next attempt
@@ -151,9 +153,10 @@ type Step struct {
 	// Warning describes a result that needs attention, although the step succeeded.
 	Warning string `json:"warning,omitempty"`
 	// Again is set if an attempt began again after a restart had interrupted it.
-	Again  bool   `json:"again,omitempty"`
-	Merged int    `json:"merged,omitempty"` // number of tasks in the attempt
-	Into   string `json:"into,omitempty"`   // the task or item that has replaced the task of this step
+	Again  bool `json:"again,omitempty"`
+	Merged int  `json:"merged,omitempty"` // number of tasks in the attempt
+	// Into is the task that does the work of this step instead, or the item in quarantine that holds this work.
+	Into string `json:"into,omitempty"`
 	// Object is the object of a Kubernetes event.
 	Object *store.ObjectRef `json:"object,omitempty"`
 
@@ -187,7 +190,8 @@ const (
 type Wait struct {
 	For Reason `json:"for"`
 	// Ahead is the number of tasks before the task in its queue. For [ForStep], only the tasks in its slot, or the
-	// earlier items of its fan-out, are counted. For [ForItems], Ahead is the number of open items.
+	// earlier items of its fan-out, are counted. For [ForRunning], Ahead is 1: the running task. For [ForItems], Ahead
+	// is the number of open items.
 	Ahead int `json:"ahead,omitempty"`
 	// On has the first tasks for which the task waits, at most three.
 	On []Ref `json:"on,omitempty"`
@@ -268,7 +272,9 @@ type Problem struct {
 	Node    string        `json:"node,omitempty"`
 	Subject graph.Subject `json:"subject,omitzero"`
 	Try     int           `json:"try,omitempty"` // number of consecutive failures, or of crashes of an item in quarantine
-	At      time.Time     `json:"at,omitzero"`
+	// At is the time of the last failure of a failing step. For other problems, At is the time at which the problem
+	// began; zero if this time is not known. For a record that cannot be read, At is the time of the snapshot.
+	At time.Time `json:"at,omitzero"`
 	// Since is the time of the first of the consecutive failures. Due is the time of the next attempt.
 	Since time.Time `json:"since,omitzero"`
 	Due   time.Time `json:"due,omitzero"`
@@ -284,8 +290,7 @@ type Problem struct {
 	// Awaits is the Job or Pod of a Helm hook for which a slow step waits.
 	Awaits string `json:"awaits,omitempty"`
 	// Object is the file, the ConfigMap key, the Kubernetes object or another object that has the problem, if the problem
-	// has no task. More is the number of other objects with the same problem. For a problem without a task, At is the
-	// time at which the problem began.
+	// has no task. More is the number of other objects with the same problem.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command has the arguments of a command of this program that
@@ -303,7 +308,7 @@ type Advice struct {
 	Args []string `json:"args"`
 	Why  string   `json:"why"`
 	// Instead is set if the command replaces the fix. If Instead is not set, the command only shows something (see
-	// [Advice.ChangesNothing]), or is for use after the fix.
+	// [Advice.ChangesNothing]), is for use after the fix, or, if there is no other fix, is the fix itself.
 	Instead bool `json:"instead,omitempty"`
 }
 
@@ -336,12 +341,13 @@ type Reader struct {
 	Slow []Problem
 	// Webhooks has the problems of webhooks, which only the running operator knows.
 	Webhooks []Problem
-	// Missed returns the problems of schedules with missed ticks; nil if no operator runs, or if it waits for the Lease.
+	// Missed returns the problems of schedules with missed ticks. Missed is nil if no operator runs, or if the operator
+	// waits for the Lease.
 	Missed func(tx *store.Tx) ([]Problem, error)
 	// Scans keeps the last scan for other readers; nil means no cache.
 	Scans *ScanCache
-	// Requests describes the latest requests to the API server, for the status; nil if no operator
-	// runs.
+	// Requests describes the latest requests to the API server, for [Reader.Status], [Reader.Diagnose] and
+	// [Reader.Problems]; nil if no operator runs.
 	Requests *Requests
 }
 

@@ -15,8 +15,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestDataKeepsItsNames checks the names and types of the JSON fields that scripts read. If this test fails because a
-// field was added, update the golden file. Any other change breaks scripts.
+// TestDataKeepsItsNames compares the JSON of runs with golden files, because scripts read the JSON. If a field was
+// added, or if only a text has changed, update the golden files with -update. If a field was renamed, was removed or
+// has another type, the change breaks scripts.
 func TestDataKeepsItsNames(t *testing.T) {
 	t.Parallel()
 	for name, scene := range map[string]string{

@@ -13,11 +13,11 @@ import (
 
 // A Layout is the layout of a text. The zero value has 80 columns and no colors.
 type Layout struct {
-	Width  int  // columns; 0 for 80
+	Width  int  // columns; 0 means 80, and less than 40 means 40
 	Height int  // maximum number of lines; 0 means no limit, except where a function has a limit of its own
 	ASCII  bool // only ASCII icons and lines
 	Colour bool // with escape codes for colors; icons and words have the same meaning without colors
-	All    bool // no rows are merged or omitted
+	All    bool // no rows are merged, and rows are omitted only if the text exceeds Height
 	Whole  bool // long texts are not cut, but continue on further lines
 	Wide   bool // like Whole, and also with tasks, queues and details
 	// Now is the time at which the text is read; zero means the time of the snapshot, except where a
@@ -343,7 +343,7 @@ func plural(n int, one, many string) string {
 // controls matches the escape sequences of ECMA-48 for colors and for the cursor.
 var controls = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// printable replaces a character that a terminal would interpret with a blank.
+// printable returns r, or a blank if a terminal would interpret r.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return ' '

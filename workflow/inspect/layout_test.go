@@ -17,8 +17,8 @@ var words = rapid.SliceOfN(rapid.SampledFrom([]string{
 	"\x1b[31mred\x1b[0m", "tab\there", "\u200b", "kubectl",
 }), 0, 30)
 
-// TestWrappedTextHasAllWordsInLinesOfTheWidth wraps random texts. The lines must have all characters of the text, and
-// no line may be wider than the width, except a line with only one character, which can be wide.
+// TestWrappedTextHasAllWordsInLinesOfTheWidth wraps random texts. The lines must have all characters of the text. Only
+// a line with a single character may be wider than the width, because one character can take two columns.
 func TestWrappedTextHasAllWordsInLinesOfTheWidth(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -111,7 +111,8 @@ func TestLongTextKeepsItsBeginningAndItsEnd(t *testing.T) {
 	}
 }
 
-// TestCutTextHasAtMostTheWantedLines cuts random texts. The first line must be the beginning of the text.
+// TestCutTextHasAtMostTheWantedLines cuts random texts. If more than one line is allowed, the first line must be the
+// beginning of the text.
 func TestCutTextHasAtMostTheWantedLines(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

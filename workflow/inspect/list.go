@@ -63,9 +63,9 @@ func GroupsText(groups []RunGroup, layout Layout) string {
 	return b.String()
 }
 
-// Text returns the cause of the run. For several runs, Text returns their number, the number of
-// failed attempts, the subject, the id of the first run, the times at which the first and the last
-// run began, and the trigger that all of them have in common.
+// Text returns the text of [Summary.What] for a group of one run. For several runs, Text returns their number, the
+// number of failed attempts, the subject, the id of the first run, the times at which the first and the last run began,
+// and the trigger that all of them have in common.
 func (g *RunGroup) Text(layout Layout) string {
 	if g.Count == 1 {
 		return g.What()
@@ -95,5 +95,5 @@ func (w *Summary) What() string {
 	return flat(what)
 }
 
-// least is the minimum width of the column of the causes.
+// least is the minimum width of the column of the causes, if the width of the layout allows it.
 const least = 40

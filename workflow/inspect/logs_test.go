@@ -26,8 +26,8 @@ func (w *fixture) logs(req inspect.LogsRequest) (t inspect.Timeline) {
 	return t
 }
 
-// printing starts a fixture with three hooks. The first hook prints and fails twice, and then succeeds. The second hook
-// prints much, and the third hook prints nothing.
+// printing starts a fixture with three hooks. The hook web/10-class.sh prints in each attempt, and fails twice before
+// it succeeds. The hook db/10-dump.sh prints much, and web/20-silent.sh prints nothing.
 func printing(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t)

@@ -24,7 +24,7 @@ type Meaning struct {
 	byOperator bool
 	// hook is the hook that answers the webhook of the error, or the first of several hooks that may answer it. binding
 	// is the binding of the hook; empty if the binding is not known. The field known is the beginning of a text about the
-	// last error of the hook. The three fields are empty if the webhook does not belong to this operator.
+	// last error of the hook. The three fields are empty if the error names no webhook of this operator.
 	hook, binding, known string
 	// explained is set if the field What already contains the last error of the hook.
 	explained bool
@@ -223,8 +223,8 @@ func meaningOf(text string) *Meaning {
 }
 
 // ofOperator records in m that the user without rights is the operator itself, not the user of a hook. The parameter
-// text is the error of a step that runs no hook. Errors of webhooks are left unchanged, because they can name the users
-// of other requests.
+// text is the error of a step that runs no hook. If the error is about a webhook, ofOperator leaves m unchanged,
+// because such an error can name the user of another request.
 func (m *Meaning) ofOperator(text string) {
 	if m != nil && m.user != "" && !strings.Contains(text, "webhook") {
 		m.What = strings.Replace(m.What, "allow "+m.user+" to ", "allow the operator itself ("+m.user+") to ", 1)
@@ -320,8 +320,8 @@ func (w ownWebhooks) ownConversion(group, kind string) (*Meaning, error) {
 	}, nil
 }
 
-// admissionHook returns the hook that answers the admission webhook with this name, and whether it
-// is a hook of this operator.
+// admissionHook returns the hook of this operator that answers the admission webhook with this name. The result found
+// is false if there is no such hook.
 func (w ownWebhooks) admissionHook(name string) (hook string, found bool, err error) {
 	for k := range w.tx.Range(store.At(store.Bindings)) {
 		subject, err := store.ParseBindingKey(k)

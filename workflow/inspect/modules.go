@@ -23,7 +23,7 @@ const (
 	ModuleBlocked     ModuleState = "blocked"     // the CRDs of the module cannot be installed, so the module is not run
 	ModulePaused      ModuleState = "paused"      // a person paused the module
 	ModuleQuarantined ModuleState = "quarantined" // a task of the module is in quarantine, because it crashed the operator
-	ModuleBroken      ModuleState = "broken"      // the module cannot be loaded
+	ModuleBroken      ModuleState = "broken"      // the module cannot be loaded, or its record cannot be read
 )
 
 // A ModuleStatus is the state of one module, with the reason.
@@ -83,7 +83,8 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 			return out, err
 		}
 	}
-	for _, inOwnQueue := range []bool{false, true} { // a Synchronization in a queue of its own is shown only if no other step runs
+	// An item in another queue, such as a Synchronization, is shown only if no other step of the module runs.
+	for _, inOwnQueue := range []bool{false, true} {
 		for _, name := range s.names {
 			q := s.queues[name]
 			if t := cmp.Or(q.busy, q.head); t.OwnQueue == inOwnQueue {
@@ -189,7 +190,7 @@ func (m *Modules) raise(name string, to ModuleStatus) {
 	}
 }
 
-// ProblemsText returns problems as text, each with its fix. [Modules.Problems] has such problems.
+// ProblemsText returns the problems of [Modules.Problems] as text, each with its fix.
 func ProblemsText(problems []Problem, layout Layout) string {
 	p := &page{layout: layout}
 	for i := range problems {

@@ -56,8 +56,8 @@ func (n noter) attemptNotes(s *Step) (out []string) {
 	return out
 }
 
-// hasOwnError reports whether the error of s is written as a note. The error is written as a note if s ended with it,
-// or if s failed and no problem shows the error.
+// hasOwnError reports whether the error of s is written as a note. The error is written as a note if s was dropped, if
+// the failure of s was allowed, or if s failed and no problem shows the error.
 func (n noter) hasOwnError(s *Step) bool {
 	switch s.State {
 	case Allowed, Dropped:

@@ -368,8 +368,8 @@ func TestOutputIsBelowTheTitleOfItsAttempt(t *testing.T) {
 	}
 }
 
-// TestProblemsForMetricsIncludeDamageAndTheAPIServer creates at least one problem of each kind that Problems must
-// return here.
+// TestProblemsForMetricsIncludeDamageAndTheAPIServer creates problems of the ConfigMap, the disk, two queues, a
+// webhook, a directory, a damaged record and the API server. Problems must return all of them.
 func TestProblemsForMetricsIncludeDamageAndTheAPIServer(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
@@ -401,7 +401,7 @@ func TestProblemsForMetricsIncludeDamageAndTheAPIServer(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// The problems of runs must be first. The problems of damaged records and of the API server must be last.
+	// The problem of a run must be first. The problems of damaged records and of the API server must be last.
 	want := []string{string(KindRefused), string(KindFull), string(KindStalled), string(KindStalled), string(KindReview), string(store.NewDirectory), string(store.DamagedRecord), string(KindAPIServer)}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

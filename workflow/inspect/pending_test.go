@@ -309,7 +309,7 @@ func TestADeferredTaskSaysWhenItReturnsToItsQueue(t *testing.T) {
 }
 
 // fanOut returns a fan-out task of run 1 at the node, with the given items. The parameter next is the
-// index of the current item. The items before the current item have ended.
+// index of the current item. The items before the current item have ended, or have tasks of their own.
 func (w *writtenHistory) fanOut(node graph.NodeID, subject graph.Subject, next int, items ...graph.Item) store.Task {
 	w.t.Helper()
 	task := store.Task{

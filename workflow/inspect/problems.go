@@ -137,8 +137,8 @@ var leaves = map[string]string{
 	moduleAfterDeleteHelm: "the release and its objects are deleted",
 }
 
-// leavesOf describes the state of the cluster until the failing step succeeds. If the step deletes a
-// module, the text has the reason of the deletion.
+// leavesOf describes the state of the cluster until the failing step succeeds. If the step deletes the release of a
+// module, or runs an afterDeleteHelm hook, the text has the reason of the deletion.
 func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error) {
 	text, module := leaves[node], subject.Module
 	switch node {
@@ -287,7 +287,7 @@ func (s *scan) damage() ([]Problem, error) {
 	return out, err
 }
 
-// repair says how an unreadable record is replaced. The parameter live says whether an operator runs.
+// repair says what to do about an unreadable record. The parameter live says whether an operator runs.
 func repair(record *store.RecordError, live bool) string {
 	switch table := record.Key.Table(); {
 	case workflow.Repairable(record) && live:

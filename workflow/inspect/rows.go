@@ -108,8 +108,8 @@ func (p *page) top(s *Step) {
 	p.step(s, title, "", "")
 }
 
-// step writes the row of s, its notes, and the rows below it. The title begins with the text in
-// head, and each line below the row begins with the text in under.
+// step writes the row of s, its notes, and the rows below it. The text in head is written before the title, and each
+// line below the row begins with the text in under.
 func (p *page) step(s *Step, title, head, under string) {
 	l := p.layout
 	badge, colour := l.badge(s.State)

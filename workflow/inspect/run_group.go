@@ -18,11 +18,10 @@ const readRuns = 2000
 // that need attention, which are always shown in separate lines.
 const fewRuns = 3
 
-// A RunGroup is one run, or several runs of one binding. Between the runs of a group there are only runs
-// of bindings, and no run without a binding.
+// A RunGroup is one run, or several runs of one binding. Between the runs of a group, there are only runs of bindings.
 type RunGroup struct {
-	// Summary is the summary of the newest run. State is the gravest state of the group, and Open
-	// is the number of all pending tasks.
+	// Summary is the summary of the newest run. But State is the gravest state of the unfinished runs, if there are any,
+	// and Open is the number of the pending tasks of all runs.
 	Summary
 	Count int `json:"count"`
 	// First is the oldest run, and FirstBegan is its start.

@@ -70,7 +70,7 @@ func TestManyRunsOfOneBindingAreOneLineOfTheList(t *testing.T) {
 	w := &runWriter{t: t, db: storetest.Memory(t)}
 	a := graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"}
 	b := graph.Subject{Module: "web", Hook: "b.sh", Binding: "pods"}
-	w.add(lifecycle.OnModuleKubeEvent, a) // before the start run, so it does not belong to the group after this run
+	w.add(lifecycle.OnModuleKubeEvent, a) // not in the group of the later runs, because the start run is between them
 	w.add(lifecycle.OnStart, graph.Subject{})
 	for i := range 5 {
 		w.add(lifecycle.OnModuleKubeEvent, a, store.Failed, store.Done)
@@ -136,7 +136,8 @@ func TestARunThatNeedsAttentionHasALineOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestFewRunsBesideThoseThatNeedAttentionAreNoGroup adds runs that failed once, of which all but a few have a warning.
+// TestFewRunsBesideThoseThatNeedAttentionAreNoGroup adds six runs that failed once. One to four of them have no
+// warning. Only four such runs are a group.
 func TestFewRunsBesideThoseThatNeedAttentionAreNoGroup(t *testing.T) {
 	t.Parallel()
 	for quiet := uint64(1); quiet <= 4; quiet++ {

@@ -10,7 +10,8 @@ var exitOnly = regexp.MustCompile(`^exit status \d+$`)
 
 // sameCause groups problems by their likely cause. Failing steps are one group if their errors have the same known
 // meaning or the same text. An error that has only the exit code of a hook says nothing about its cause, so its step is
-// a group of its own, like each other problem. The groups are in the order of their first problems.
+// a group of its own. Each problem that is not a failing step is also a group of its own. The groups are in the order
+// of their first problems.
 func sameCause(problems []Problem) (groups [][]*Problem) {
 	numbers := map[string]int{} // index of the group in groups, by cause
 	for i := range problems {

@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestKeptLookIsThatOfTheCommit reads the status before and after commits with a cache of scans. Each scan must be that of the
-// newest commit, for a store in memory and in a file.
+// TestKeptLookIsThatOfTheCommit reads the status twice after each of three commits, with a cache of scans. Each status
+// must be that of the newest commit, for a store in memory and in a file.
 func TestKeptLookIsThatOfTheCommit(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *store.DB{"memory": storetest.Memory, "file": storetest.Open} {

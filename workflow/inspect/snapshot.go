@@ -294,7 +294,7 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 type runLister struct {
 	scan     *scan
 	problems map[uint64][]Problem // by run
-	under    map[uint64]State     // by run: the gravest state of its tasks at the heads of queues
+	under    map[uint64]State     // by run: the gravest state of its running tasks and of its tasks at the heads of queues
 }
 
 func (r *Reader) newLister(tx *store.Tx) (*runLister, error) {

@@ -67,7 +67,7 @@ func rank(t draw.Tone) int {
 	}
 }
 
-// Interesting reports whether s has more to show than a successful end.
+// Interesting reports whether s or a step below s has not ended, or has more to show than the fact that it has ended.
 func (s *Step) Interesting() bool {
 	return !s.State.ended() || s.State == Allowed || s.State == Refused || s.State == Skipped || s.State == Quarantined || s.Again || s.LastError != "" || s.Warning != "" ||
 		slices.ContainsFunc(s.Steps, func(below Step) bool { return below.Interesting() })

@@ -46,8 +46,7 @@ type Status struct {
 	// 50,000 held tasks are counted.
 	Later int `json:"later,omitempty"`
 
-	// Lost is the last span for which the store has no data; nil if no such span is in the last
-	// seven days.
+	// Lost is as in [Run].
 	Lost *store.LostSpan `json:"lost,omitempty"`
 
 	// Requests describes the requests to the API server; nil if no operator runs.

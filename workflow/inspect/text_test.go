@@ -20,8 +20,8 @@ const helmError = `helm upgrade of release ingress-nginx: timed out waiting for 
 Deployment addons/controller: 0 of 2 replicas are ready
 Pod controller-7d9c: ImagePullBackOff: registry.example.com/ingress/controller:1.14.2: not found`
 
-// scenes returns functions by name. Each of these functions sets up a state of the store, and returns the run that is
-// shown.
+// scenes returns functions by name. Each of these functions sets up a state of the store, and returns the number of the
+// run that is shown; 0 means the default run.
 func scenes() map[string]func(*fixture) (run uint64) {
 	return map[string]func(*fixture) (run uint64){
 		"nothing-pending": func(w *fixture) uint64 {

@@ -17,7 +17,7 @@ import (
 // attempt.
 const (
 	RunBegan = "began"   // a run began
-	RunEnded = "ended"   // a run with several steps ended
+	RunEnded = "ended"   // a run with several attempts ended
 	Command  = "command" // a person used a command
 	Started  = "started" // a process of the operator began to process tasks
 	Stopped  = "stopped" // a process of the operator ended cleanly
@@ -45,7 +45,8 @@ type Entry struct {
 	Text string `json:"text,omitempty"`
 	// Changes are the values that the attempt changed. Secrets are removed.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
-	// Output is the output of the attempt. Only [ReadLogs] and [FollowLogs] set Output.
+	// Output is the output of the attempt. Only the entries of [ReadLogs], and of [FollowLogs] and its [Follower], have
+	// an Output.
 	Output string `json:"output,omitempty"`
 
 	written position

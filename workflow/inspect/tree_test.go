@@ -303,8 +303,8 @@ func TestAnOpenRunThatWasInterruptedIsResumedInThisEpoch(t *testing.T) {
 	}
 }
 
-// TestARunIsResumedWithTheFirstAttemptOfItsLastEpoch adds attempts of epoch 2. Only their times decide which attempt
-// is the first: they are running or ended, and not in the order of their records and positions.
+// TestARunIsResumedWithTheFirstAttemptOfItsLastEpoch adds attempts of epoch 2. The attempt that began first must be
+// found, whether it is running or has ended, and whatever the order of the records and positions is.
 func TestARunIsResumedWithTheFirstAttemptOfItsLastEpoch(t *testing.T) {
 	t.Parallel()
 	after := func(d time.Duration) time.Time { return followTime.Add(time.Hour + d) }

@@ -16,8 +16,8 @@ type ValueDiffRequest struct {
 	// Section is the key of the section in the values.
 	Section string
 	// The comparison begins at the end of the run with the number From. If that run has not ended, no values differ. If
-	// From is zero, the comparison begins at the first attempt that changed a value in the newest run with such an
-	// attempt.
+	// From is zero, the diff has only the changes of one run: the run with the last attempt that changed a value of the
+	// section. The comparison then begins at the first such attempt of this run.
 	From uint64
 	// The comparison ends at the end of the run with the number To. If To is zero, or if that run has not ended, the
 	// comparison ends now.

@@ -98,8 +98,8 @@ func TestValuesOfTwoRunsAreCompared(t *testing.T) {
 	}
 }
 
-// TestEqualTextsOfDifferentValuesAreADifference compares values whose texts are equal, although the values can differ:
-// they are truncated or masked, and have no hash.
+// TestEqualTextsOfDifferentValuesAreADifference compares values whose texts are equal. Values whose texts are truncated
+// or masked, and have no hash, can differ, so they must be in the difference. The other values must not.
 func TestEqualTextsOfDifferentValuesAreADifference(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

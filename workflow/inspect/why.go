@@ -25,8 +25,8 @@ type Why struct {
 	// Subject is the requested subject.
 	Subject string   `json:"subject"`
 	Answers []Answer `json:"answers"`
-	// Fix says what a person must do first; empty if this is not known. Advice has commands that show
-	// more, and commands to use after the fix.
+	// Fix says what a person must do first; empty if this is not known. Advice has commands that show more, and commands
+	// to use after the fix or instead of it.
 	Fix    string   `json:"fix,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 }

@@ -25,9 +25,11 @@ type chains struct {
 	failing *Step // the first failing step that was found in a chain; nil if there is none
 }
 
-// pending returns the pending step with the gravest state among the steps of a subject, and the run of this step; nil
-// if there is none. The parameter name is the name of the subject, and the function wanted reports whether a subject is
-// the right one.
+// pending returns a pending step of a subject, and the run of this step; nil if there is none. The runs are searched in
+// the order of pendingRuns, which begins with failing tasks. In the first run with a step of the subject that does not
+// wait, pending selects the step with the gravest state. If all steps of the subject wait, pending returns the first of
+// them. The parameter name is the name of the subject, and the function wanted reports whether a subject is the right
+// one.
 func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run, found *Step, err error) {
 	runs, err := c.pendingRuns(name, wanted)
 	if err != nil {

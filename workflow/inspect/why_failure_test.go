@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestErrorsAreExplained makes a hook fail with errors in the words of Kubernetes, Helm, shells and other programs. The
-// explanation must have the meaning of the error, if it is known.
+// TestErrorsAreExplained makes the step release-upgrade fail with errors in the words of Kubernetes, Helm, shells and
+// other programs. The explanation must have the meaning of the error, if it is known.
 func TestErrorsAreExplained(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -128,7 +128,7 @@ func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 	})
 }
 
-// raiseStart starts the engine, and records the start of an operator with the given version.
+// raiseStart starts the engine with a start run, and records the start of an operator with the given version.
 func (w *fixture) raiseStart(version string) {
 	w.t.Helper()
 	if err := w.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {

@@ -12,8 +12,8 @@ import (
 // longError has more lines than a screen, and its lines are longer than the width of a screen.
 var longError = strings.Repeat("Pod controller-7d9c: ImagePullBackOff: registry.example.com/ingress/controller:1.14.2: not found\n", 30) + "the last line"
 
-// failing sets up a run in which a module with a long name fails with longError. Other modules wait behind the failing
-// module.
+// failing sets up a run in which module ingress-nginx fails with longError. A module with a long name is done, and
+// other modules wait behind the failing module.
 func failing(w *fixture) {
 	w.discovers(append([]string{"a-module-with-quite-a-long-name-for-one", "ingress-nginx"}, names("behind", 12)...)...)
 	w.fails("release-upgrade ingress-nginx", longError)

@@ -156,7 +156,7 @@ func TestAStepWhoseErrorIsAmongTheProblemsDoesNotRepeatIt(t *testing.T) {
 	problem := Problem{Kind: KindFailing, Run: 1, Node: "module-run", Subject: graph.Subject{Module: "web"}}
 	for name, test := range map[string]struct {
 		change func(*Problem)
-		notes  int // number of notes of the failed step and of the step that is retried
+		notes  int // number of notes of each of the two steps
 	}{
 		"the problem of the step":      {func(*Problem) {}, 0},
 		"a problem of another run":     {func(p *Problem) { p.Run = 2 }, 1},

@@ -60,7 +60,7 @@ var setByServer = []string{
 	"name", "namespace", "generateName", "ownerReferences",
 }
 
-// fieldsOf returns the fields of an object that hooks and charts determine. The argument sections
+// fieldsOf returns those fields of an object that hooks and charts determine. The argument sections
 // must be true for the operator's ConfigMap: the texts in its data are parsed as YAML, and their
 // fields are returned.
 func fieldsOf(o *unstructured.Unstructured, sections bool) fields {

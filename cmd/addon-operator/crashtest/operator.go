@@ -21,7 +21,7 @@ import (
 // StartCommand is the hidden command of the program that starts an operator with a control.
 const StartCommand = "supervised-start"
 
-// stopWithin is the time after SIGTERM after which a running operator or control plane is killed.
+// stopWithin is the time from SIGTERM to SIGKILL for an operator or a control plane that does not end.
 const stopWithin = time.Minute
 
 // environment describes the directory, modules and cluster of the operators of one round.

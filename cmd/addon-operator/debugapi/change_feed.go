@@ -10,10 +10,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes its readers after commits of the store. ChangeFeed wakes a busy reader once for several commits. For
-// readers that want changes, the feed collects the changes that the engine has committed. The feed also records the
-// queues that the engine cannot process, with their errors. If a queue is added to this record or removed from it,
-// ChangeFeed wakes the readers that want no changes. The zero value is ready to use.
+// ChangeFeed wakes its readers after commits of the store. ChangeFeed wakes a busy reader once for several commits. Some
+// readers collect changes: they receive the changes that the engine has committed. The feed also records the queues that
+// the engine cannot process, with their errors. If a queue is added to this record or removed from it, ChangeFeed wakes
+// the readers that collect no changes. The zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
@@ -137,8 +137,8 @@ func (n *ChangeFeed) Commits() (wake <-chan struct{}, stop func()) {
 	return w.wake, stop
 }
 
-// watch adds a watcher to the feed until stop is called. The watcher collects changes only if collects is
-// true.
+// watch adds a watcher to the feed until stop is called. The watcher collects changes only if the argument
+// collects is true.
 func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	w = &watcher{wake: make(chan struct{}, 1), collects: collects}
 	n.mu.Lock()

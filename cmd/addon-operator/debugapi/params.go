@@ -40,8 +40,8 @@ type param struct {
 	name, about string
 	// set puts a value in force. set returns an error if the value is invalid.
 	set func(value string) error
-	// lasts returns the default duration of a change to value. 0, or a nil function, means until the
-	// process ends.
+	// lasts returns the default duration of a change to this value. 0, or a nil function, means until
+	// the process ends.
 	lasts func(value string) time.Duration
 
 	initial, value string

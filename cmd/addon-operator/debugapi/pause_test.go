@@ -10,7 +10,8 @@ import (
 	"addon-operator/store"
 )
 
-// pausable returns an engine whose store has module web with the hook hooks/h, the global hook g, and a binding in queue q.
+// pausable returns an engine whose store has module web with the hook hooks/h, the global hook g, and a binding in
+// queue q.
 func pausable(t *testing.T) *engineFixture {
 	t.Helper()
 	w := newEngineFixture(t)

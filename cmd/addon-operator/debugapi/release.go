@@ -87,8 +87,8 @@ func (pages modulePages) rendered(r *http.Request) (string, error) {
 	return cmp.Or(string(changes), "no difference\n"), nil
 }
 
-// redactManifest returns the manifest with secrets masked by without in each document. A document that cannot be
-// parsed is replaced by a comment.
+// redactManifest returns the manifest with its secrets masked. The argument without is the redactor, which masks each
+// document separately. A document that cannot be parsed is replaced by a comment.
 func redactManifest(manifest string, without redact.Redactor) string {
 	var out strings.Builder
 	for _, part := range tree.Split([]byte(manifest)) {

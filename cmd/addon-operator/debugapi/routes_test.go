@@ -182,8 +182,8 @@ func TestTheDebugPortShowsNoErrorsAndServesThisHostOnly(t *testing.T) {
 }
 
 // TestTheDebugPortShowsNoErrorsOfModulesThatHoldTasks holds tasks of a module that cannot be loaded, because one of its
-// hooks fails when it is asked for its configuration. The error quotes the output of the hook. The debug socket must show
-// the error, and the debug port must not.
+// hooks fails when it is asked for its configuration. The error quotes the output of the hook. The debug socket must
+// show the error, and the debug port must not.
 func TestTheDebugPortShowsNoErrorsOfModulesThatHoldTasks(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {

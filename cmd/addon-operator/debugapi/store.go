@@ -179,8 +179,8 @@ func (api *API) State() (metrics.State, error) {
 	return s, err
 }
 
-// problemsState counts all problems by kind and module. For each kind, problemsState also counts the problems that
-// belong to no module, even if there are none.
+// problemsState counts all problems by kind and module. For each kind, the result has the number of problems that
+// belong to no module, even if this number is 0.
 func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	problems, err := api.reader().Problems(tx)
 	s.Problems = map[metrics.Problem]int{}
@@ -246,7 +246,7 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 
 // ConvergeTasks returns the number of pending tasks that are treated as tasks of a converge: all tasks in the main queue
 // except events and step 16, and the tasks in the queue [workflow.Parked], which are the last steps of runs that wait for
-// failing modules. So it includes a run of one module that no converge has requested.
+// failing modules. So the number includes the run of a single module, even if no converge has requested that run.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

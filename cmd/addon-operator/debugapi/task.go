@@ -83,7 +83,7 @@ func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done strin
 }
 
 // changeError adds to err an HTTP status and, for most errors, what a person can do. The argument err is the error of a
-// change of the task id. Errors that changeError does not know are returned unchanged.
+// change of the task with this ID. Errors that changeError does not know are returned unchanged.
 func changeError(id store.ID, err error) error {
 	if errors.Is(err, workflow.ErrNoTask) {
 		return notFound("%w; see addon-operator queue list", err)

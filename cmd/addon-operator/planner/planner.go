@@ -299,9 +299,9 @@ func (p *planner) done(r forecast.Result) {
 	p.note(m, r.Node.ID == lifecycle.EnsureCRDs)
 }
 
-// runs returns the action for a module that would run: PlanOn if the module was disabled before,
-// and PlanRun otherwise. Without a store, runs returns PlanRun for a module without a chart, whose
-// previous state is not known.
+// runs returns the action for a module that would run: PlanOn if the module was disabled before and
+// has no release, and PlanRun otherwise. Without a store, runs returns PlanRun for a module without
+// a chart, because it is not known whether this module was enabled before.
 func (p *planner) runs(name string) inspect.PlanAction {
 	on := p.before[name].Enabled || p.released[name]
 	if p.Store == nil && !p.hasChart(name) {
@@ -318,8 +318,8 @@ func (p *planner) hasChart(name string) bool {
 	return found && m.ChartDir() != ""
 }
 
-// note adds to m the changes that dry runs have requested since the last call of note. If
-// definitions is true, note adds them as changes of CRDs.
+// note adds to m the changes that dry runs have requested since the last call of note. If the
+// argument definitions is true, note adds them as changes of CRDs.
 func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 	for _, c := range p.session.Take() {
 		o := p.object(c)

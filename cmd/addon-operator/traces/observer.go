@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// sendWithin is the maximum time that the operator waits for the collector when it stops.
-	// sendWithin must be shorter than the shutdown of the operator.
+	// sendWithin is the maximum time that the operator waits for the collector when the operator stops. sendWithin must
+	// be shorter than the time within which the operator must stop.
 	sendWithin = 2 * time.Second
 	// complainEvery is the minimum time between two log lines about a failing collector.
 	complainEvery = time.Minute
@@ -77,8 +77,9 @@ func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 	}
 }
 
-// Observe returns an observer whose functions Began, Recorded and Ended first call t, and then the functions of the given
-// observer, which must not be nil. The function Context of the returned observer calls only t.
+// Observe returns an observer whose functions Began, Recorded and Ended first call t, and then the same function of the
+// given observer. These three functions of the given observer must not be nil. The function Context of the returned
+// observer calls only t. If t is nil, Observe returns the given observer.
 func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	if t == nil {
 		return observer

@@ -151,8 +151,8 @@ func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string
 	p.render(w, http.StatusUnauthorized, "sign_in", s)
 }
 
-// signIn checks the token in the form with the API server, and stores an accepted token in a cookie
-// of the browser.
+// signIn asks the API server whether the token in the form is valid, and stores a valid token in a
+// cookie of the browser.
 func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))

@@ -68,16 +68,16 @@ type adviceGroup struct {
 	Commands []shownCommand
 }
 
-// A shownCommand is a command to copy. Link leads to the view that shows the output of the command, or the work that
-// the command changes. Link is empty if the view with the command is this view, or if an earlier command has the same
-// link.
+// A shownCommand is a command to copy. Link leads to the view that shows the output of the command, or the task that
+// the command changes. Link is empty if there is no such view, if that view is the open view, or if an earlier command
+// has the same link.
 type shownCommand struct {
 	Text, Why string
 	Link      viewLink
 }
 
-// harmless has the commands that change something, but are easy to undo, or do only once more what the operator does by
-// itself.
+// harmless has the commands that change something, but are easy to undo, or only repeat something that the operator
+// does by itself.
 var harmless = []string{"hook run", "pause", "resume", "task cancel", "task release", "task retry"}
 
 // Grouped returns the commands of an advice in up to two groups. Commands that are hard to undo are in the last group.

@@ -155,7 +155,7 @@ func Paths() (paths []string) {
 	return append(paths, eventsPath, actionPath, signInPath, signOutPath, assetPath)
 }
 
-// Handler returns a handler of the page. The caller must restrict who can reach the handler.
+// Handler returns a handler of the page. If o.Access is nil, the caller must restrict who can reach the handler.
 func Handler(o Options) http.Handler {
 	p := &pages{reader: reader{Options: o, api: source{o.API}}}
 	mux := http.NewServeMux()

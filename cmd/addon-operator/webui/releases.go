@@ -83,8 +83,7 @@ type release struct {
 	// Unwatched is set if the release has objects that the operator does not watch, because the module is disabled. The
 	// page does not know these objects.
 	Unwatched bool
-	// Compared is set if the difference was requested. The chart is rendered only if the difference
-	// was requested.
+	// Compared is set if the difference was requested. Otherwise the chart is not rendered.
 	Compared bool
 	Diff     []diffLine
 }

@@ -57,8 +57,8 @@ func (r *runs) Other() string {
 	return r.path(r.Limit, true)
 }
 
-// path returns the path of the view of runs with this limit. If all is true, the view has no
-// groups.
+// path returns the path of the view of runs with this limit. If the argument all is true, the view
+// has no groups.
 func (r *runs) path(limit int, all bool) string {
 	query := map[string]string{"limit": strconv.Itoa(limit)}
 	if all {

@@ -29,7 +29,7 @@ type AddonReport struct {
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
 	// Problems are errors of the addon. An addons configuration that names this repository gets the phase Failed because
-	// of them. The only exception is an archive that differs from its directory, which the operator uses as it is.
+	// of them, with one exception: if an archive differs from its directory, the operator uses the archive as it is.
 	Problems []string `json:"problems,omitempty"`
 	// Errors mean that the chart cannot be installed with the values of a plan, or that the schema of a plan cannot be
 	// used. They have no effect on the status of addons configurations.
@@ -90,28 +90,28 @@ func (r *Repository) outdated(a *addon) []string {
 	return nil
 }
 
-// check adds errors and advice to the parameter named about, the report of the addon a. These errors and this advice
-// have no effect on the status of addons configurations.
-func (r *Repository) check(a *addon, about *AddonReport) {
+// check adds errors and advice to report, the report of the addon a. These errors and this advice have no effect on the
+// status of addons configurations.
+func (r *Repository) check(a *addon, report *AddonReport) {
 	if a.path != a.address() {
-		about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
+		report.Advice = append(report.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
 	}
-	checkPlans(a.loaded.Addon.Plans, about)
+	checkPlans(a.loaded.Addon.Plans, report)
 	if a.packed {
 		return
 	}
 	for _, f := range r.helmLint(a) {
 		if f.fatal {
-			about.Errors = append(about.Errors, f.text)
+			report.Errors = append(report.Errors, f.text)
 		} else {
-			about.Advice = append(about.Advice, f.text)
+			report.Advice = append(report.Advice, f.text)
 		}
 	}
 }
 
 // checkPlans checks the values of each plan against create-instance-schema.json, the schema for values that users can
-// set. It adds its findings to the parameter named about, the report of the addon.
-func checkPlans(plans []catalog.Plan, about *AddonReport) {
+// set. It adds its findings to report, the report of the addon.
+func checkPlans(plans []catalog.Plan, report *AddonReport) {
 	for i := range plans {
 		plan := module.AddonPlan{Name: plans[i].Name, Schema: plans[i].CreateSchema}
 		var err error
@@ -124,10 +124,10 @@ func checkPlans(plans []catalog.Plan, about *AddonReport) {
 		}
 		dir := "plans/" + plans[i].Directory
 		if err != nil {
-			about.Errors = append(about.Errors, fmt.Sprintf("[ERROR] %s/create-instance-schema.json: %v", dir, err))
+			report.Errors = append(report.Errors, fmt.Sprintf("[ERROR] %s/create-instance-schema.json: %v", dir, err))
 		}
 		for _, violation := range refused {
-			about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] %s/values.yaml: %s; create-instance-schema.json does not let users set this value", dir, violation))
+			report.Advice = append(report.Advice, fmt.Sprintf("[WARNING] %s/values.yaml: %s; create-instance-schema.json does not let users set this value", dir, violation))
 		}
 	}
 }

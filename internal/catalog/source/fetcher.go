@@ -15,7 +15,7 @@ import (
 
 // Options configure a Fetcher.
 type Options struct {
-	// Develop allows the schemes http and file in addition to https.
+	// Develop allows the schemes http and file in addition to https and ssh.
 	Develop bool
 	// TempDir is the directory for temporary files, or "" for [os.TempDir]. The Fetcher uses its subdirectory
 	// addons-fetch, which [New] empties.

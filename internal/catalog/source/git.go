@@ -18,9 +18,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 )
 
-// A gitRepository fetches one commit of a git repository when the first file is needed, without the history of the
-// commit if the server can leave it out. It reads files directly from the packfile, without a working tree. So no link,
-// hook, submodule or configuration of the repository has an effect.
+// A gitRepository fetches the wanted commit of a git repository when the first file is needed. It also fetches the
+// history if the server cannot leave it out, or accepts no request for this commit alone. It reads files directly from
+// the packfile, without a working tree. So no link, hook, submodule or configuration of the repository has an effect.
 type gitRepository struct {
 	fetcher  *Fetcher
 	location location

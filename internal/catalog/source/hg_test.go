@@ -15,8 +15,8 @@ import (
 	"addon-operator/internal/api"
 )
 
-// hgRepositoryOf creates an hg repository with two commits, of which the first has the tag v1. It skips the test if hg
-// is not installed.
+// hgRepositoryOf creates an hg repository, and commits the files of [addonFiles] for the text "first", and then for the
+// text "second". The first commit has the tag v1. If hg is not installed, the test is skipped.
 func hgRepositoryOf(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("hg"); err != nil {

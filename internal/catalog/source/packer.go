@@ -37,8 +37,8 @@ func (p *packer) add(name string, data []byte) error {
 	return err
 }
 
-// finish returns the complete archive. But if err, the error of adding the files, is not nil, finish frees the archive
-// and returns err.
+// finish completes the archive and returns it. The argument err is the error of adding the files. If err is not nil,
+// finish frees the archive and returns err.
 func (p *packer) finish(err error) (*spool, error) {
 	if err == nil {
 		err = errors.Join(p.tar.Close(), p.zipped.Close())

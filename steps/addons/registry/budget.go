@@ -42,7 +42,7 @@ func (b *Budget) Reserve(n int) bool {
 }
 
 // Fit takes the size of a result from the budget. It returns the result with its long messages cut. If the result
-// exceeds a limit, Fit returns instead a result without addons whose message names the limit.
+// exceeds a limit, Fit returns instead a result that has no addons, and a message that names the limit.
 func (b *Budget) Fit(r store.RepositoryResult) (store.RepositoryResult, error) {
 	r = cutMessages(r)
 	size, err := sizeOf(r)

@@ -11,7 +11,8 @@ import (
 	"addon-operator/store"
 )
 
-// resultOf returns a result with n addons whose entries have names of the given length.
+// resultOf returns a result with n addons. The name of each entry consists of the given character, repeated length
+// times, and a number.
 func resultOf(n int, character string, length int) store.RepositoryResult {
 	r := store.RepositoryResult{URL: "https://h/index.yaml"}
 	for i := range n {

@@ -460,8 +460,9 @@ func TestAContentIsStoredOnceAndKeptWhileAModuleHoldsIt(t *testing.T) {
 	}
 }
 
-// TestAModuleHoldsItsNewContentBeforeItReleasesTheOldOne replaces the content of a module in a transaction without a
-// budget, which can release nothing.
+// TestAModuleHoldsItsNewContentBeforeItReleasesTheOldOne replaces the content of a module in a transaction whose budget
+// is spent. This transaction must hold the new content, and cannot release the old content. A later transaction must
+// release the old content.
 func TestAModuleHoldsItsNewContentBeforeItReleasesTheOldOne(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

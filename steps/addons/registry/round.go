@@ -110,8 +110,8 @@ type Failure struct {
 	Due time.Time
 }
 
-// NoteFailure stores the failure of a rejected round. The result changed is true if the previous round was Ready or
-// failed for other reasons.
+// NoteFailure stores the failure of a rejected round. The result changed is false if the previous complete round failed
+// for the same reasons, and otherwise true.
 func NoteFailure(tx *store.Tx, scope Scope, name string, round store.ID, f Failure) (changed bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {

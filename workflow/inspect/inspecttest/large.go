@@ -29,7 +29,7 @@ var Large = Size{Modules: 500, Runs: 40_000, Attempts: 100_000, Events: 100_000}
 var Hooks = []string{"hooks/run.sh", "hooks/watch.sh"}
 
 const (
-	batch        = 5000 // records written in one transaction
+	batch        = 5000 // number of calls of [part.write] in one transaction
 	queues       = 8    // queues that bindings use
 	storm        = 4    // one out of this number of events belongs to one and the same binding
 	inARow       = 100  // number of consecutive runs of one binding
@@ -60,7 +60,7 @@ func newFiller(db *store.DB, size Size) *filler {
 	return &filler{db: db, Size: size, began: db.Now().Add(-time.Duration(size.Attempts) * time.Second)}
 }
 
-// A part writes n records of one kind: write is called with each i from 0 to n-1.
+// A part writes the records of n modules, runs, attempts or events: write is called with each i from 0 to n-1.
 type part struct {
 	n     int
 	write func(tx *store.Tx, i int) error
@@ -165,7 +165,7 @@ func (f *filler) run(tx *store.Tx, i int) error {
 	return store.Save(tx, store.RunKey(w.ID), w)
 }
 
-// watcher returns the kubernetes binding of the hook of a module that runs for events.
+// watcher returns the kubernetes binding of the second hook of a module.
 func (f *filler) watcher(module int) graph.Subject {
 	return graph.Subject{Module: Module(module % f.Modules), Hook: Hooks[1], Binding: "pods"}
 }

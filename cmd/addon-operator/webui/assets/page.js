@@ -83,8 +83,8 @@
 	document.addEventListener("visibilitychange", follow);
 	follow();
 
-	// Updates the times since an event each second. The clock of the server is used, whose difference from the clock of the
-	// browser is skew.
+	// Updates the times since an event each second, by the clock of the server. skew is the time by which the clock of the
+	// browser is ahead of the clock of the server.
 	let skew = Date.now() - new Date(main.dataset.now);
 	function ages() {
 		skew = Math.min(skew, Date.now() - new Date(main.dataset.now));

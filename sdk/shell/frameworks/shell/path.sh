@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 #
 # Paths to values. A path is a sequence of keys separated by dots, such as global.teams.0 or
-# snapshots."my pods".0.filterResult. A key that contains a dot or a blank must be in single or double quotes. A number is an
-# index if the value before it is an array; [0] is the same as .0. Functions that only read also accept a jq filter without
-# its first dot: 'web.hosts[] | .name' runs the filter '.web.hosts[] | .name'.
+# snapshots."my pods".0.filterResult. A key with characters that have a meaning in paths or jq filters, such as dots, blanks
+# and brackets, must be in single or double quotes. A number is an index if the value before it is an array; [0] is the same
+# as .0. The functions get, is_true, is_false, is_null and array_has also accept a jq filter without its first dot:
+# 'web.hosts[] | .name' runs the filter '.web.hosts[] | .name'. With --required, get accepts only a path.
 
 # Separates the keys of a path in the text that jq gets.
 _path_separator=$'\x1f'

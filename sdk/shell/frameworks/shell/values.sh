@@ -28,8 +28,8 @@ values::get() {
   _path::read values::jq "$config" -r "${1:-}" ''
 }
 
-# values::set [--config] PATH VALUE sets the value at PATH. VALUE is parsed as JSON; if it is not valid JSON, it is a
-# string. An empty VALUE is null.
+# values::set [--config] PATH VALUE sets the value at PATH. The parent of the value must exist; only a missing section is
+# created. VALUE is parsed as JSON; if it is not valid JSON, it is a string. An empty VALUE is null.
 values::set() {
   local config='' pointer
   values::_config "$@" || shift
