@@ -49,9 +49,11 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
 	if len(lost) > 0 {
 		s.releases.Charts.SaveRendering(release.Name, manifest)
-		return workflow.Outcome{
-			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", lost[0], len(lost)-1),
-		}, nil
+		detail := fmt.Sprintf("absent: %s", lost[0])
+		if more := len(lost) - 1; more > 0 {
+			detail += fmt.Sprintf(" and %d more", more)
+		}
+		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: detail}, nil
 	}
 	known.Removed = slices.DeleteFunc(known.Removed, func(removed store.Removed) bool {
 		return !slices.ContainsFunc(missing, func(o helm.Object) bool { return removed.Is(store.Object(o)) })
