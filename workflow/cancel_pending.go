@@ -34,7 +34,7 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 	by.ID = mark.ID
 	err = eachHead(c.tx, func(other *store.Task) error {
 		switch {
-		case other.Abandoned || !cancels(&by, other) || !claimed(c.tx, other) && !other.Journal:
+		case other.DropEffects || !cancels(&by, other) || !claimed(c.tx, other) && !other.Journal:
 			return nil
 		case !c.fits(costOf(other)):
 			return errEnough
@@ -92,7 +92,7 @@ func cancels(t, other *store.Task) bool {
 
 // markAbandoned sets t.Abandoned and t.DropEffects if the mark of t's module cancels t. markAbandoned does not save t.
 func (c *pendingCancels) markAbandoned(t *store.Task) error {
-	if t.Abandoned || t.Subject.Module == "" {
+	if t.DropEffects || t.Subject.Module == "" {
 		return nil
 	}
 	mark, ok, err := store.Load[store.Ref](c.tx, cancelKey(t))

@@ -145,18 +145,30 @@ func TestOfSeveralEffectsOfADeletedModuleOnlyTheOneUnderWayIsDone(t *testing.T) 
 }
 
 func TestOnlyTheFirstEffectOfADeletedModuleIsRepeated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLifecycle(t)
-		w.set("module-kubernetes-event m/runs b", returns(effects("one", "two", "three")))
-		done := w.doEffects(map[string]error{"two": errors.New("503")})
-		w.start(kubeEvent("m", "runs"))
-		w.deletion()
-		w.sleep(5 * time.Second)
-		w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m", "release-delete m")
-		if diff := cmp.Diff([]string{"one", "two", "one"}, *done); diff != "" {
-			t.Error(diff)
-		}
-	})
+	for _, abandoned := range []bool{false, true} { // before the deletion, as if its run had started over
+		t.Run(fmt.Sprintf("abandoned %t", abandoned), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.set("module-kubernetes-event m/runs b", returns(effects("one", "two", "three")))
+				done := w.doEffects(map[string]error{"two": errors.New("503")})
+				event := kubeEvent("m", "runs")
+				w.start(event)
+				if err := w.db.Update(func(tx *store.Tx) error {
+					task := w.pending(event.Queue)[0]
+					task.Abandoned = abandoned
+					return store.Save(tx, task.Key(), task)
+				}); err != nil {
+					t.Fatal(err)
+				}
+				w.deletion()
+				w.sleep(5 * time.Second)
+				w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m", "release-delete m")
+				if diff := cmp.Diff([]string{"one", "two", "one"}, *done); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
 }
 
 func TestDeletionTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
