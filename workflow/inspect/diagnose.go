@@ -264,7 +264,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time
 	n, dead, pod := 0, false, ""
-	newest, recent := true, true
+	newest := true
 	crashed := map[uint64]bool{} // by epoch
 	for s, err := range store.StartsBackwards(d.scan.tx) {
 		if err != nil {
@@ -276,13 +276,13 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 		if newest && s.Pod != "" {
 			pod = " " + s.Pod
 		}
-		newest, recent = false, recent && d.scan.now.Sub(s.Began) <= crashSpan
+		if newest = false; d.scan.now.Sub(s.Began) > crashSpan {
+			break
+		}
 		if s.Crashed == 0 {
 			continue
 		}
-		if crashed[s.Crashed] = true; !recent {
-			continue
-		}
+		crashed[s.Crashed] = true
 		oldest, last = s.Began, cmp.Or(last, s.Began)
 		if n++; n <= crashesShown {
 			evidence = append(evidence, CauseStep{At: s.Began, Text: "start of the " + startText(&s)})

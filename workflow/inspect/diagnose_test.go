@@ -100,12 +100,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			w.discovers("web")
 			for range 4 {
 				w.raise(on(lifecycle.OnRunRequest, "web"))
-				w.e.Stop()
-				w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
-				w.close()
-				w.open()
-				sleep(time.Minute)
-				w.raiseStart("v1")
+				w.crash()
 			}
 		}, live, inspect.StatusOperator{Namespace: "ops"}, []inspect.Pattern{inspect.CrashLoop}},
 		"second-operator": {func(w *fixture) { w.raiseStart("v1") }, live, inspect.StatusOperator{

@@ -180,12 +180,7 @@ func TestATaskThatAStopInterruptedIsNoEvidenceOfEarlierCrashes(t *testing.T) {
 		w := newFixture(t)
 		w.raiseStart("v1")
 		for range 3 {
-			w.e.Stop()
-			w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
-			w.close()
-			w.open()
-			sleep(time.Minute)
-			w.raiseStart("v1")
+			w.crash()
 		}
 		w.takes("module-run web", time.Hour)
 		w.raise(on(lifecycle.OnRunRequest, "web"))
@@ -217,12 +212,7 @@ func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 		w.discovers("web")
 		for range 3 {
 			w.raise(on(lifecycle.OnRunRequest, "web"))
-			w.e.Stop()
-			w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
-			w.close()
-			w.open()
-			sleep(time.Minute)
-			w.raiseStart("v1")
+			w.crash()
 		}
 		s := w.status(inspect.Reader{Live: true})
 		l := layout
@@ -443,14 +433,6 @@ func TestCrashesAndTheQuarantineOfTheirCauseAreOneProblem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
 		w.raiseStart("v1")
-		crash := func() {
-			w.e.Stop()
-			w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
-			w.close()
-			w.open()
-			sleep(time.Minute)
-			w.raiseStart("v1")
-		}
 		patterns := func() (found []string) {
 			s := w.status(inspect.Reader{Live: true})
 			for _, f := range s.Findings {
@@ -468,7 +450,7 @@ func TestCrashesAndTheQuarantineOfTheirCauseAreOneProblem(t *testing.T) {
 			})
 		}
 		for range 3 {
-			crash()
+			w.crash()
 		}
 		quarantined(2)
 		if got := patterns(); !slices.Equal(got, []string{"crash loop", "quarantined"}) {
@@ -483,8 +465,8 @@ func TestCrashesAndTheQuarantineOfTheirCauseAreOneProblem(t *testing.T) {
 			t.Errorf("the diagnosis has %+v", d.Findings)
 		}
 		sleep(58 * time.Minute) // the first crashes are older than an hour
-		crash()
-		crash()
+		w.crash()
+		w.crash()
 		if got := patterns(); !slices.Equal(got, []string{"crash loop", "quarantined"}) {
 			t.Errorf("after crashes that followed the quarantine, there are %q", got)
 		}

@@ -139,6 +139,17 @@ func (w *fixture) raiseStart(version string) {
 	synctest.Wait()
 }
 
+// crash lets the process end like in a crash. A minute later, the next process starts a converge.
+func (w *fixture) crash() {
+	w.t.Helper()
+	w.e.Stop()
+	w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
+	w.close()
+	w.open()
+	sleep(time.Minute)
+	w.raiseStart("v1")
+}
+
 func TestWhyOfAModuleNamesTheStepThatKeepsAllModulesWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
