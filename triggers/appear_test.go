@@ -3,6 +3,7 @@ package triggers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,33 +35,47 @@ func manyPods() (objects []*kube.Object) {
 	return objects
 }
 
+// appeared delivers a list with the cause Appeared, and also one with the cause Resumed if the owner is behind.
 func (d *testReceiver) appeared(objects []*kube.Object) error {
-	return d.Listed(d.t.Context(), kube.List{View: label, Cause: kube.Appeared, Owners: us, Version: "50", Objects: objects})
+	list := kube.List{View: label, Cause: kube.Appeared, Owners: us, Version: "50", Objects: objects}
+	if err := d.Listed(d.t.Context(), list); err != nil {
+		return err
+	}
+	behind, err := d.Behind(d.t.Context(), label, us)
+	if err != nil || !behind {
+		return err
+	}
+	list.Cause = kube.Resumed
+	return d.Listed(d.t.Context(), list)
 }
 
-func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
+func TestEachObjectOfAViewThatAppearedIsDelivered(t *testing.T) {
 	for name, known := range map[string]bool{"the view is known": true, "the view is new": false} {
 		t.Run(name, func(t *testing.T) {
 			d, objects := newTestReceiver(t), manyPods()
 			if known {
-				if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Version: "10", Objects: objects}); err != nil {
-					t.Fatal(err)
-				}
+				d.listedForNobody(objects)
 			}
 			goOn := d.stop(2)
 			if err := d.appeared(objects); err == nil {
 				t.Fatal("the process did not end")
 			}
-			if len(d.delivered) == 0 || len(d.delivered) == len(objects) || d.knows(label, hookPods, 0) {
-				t.Fatalf("%d of %d objects were delivered, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
+			n := len(d.delivered)
+			if n == 0 || n == len(objects) {
+				t.Fatalf("%d of %d objects were delivered", n, len(objects))
 			}
 			goOn()
-			d.delivered = nil
+			if d.knows(label, hookPods, 0) != known {
+				t.Errorf("the cursor knows the binding: %t", !known)
+			}
+			if !known { // delivers all objects again
+				n, d.delivered = 0, nil
+			}
 			if err := d.appeared(objects); err != nil {
 				t.Fatal(err)
 			}
 			if len(d.delivered) != len(objects) || !d.knows(label, hookPods, 0) {
-				t.Errorf("%d of %d objects were delivered, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
+				t.Errorf("%d of %d objects were delivered, %d at first; known: %t", len(d.delivered), len(objects), n, d.knows(label, hookPods, 0))
 			}
 			if d.knows(label, hookPods, 1) {
 				t.Error("a binding that was attached again is recorded as an owner of the cursor")
@@ -72,21 +87,37 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
-	d, objects := newTestReceiver(t), manyPods()
-	goOn := d.stop(2)
-	if err := d.appeared(objects); err == nil {
-		t.Fatal("the process did not end")
+// listedForNobody delivers the first list of the view to no owner.
+func (d *testReceiver) listedForNobody(objects []*kube.Object) {
+	d.t.Helper()
+	if err := d.Listed(d.t.Context(), kube.List{View: label, Cause: kube.First, Version: "10", Objects: objects}); err != nil {
+		d.t.Fatal(err)
 	}
-	goOn()
-	d.delivered = nil
-	again := pod("p00001", 40, "x")
-	again.UID = "another"
-	if err := d.appeared([]*kube.Object{again}); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(d.delivered); n < 3 || d.delivered[0] != "Deleted p00000@" || d.delivered[1] != "Deleted p00001@" || d.delivered[n-1] != "Added p00001@40" {
-		t.Errorf("delivered %d: %.100q", n, d.delivered)
+}
+
+func TestDeletionsAfterAnInterruptedDeliveryOfAViewThatAppearedAreDelivered(t *testing.T) {
+	for name, known := range map[string]bool{"the view is known": true, "the view is new": false} {
+		t.Run(name, func(t *testing.T) {
+			d, objects := newTestReceiver(t), manyPods()
+			if known {
+				d.listedForNobody(objects)
+			}
+			goOn := d.stop(2)
+			if err := d.appeared(objects); err == nil {
+				t.Fatal("the process did not end")
+			}
+			added := slices.Clone(d.delivered)
+			goOn()
+			d.delivered = nil
+			again := pod("p00001", 40, "x")
+			again.UID = "another"
+			if err := d.appeared([]*kube.Object{again}); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(d.delivered); n != len(added)+1 || d.delivered[0] != "Deleted p00000@" || !slices.Contains(d.delivered, "Deleted p00001@") || d.delivered[n-1] != "Added p00001@40" {
+				t.Errorf("%d objects were delivered before, and then %d: %.100q", len(added), n, d.delivered)
+			}
+		})
 	}
 }
 
