@@ -198,32 +198,36 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	return w
 }
 
+// A lifetime says what happened to the processes of an operator.
+type lifetime struct {
+	killed bool  // whether a process was killed
+	err    error // from a start that failed
+}
+
 // A living is an operator that is started again whenever its process ends.
 type living struct {
 	stopped chan struct{}
-	killed  chan bool // receives, after the end of the last process, whether a process was killed
+	ended   chan lifetime // receives a value after the end of the last process
 }
 
 func (w *environment) keepAlive(t *testing.T, env string) *living {
 	t.Helper()
-	l := &living{stopped: make(chan struct{}), killed: make(chan bool, 1)}
+	l := &living{stopped: make(chan struct{}), ended: make(chan lifetime, 1)}
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
 	p := w.start(t, append(settings, env)...) // start counts a kill of this process at the end of the test
 	go func() {
-		dead := false // whether a process was killed
+		var life lifetime
 		for {
 			select {
 			case <-p.Ended():
-				dead = p.Killed() || dead
-				next, err := w.operator.Start(settings...)
-				if err != nil {
-					l.killed <- false
+				life.killed = p.Killed() || life.killed
+				if p, life.err = w.operator.Start(settings...); life.err != nil {
+					l.ended <- life
 					return
 				}
-				p = next
 			case <-l.stopped:
 				_ = p.Stop() // an error is ignored, because the test checks the store afterwards
-				l.killed <- dead
+				l.ended <- life
 				return
 			}
 		}
@@ -235,7 +239,11 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 func (l *living) stop(t *testing.T) bool {
 	t.Helper()
 	close(l.stopped)
-	return <-l.killed
+	life := <-l.ended
+	if life.err != nil {
+		t.Fatal(life.err)
+	}
+	return life.killed
 }
 
 func createConfiguration(t *testing.T, at dynamic.ResourceInterface, name, url string) {

@@ -24,11 +24,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture has an executor, and a client with which a test reads and writes objects in the namespace. The writes of this
-// client have another field manager than those of the executor.
+// fixture has an executor, and objects, with which a test reads and writes objects in the namespace. These writes
+// have another field manager than those of the executor.
 type fixture struct {
 	t         *testing.T
-	client    *kube.Client
 	executor  *operation.Executor
 	objects   dynamic.Interface
 	namespace string
@@ -44,7 +43,7 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &fixture{t: t, client: client, objects: client.Dynamic(), namespace: c.Namespace(t)}
+	s := &fixture{t: t, objects: client.Dynamic(), namespace: c.Namespace(t)}
 	s.executor = s.executorOf(c.Config())
 	return s
 }
