@@ -48,7 +48,7 @@ test: build controlplane ## Run all tests: unit, end to end on a real API server
 	go test -C $(CONTROLPLANE) ./...
 	go test -count=1 -timeout 90m ./...
 
-race: controlplane ## Run all tests except end-to-end ones with the race detector
+race: controlplane ## Run the tests with the race detector, except end-to-end tests and tests of the shell framework, of power losses and in a browser
 	CGO_ENABLED=1 go test -race -timeout 30m -skip 'LossOfPower|InABrowser' $(RACE)
 
 plans: controlplane ## Compare plans with the converges that follow them, after random edits (PLAN_EDITS=50 PLAN_SEED=1)

@@ -266,8 +266,8 @@ Change something, and look again:
   kubectl -n $namespace delete service web                 restored at once
   setting '{"web": "replicas: many"}'                           fails, until you set a number
   kubectl delete namespace team-red                             no team, no quotas
-${addons_shown}  setting '{"importEnabled": "true"}'                           the next start takes half a minute:
-                                                                press Ctrl-C in the middle of that
+${addons_shown}  setting '{"importEnabled": "true"}'                           a 30 s import, now and at each start:
+                                                                press Ctrl-C in the middle of it
 
 END
 }

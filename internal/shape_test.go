@@ -107,7 +107,7 @@ func TestTriggersAndStepsDoNotKnowEachOther(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imported := range p.imports {
 			if part(p.path) == "triggers" && (part(imported) == "steps" || imported == "internal/helm") {
-				t.Errorf("%s imports %s: triggers raise events, the graph leads to steps", p.path, imported)
+				t.Errorf("%s imports %s: triggers must import neither steps nor Helm; they raise events, and the graph selects the steps", p.path, imported)
 			}
 			if slices.Contains(internalPackages, p.path) && !strings.HasPrefix(imported, "internal/") {
 				t.Errorf("%s imports %s: internal packages import only each other", p.path, imported)
@@ -164,7 +164,7 @@ func TestExportedNamesSayWhatTheyAre(t *testing.T) {
 			bare = append(bare, p.path+"."+name)
 		}
 		for _, name := range p.words {
-			t.Errorf("%s.%s is called by a word that says nothing", p.path, name)
+			t.Errorf("the name %s.%s has a word that is too general", p.path, name)
 		}
 	}
 	if 20*len(bare) > names {

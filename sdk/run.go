@@ -52,7 +52,7 @@ func newRun(env environment, stdout io.Writer) (*Run, error) {
 	}
 	r.Attempt, _ = strconv.Atoi(env.lookup("ADDON_OPERATOR_ATTEMPT"))
 	if env.lookup("BINDING_CONTEXT_PATH") == "" {
-		return nil, errors.New("BINDING_CONTEXT_PATH is not set: the operator sets it, and package sdktest for a test")
+		return nil, errors.New("BINDING_CONTEXT_PATH is not set; run the hook with the operator, or in a test with package sdktest")
 	}
 	for variable, into := range map[string]any{
 		"BINDING_CONTEXT_PATH": &r.Elements, "VALUES_PATH": &r.Values.tree, "CONFIG_VALUES_PATH": &r.ConfigValues.tree,

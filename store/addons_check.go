@@ -37,6 +37,14 @@ func (c *addonsCheck) bad(format string, args ...any) {
 	}
 }
 
+// because returns the text of err after a colon, for the end of a finding; empty if err is nil.
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
 // configurations collects the addons in the registered rounds of all configurations. It reports configurations that
 // refer to a round that is not live, or that does not match their phase.
 func (c *addonsCheck) configurations() {
@@ -115,10 +123,10 @@ func (c *addonsCheck) addons() {
 		delete(c.offered, string(k))
 		named, _, err := Load[string](c.tx, AddonNameKey(namespace, a.Name, a.Normal))
 		if err != nil || named != id {
-			c.bad("the name and version of %s lead to %q: %v", k, named, err)
+			c.bad("the name and version of %s lead to %q%s", k, named, because(err))
 		}
 		if content, ok, err := Load[Content](c.tx, ContentKey(a.Content)); err != nil || !ok || !content.Complete {
-			c.bad("the content %s of %s is missing or not complete: %v", a.Content, k, err)
+			c.bad("the content %s of %s is missing or not complete%s", a.Content, k, because(err))
 		}
 	}
 	for k, owner := range c.offered {
@@ -134,7 +142,7 @@ func (c *addonsCheck) names() {
 		id, _, err2 := Load[string](c.tx, k)
 		a, ok, err3 := Load[RegisteredAddon](c.tx, AddonKey(namespace, id))
 		if err := errors.Join(err, err2, err3); err != nil || !ok || a.Name != name || a.Normal != normal {
-			c.bad("%s leads to addon %q, which is not registered under it: %v", k, id, err)
+			c.bad("%s leads to addon %q, which is not registered under it%s", k, id, because(err))
 		}
 	}
 }
@@ -177,7 +185,7 @@ func (c *addonsCheck) contents() {
 		}
 		c.chunks[string(ContentChunks(name))] = content.Size
 		if chart, ok, err := Load[Chart](c.tx, ChartKey(content.Chart)); content.Chart != "" && (err != nil || !ok || !chart.Complete) {
-			c.bad("%s is complete, its chart %s is not: %v", k, content.Chart, err)
+			c.bad("%s is complete, its chart %s is not%s", k, content.Chart, because(err))
 		}
 	}
 	for content := range c.refs {

@@ -151,7 +151,7 @@ func (v *verifier) readMeta() error {
 // check returns an error if m cannot belong to a file of size bytes.
 func (m boltMeta) check(size int64) error {
 	if m.pageSize < 1024 || m.pageSize > 16<<20 || m.pageSize&(m.pageSize-1) != 0 {
-		return corrupt("a page size of %d bytes", m.pageSize)
+		return corrupt("the page size is %d bytes, which is not valid", m.pageSize)
 	}
 	if m.high > uint64(size)/uint64(m.pageSize) {
 		return corrupt("the file has %d bytes, %d pages of %d bytes are in use", size, m.high, m.pageSize)
@@ -558,7 +558,7 @@ func (v *verifier) freelist() error {
 	}
 	n := binary.NativeEndian
 	if n.Uint16(p[8:]) != freelistPage {
-		return corrupt("page %d is no list of free pages", v.meta.freelist)
+		return corrupt("page %d is not a list of free pages", v.meta.freelist)
 	}
 	ids, count := p[pageHeader:], uint64(n.Uint16(p[10:]))
 	if count == 1<<16-1 && len(ids) >= 8 { // the count does not fit in the header, and follows the header

@@ -143,7 +143,7 @@ func TestALossOfPowerAtAnyTimeLosesNothingThatWasAcknowledged(t *testing.T) {
 		checkImage(t, dir, image, contents[:])
 	})
 	if t.Logf("%d images", images); images < 10000 {
-		t.Errorf("%d images are no test", images)
+		t.Errorf("only %d images were checked, want at least 10000", images)
 	}
 }
 

@@ -66,7 +66,7 @@ var (
 
 	// ErrPoisoned means that the store cannot be used any more, for example because a commit failed
 	// and the content of the disk is unknown. The process must stop; the next one verifies the file.
-	ErrPoisoned = errors.New("store is poisoned by a failed commit")
+	ErrPoisoned = errors.New("store is poisoned")
 
 	// ErrFenced means that another operator may have replaced this process, which therefore must
 	// not write any more. The next process repeats uncommitted work.

@@ -283,5 +283,7 @@ func checkFinds(t *testing.T, db *store.DB, want string) {
 		t.Errorf("a sound store: %v", err)
 	case want != "" && (!errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), want)):
 		t.Errorf("want %q:\n%v", want, err)
+	case want != "" && strings.Contains(err.Error(), "<nil>"):
+		t.Errorf("a finding has no error and prints it:\n%v", err)
 	}
 }

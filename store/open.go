@@ -15,26 +15,26 @@ func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := create(path); err != nil {
-			return nil, openError(path, err)
+			return nil, openOrCreateError(path, err)
 		}
 		f, err = lock(path, os.O_RDWR, o.wait())
 	}
 	if err != nil {
-		return nil, openError(path, err)
+		return nil, openOrCreateError(path, err)
 	}
 	b, err := openBolt(f, false)
 	if err != nil {
-		return nil, openError(path, err)
+		return nil, openOrCreateError(path, err)
 	}
 	b.ballast = ballast{path: path + ".ballast", size: o.Ballast}
 	b, compaction, err := b.compactIfFree(path)
 	if err != nil {
-		return nil, openError(path, err)
+		return nil, openOrCreateError(path, err)
 	}
 	db := newDB(path, b, o)
 	db.compaction = compaction
 	if err := begin(db); err != nil {
-		return nil, openError(path, errors.Join(err, b.Close()))
+		return nil, openOrCreateError(path, errors.Join(err, b.Close()))
 	}
 	b.ballast.fill()
 	exits := exitsFile{path + ".clean-exits"}
@@ -153,6 +153,15 @@ func openError(path string, err error) error {
 	return withAdvice(fmt.Errorf("store: open %s: %w", path, err))
 }
 
+// openOrCreateError does the same for a function that creates a missing file.
+func openOrCreateError(path string, err error) error {
+	err = openError(path, err)
+	if errors.Is(err, ErrNotStore) {
+		return fmt.Errorf("%w, or a path without a file for a new store", err)
+	}
+	return err
+}
+
 // withAdvice adds to err what the user can do.
 func withAdvice(err error) error {
 	advice := ""
@@ -164,7 +173,7 @@ func withAdvice(err error) error {
 	case errors.Is(err, ErrNewer):
 		advice = "; use that version of the operator or a later one, or restore a snapshot from before the upgrade"
 	case errors.Is(err, ErrNotStore):
-		advice = "; give the path of a store, or a path without a file for a new store"
+		advice = "; give the path of a store"
 	case errors.Is(err, ErrFull):
 		advice = "; free space on its file system"
 	}

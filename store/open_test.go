@@ -287,6 +287,12 @@ func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
 		untouched(t, path, ErrNotStore, Open)
 		untouched(t, path, ErrNotStore, OpenReadOnly)
 	}
+	if _, err := Open(bolt, Options{}); err == nil || !strings.HasSuffix(err.Error(), "; give the path of a store, or a path without a file for a new store") {
+		t.Errorf("Open advises: %v", err)
+	}
+	if _, err := OpenReadOnly(bolt, Options{}); err == nil || !strings.HasSuffix(err.Error(), "; give the path of a store") {
+		t.Errorf("OpenReadOnly advises: %v", err)
+	}
 	if _, err := OpenReadOnly(os.DevNull, Options{}); !errors.Is(err, ErrNotStore) {
 		t.Errorf("a device: %v", err)
 	}

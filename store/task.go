@@ -36,7 +36,7 @@ func ParseID(s string) (ID, error) {
 	e, err1 := strconv.ParseUint(epoch, 10, 64)
 	c, err2 := strconv.ParseUint(n, 10, 64)
 	if !ok || err1 != nil || err2 != nil {
-		return ID{}, fmt.Errorf("%q is no task id: want two numbers joined by a dash, as in 12-345", s)
+		return ID{}, fmt.Errorf("%q is not a task id: want two numbers joined by a dash, as in 12-345", s)
 	}
 	return ID{Epoch: e, N: c}, nil
 }

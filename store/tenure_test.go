@@ -38,7 +38,7 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 		}
 	}
 	if times < 2 {
-		t.Errorf("%d records were deleted by %d transaction", each*len(work), times)
+		t.Errorf("%d records were deleted in %d transaction(s), want at least 2", each*len(work), times)
 	}
 	if err := db.View(func(tx *Tx) error {
 		count := func(table Table) (n int) {

@@ -166,7 +166,7 @@ func (k *Kube) sweep(ctx context.Context) {
 	}
 	k.earlier.drop()
 	if err := errors.Join(sweepOwners(ctx, k.db, uses), k.sweepUnseen(ctx)); err != nil && ctx.Err() == nil {
-		k.log.Error().Err(err).Msg("cursors of bindings that are gone are kept until the next start")
+		k.log.Error().Err(err).Msg("cannot delete the unused cursors; the next start tries again")
 	}
 }
 

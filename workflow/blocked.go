@@ -87,7 +87,7 @@ func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	what := strings.TrimSpace(t.Node + " " + t.Subject.String())
 	return &store.Reason{
 		Kind: store.AwaitsExclusive, By: t.ID,
-		Detail: fmt.Sprintf("waits for task %s (%s), which runs exclusively because the operator died while this task ran", t.ID, what),
+		Detail: fmt.Sprintf("waits for task %s (%s), which must run while no other task runs, because the operator has died at least twice while that task ran", t.ID, what),
 	}, nil
 }
 

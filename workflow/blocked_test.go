@@ -148,7 +148,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 				w.start()
 			}
 			w.raise(in("aside", on("event", "n", "free", "b")))
-			w.expectBlocked("event n/free b: [exclusive] waits for task 1-1 (event m/kills b), which runs exclusively because the operator died while this task ran",
+			w.expectBlocked("event n/free b: [exclusive] waits for task 1-1 (event m/kills b), which must run while no other task runs, because the operator has died at least twice while that task ran",
 				"event m/kills b: free")
 		},
 		"items in other queues and failing modules": func(t *testing.T) {

@@ -273,7 +273,7 @@ func TestBatchesOfManyQueuesShareABoundedMemory(t *testing.T) {
 			t.Errorf("running batches used %d MiB", most>>20)
 		}
 		if n := w.count(store.Queues); n != 0 {
-			t.Errorf("%d events are left", n)
+			t.Errorf("%d events are left in the queues, want 0", n)
 		}
 	})
 }
@@ -305,7 +305,7 @@ func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
 				}
 				w.start()
 				if ran := w.took(); len(ran) != 1 || len(ran[0].task.Batch) != 1000 {
-					t.Fatalf("%d attempts are running", len(ran))
+					t.Fatalf("%d attempts are running, want one with 1000 tasks", len(ran))
 				}
 				end(w, open)
 				if how == "is withdrawn" {
@@ -313,7 +313,7 @@ func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := w.count(store.Queues); n != 0 {
-					t.Errorf("%d events are left", n)
+					t.Errorf("%d events are left in the queues, want 0", n)
 				}
 			})
 		})

@@ -5,9 +5,13 @@ import "errors"
 // ErrNoTask is returned for an ID that names no pending task.
 var ErrNoTask = errors.New("no pending task has this id")
 
-// ErrRuns is returned for a task that cannot be changed, because its attempt or its items run, or
-// because the attempt or the journal of another task covers it.
+// ErrRuns is returned for a task that cannot be changed, because its attempt runs, or because the
+// attempt or the journal of another task covers it.
 var ErrRuns = errors.New("the task is running")
+
+// ErrWaitsForItems is returned for a fan-out task that can be neither skipped nor canceled, because
+// it only waits for its items.
+var ErrWaitsForItems = errors.New("the task waits for its items")
 
 // ErrHeld is returned for a held task, which cannot start.
 var ErrHeld = errors.New("the task is held")

@@ -249,7 +249,7 @@ func TestAHeldTaskSaysWhatItWaitsForWhenItIsRetriedAndCanBeSkipped(t *testing.T)
 			t.Fatalf("%d tasks are held", len(held))
 		}
 		if err := w.e.Retry(held[0].ID, "me", ""); !errors.Is(err, workflow.ErrHeld) || err.Error() !=
-			fmt.Sprintf("task %s: the task is held: h has yet to be made ready; the task starts by itself afterwards", held[0].ID) {
+			fmt.Sprintf("task %s: the task is held: h has yet to be made ready; the task starts by itself when this reason is gone", held[0].ID) {
 			t.Errorf("Retry returned %v", err)
 		}
 		if err := w.e.Skip(held[0].ID, "me", "no need"); err != nil {

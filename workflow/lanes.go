@@ -282,7 +282,7 @@ func heldError(tx *store.Tx, t *store.Task) error {
 	if reason == nil {
 		return fmt.Errorf("task %s: %w: nothing blocks it any more; it starts by itself after the older tasks of queue %s", t.ID, ErrHeld, t.Queue)
 	}
-	todo := "the task starts by itself afterwards"
+	todo := "the task starts by itself when this reason is gone"
 	switch {
 	case reason.Is(store.AwaitsRelease):
 		todo = "run addon-operator task release " + reason.By.String()

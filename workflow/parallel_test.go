@@ -263,8 +263,11 @@ func TestListBesideOthersIsNotSkippedAMemberIs(t *testing.T) {
 		w.start(on(lifecycle.OnStart))
 		w.ran()
 		parent := w.pending("main")[0]
-		if err := w.e.Skip(parent.ID, "me", "why not"); !errors.Is(err, workflow.ErrRuns) {
-			t.Errorf("Skip of the fan-out task returned %v, want ErrRuns", err)
+		if err := w.e.Skip(parent.ID, "me", "why not"); !errors.Is(err, workflow.ErrWaitsForItems) {
+			t.Errorf("Skip of the fan-out task returned %v, want ErrWaitsForItems", err)
+		}
+		if err := w.e.Cancel(t.Context(), parent.ID, workflow.Cancellation{}); !errors.Is(err, workflow.ErrWaitsForItems) {
+			t.Errorf("Cancel of the fan-out task returned %v, want ErrWaitsForItems", err)
 		}
 		if err := w.e.Skip(w.pending("parallel-0")[0].ID, "me", "it is broken"); err != nil {
 			t.Fatal(err)

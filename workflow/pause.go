@@ -23,6 +23,15 @@ type PauseTarget struct {
 	Subject graph.Subject
 }
 
+// String names the work: "all work", or for example "module web".
+func (target PauseTarget) String() string {
+	if target == (PauseTarget{}) {
+		return "all work"
+	}
+	q := store.QuarantinedItem{Queue: target.Queue, Subject: target.Subject}
+	return strings.Join(q.What(), " ")
+}
+
 // matches reports whether q is the pause of target.
 func (target PauseTarget) matches(q *store.QuarantinedItem) bool {
 	return q.Paused != nil && q.Queue == target.Queue && q.Subject == target.Subject
@@ -39,7 +48,7 @@ func (e *Engine) Pause(graphName string, target PauseTarget, by, reason string) 
 	return e.update(func(m *transition) error {
 		if q, err := pauseOf(m.tx, target); q != nil || err != nil {
 			if err == nil {
-				err = fmt.Errorf("%s %w, by %s", strings.Join(q.What(), " "), ErrPaused, q.Paused.By)
+				err = fmt.Errorf("%s %w, by %s", target, ErrPaused, q.Paused.By)
 			}
 			return err
 		}
@@ -63,8 +72,7 @@ func (e *Engine) Resume(target PauseTarget, by, reason string) error {
 			return err
 		}
 		if q == nil {
-			other := store.QuarantinedItem{Queue: target.Queue, Subject: target.Subject}
-			return fmt.Errorf("%s %w", strings.Join(other.What(), " "), ErrNotPaused)
+			return fmt.Errorf("%s %w", target, ErrNotPaused)
 		}
 		if err := addPauseAction(m.tx, "resume", q, by, reason); err != nil {
 			return err

@@ -44,7 +44,7 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	}
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = q.Subject, q.ID.String()
-	r.Detail = fmt.Sprintf("the process died %d times while it ran, the last time while nothing else ran", crashes)
+	r.Detail = fmt.Sprintf("the process died %d times while this task ran, the last time while no other task ran", crashes)
 	if err := z.history.record(r); err != nil {
 		return err
 	}

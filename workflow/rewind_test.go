@@ -269,7 +269,7 @@ func TestStartTakesThePlaceOfAnUnfinishedReload(t *testing.T) {
 		w.expect("discover-modules", "module-run m", "module-run other", "release-check other")
 		runs := w.runs()
 		if runs[0].Joined != 4 || runs[2].Joined != 4 {
-			t.Errorf("the runs of the unfinished reload and the waiting one joined %d and %d, want 4", runs[0].Joined, runs[2].Joined)
+			t.Errorf("the runs of the unfinished and of the waiting reload joined runs %d and %d, want run 4", runs[0].Joined, runs[2].Joined)
 		}
 	})
 }

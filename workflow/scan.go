@@ -222,6 +222,11 @@ func waitsForGroup(t *store.Task) bool {
 	return t.FanOut != nil && t.FanOut.Edge && t.FanOut.Group != "" && t.FanOut.Open > 0
 }
 
+// waitsForItems reports whether t is a fan-out task that only waits for its items.
+func waitsForItems(t *store.Task) bool {
+	return t.FanOut != nil && (t.FanOut.Next == t.FanOut.Len || waitsForGroup(t))
+}
+
 // A stack has the tasks of one slot in the order in which they are processed.
 type stack []*store.Task
 

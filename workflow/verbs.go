@@ -51,7 +51,8 @@ func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.
 // Skip ends the pending task with the given ID as if it had succeeded without any fact. If the task
 // is a fan-out task, Skip skips only the current item. A task in quarantine is deleted, and so is a
 // damaged record with this ID. The history has the reason and the name of the person. The errors are
-// ErrNoTask, ErrRuns, and those of the store and of the step, if it is a [Skipper].
+// ErrNoTask, ErrRuns, ErrWaitsForItems, and those of the store and of the step, if it is a
+// [Skipper].
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skipped := func(t *store.Task) store.Record {
 		r := recordOf(t, store.Skipped)
@@ -87,8 +88,8 @@ func (m *transition) skip(t *store.Task) error {
 	if err != nil {
 		return err
 	}
-	if t.FanOut != nil && (t.FanOut.Next == t.FanOut.Len || waitsForGroup(t)) {
-		return fmt.Errorf("task %s waits for its items; skip those: %w", t.ID, ErrRuns)
+	if waitsForItems(t) {
+		return fmt.Errorf("task %s: %w", t.ID, ErrWaitsForItems)
 	}
 	if t.Journal {
 		store.DropJournal(m.tx, t.ID)

@@ -165,7 +165,7 @@ func TestSkipOfAListThatOnlyWaitsIsRefused(t *testing.T) {
 			return workflow.Outcome{}, ctx.Err()
 		})
 		w.start(on("go"))
-		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); !errors.Is(err, workflow.ErrRuns) {
+		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); !errors.Is(err, workflow.ErrWaitsForItems) {
 			t.Errorf("skip: %v", err)
 		}
 		if n := len(w.records(1)); n != 0 {

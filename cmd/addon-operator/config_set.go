@@ -11,7 +11,7 @@ func newConfigSet(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set NAME VALUE [DURATION]", Short: "Change a setting shown by config list, for a duration or until the operator stops",
 		Long: "Change a setting shown by config list, for a duration or until the operator stops. Without DURATION, the log level debug " +
-			"lasts 30m.",
+			"lasts 30m, unless it is the level at the start.",
 		Args:              args(cobra.RangeArgs(2, 3)),
 		ValidArgsFunction: from.complete(listParams),
 	}

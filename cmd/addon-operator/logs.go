@@ -53,7 +53,7 @@ type timelineFlags struct {
 
 func (f *timelineFlags) declare(cmd *cobra.Command, limit uint, about string) {
 	cmd.Flags().UintVarP(&f.limit, "limit", "n", limit, about)
-	cmd.Flags().StringVar(&f.since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or in this last duration, such as 2h")
+	cmd.Flags().StringVar(&f.since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or within this duration before now, such as 2h")
 }
 
 // query returns the query parameters of the request for the timeline. argv has the subject, or is

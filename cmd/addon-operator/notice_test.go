@@ -47,7 +47,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 		says  string
 	}{
 		"ValuesLoop": {2, "values of module web change"}, "DeletionBlocked": {1, "a, b; run reload --allow-purge=2"},
-		"HookSlow": {1, "module-beforehelm web runs for 10m0s already; no run of it has succeeded before"},
+		"HookSlow": {1, "module-beforehelm web has been running for 10m0s; no run of its current code has succeeded yet"},
 	}
 	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		events, err := k.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})

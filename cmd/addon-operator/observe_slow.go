@@ -13,9 +13,9 @@ import (
 // The command "status" shows the problem until the returned function is called, at the end of the run or of the wait.
 func (o *lifecycleObserver) HookSlow(r report.SlowRun) (ended func()) {
 	subject := r.Task.Subject
-	why := "no run of it has succeeded before"
+	why := "no run of its current code has succeeded yet"
 	if r.Longest > 0 {
-		why = "its longest run took " + r.Longest.Round(time.Millisecond).String()
+		why = "its longest run with this code took " + r.Longest.Round(time.Millisecond).String()
 	}
 	what, hook := strings.TrimSpace(string(r.Node)+" "+subject.String()), subject.Hook
 	if r.Awaits != "" {
@@ -23,9 +23,9 @@ func (o *lifecycleObserver) HookSlow(r report.SlowRun) (ended func()) {
 	}
 	o.log.Warn().Str("module", subject.Module).Str("hook", hook).Str("binding", subject.Binding).Str("node", string(r.Node)).
 		Str("queue", r.Task.Queue).Str("task", r.Task.ID.String()).Time("since", r.Since).
-		Msg("hook runs for " + r.After.String() + " already; " + why)
+		Msg("hook has been running for " + r.After.String() + "; " + why)
 	o.notices.add(notice{reason: "HookSlow", message: fmt.Sprintf(
-		"%s runs for %s already; %s. See what it waits for, or run addon-operator task cancel %s", what, r.After, why, r.Task.ID)})
+		"%s has been running for %s; %s. See what it waits for, or run addon-operator task cancel %s", what, r.After, why, r.Task.ID)})
 	counted := o.metrics.HookSlow(subject.Module, hook)
 	removed := o.slow.Add(inspect.Problem{
 		Kind: inspect.KindSlow, Run: r.Task.Run, Task: r.Task.ID, Queue: r.Task.Queue, Node: string(r.Node),

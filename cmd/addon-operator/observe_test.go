@@ -108,7 +108,7 @@ func TestSlowHookIsLoggedCountedAndShownUntilItEnds(t *testing.T) {
 	if page := asked(o.metrics.Page(), "/metrics"); !strings.Contains(page, gauge+"1") {
 		t.Errorf("metrics lack %s1:\n%s", gauge, page)
 	}
-	for _, want := range []string{`"level":"warn"`, `"hook":"hooks/copy.sh"`, `"task":"1-7"`, "hook runs for 10m0s already; its longest run took 2s"} {
+	for _, want := range []string{`"level":"warn"`, `"hook":"hooks/copy.sh"`, `"task":"1-7"`, "hook has been running for 10m0s; its longest run with this code took 2s"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())
 		}

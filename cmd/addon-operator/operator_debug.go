@@ -13,7 +13,7 @@ import (
 )
 
 // errNotBegun is the error of a request that only an operator with the right to change the cluster can carry out.
-var errNotBegun = debugapi.BadRequest("the operator has not started yet: it waits for the Lease, or for the API server")
+var errNotBegun = debugapi.BadRequest("the operator has not started yet: it waits for the Lease, the API server, or free space on the disk of its store")
 
 // debugAPI returns the debug API of the running operator.
 func (o *operator) debugAPI() *debugapi.API {

@@ -31,7 +31,7 @@ func TestLevelsOfEarlierOperatorsAreTheNearestThereAre(t *testing.T) {
 	}
 	t.Setenv("RLOG_LOG_LEVEL", "loud")
 	if _, err := newLog(readSettings(t), io.Discard); exitCode(err) != exitUsage {
-		t.Errorf("a level that there is not: %v", err)
+		t.Errorf("an unknown log level: error %v, want a usage error", err)
 	}
 }
 

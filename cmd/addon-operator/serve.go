@@ -105,14 +105,14 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	}
 	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path); err == nil {
 		_ = c.Close() // the connection proves that another process listens on path
-		return nil, fmt.Errorf("another operator listens at the debug socket %s: name another with --debug-unix-socket", path)
+		return nil, fmt.Errorf("another operator listens on the debug socket %s: name another with --debug-unix-socket", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove an old debug socket: %w", err)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("listen at the debug socket: %w; name another with --debug-unix-socket", err)
+		return nil, fmt.Errorf("listen on the debug socket: %w; name another with --debug-unix-socket", err)
 	}
 	return l, os.Chmod(path, 0o600)
 }

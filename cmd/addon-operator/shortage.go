@@ -25,7 +25,7 @@ func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 			f.log.Error().Err(s.Err).Str("store", f.path).Time("since", s.Since).
 				Msg("disk full: no task starts until space is free; free space or enlarge the volume")
 			if first {
-				notices.add(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until space is free; free space or make it larger"})
+				notices.add(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until space is free; free space or enlarge the volume"})
 			}
 		},
 		room: func() {

@@ -22,9 +22,9 @@ func newStoreRestore(from *sourceFlags) *cobra.Command {
 		Use: "restore SNAPSHOT --store FILE", Short: "Put a snapshot in the place of the store of a stopped operator", Args: args(cobra.ExactArgs(1)),
 		DisableFlagsInUseLine: true,
 		Long: "Put a snapshot in the place of the store of a stopped operator.\n\n" +
-			"The restored store has the values patches, enabled flags, cursors, states of modules, ticks, metrics and history of the\n" +
-			"snapshot. It has no pending tasks, journals or claims, because some of that work may have been done after the snapshot. It\n" +
-			"has no registered addons. The next start of the operator begins a new start run.\n\n" +
+			"The restored store has the values patches, enabled overrides, pauses, cursors, states of modules, ticks, metrics and history\n" +
+			"of the snapshot. It has no pending tasks, journals or claims, because some of that work may have been done after the\n" +
+			"snapshot. It has no registered addons. The next start of the operator begins a new start run.\n\n" +
 			"The present file is renamed to FILE.replaced.N and not changed. After a crash of this command, FILE is either the present or\n" +
 			"the restored store. Call the same command again to finish.",
 		RunE: func(cmd *cobra.Command, argv []string) error {

@@ -465,7 +465,7 @@ func TestTheDebugSocketReplacesADeadOneOnly(t *testing.T) {
 			t.Errorf("%s has the mode %v, error %v, want %v", file, info.Mode(), err, want)
 		}
 	}
-	if _, err := listenSocket(t.Context(), path); err == nil || err.Error() != "another operator listens at the debug socket "+path+": name another with --debug-unix-socket" {
+	if _, err := listenSocket(t.Context(), path); err == nil || err.Error() != "another operator listens on the debug socket "+path+": name another with --debug-unix-socket" {
 		t.Errorf("a second operator: error %v", err)
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // the network is unix
@@ -479,7 +479,7 @@ func TestTheDebugSocketReplacesADeadOneOnly(t *testing.T) {
 	if err := second.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := listenSocket(t.Context(), filepath.Join(t.TempDir(), strings.Repeat("x", 200))); err == nil || !strings.HasPrefix(err.Error(), "listen at the debug socket: ") || !strings.HasSuffix(err.Error(), "; name another with --debug-unix-socket") {
+	if _, err := listenSocket(t.Context(), filepath.Join(t.TempDir(), strings.Repeat("x", 200))); err == nil || !strings.HasPrefix(err.Error(), "listen on the debug socket: ") || !strings.HasSuffix(err.Error(), "; name another with --debug-unix-socket") {
 		t.Errorf("a path that is too long: error %v", err)
 	}
 }

@@ -166,7 +166,7 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 		failed, ok = violation(output)
 	}
 	if !ok {
-		return "", fmt.Errorf("%w, but no test says so:\n%s", err, output)
+		return "", fmt.Errorf("%w, but the output names no failed test:\n%s", err, output)
 	}
 	return failed, nil
 }

@@ -49,8 +49,8 @@ func main() {
 func command(args []string) error {
 	var a arguments
 	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)
-	flags.StringVar(&a.dir, "dir", "", "the directory that holds everything; it is made if it does not exist")
-	flags.BoolVar(&a.ephemeral, "ephemeral", false, "remove the directory on stop; it has to be new or empty")
+	flags.StringVar(&a.dir, "dir", "", "directory of the data; it is created if it does not exist")
+	flags.BoolVar(&a.ephemeral, "ephemeral", false, "remove the directory when the control plane ends without an error; the directory must be new or empty")
 	flags.IntVar(&a.readyFD, "ready-fd", 0, "an inherited file descriptor to write one line to when DIR/ready is written")
 	flags.BoolVar(&a.withParent, "with-parent", false, "stop when the process that started this one ends")
 	if err := flags.Parse(args); err != nil {

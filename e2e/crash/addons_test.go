@@ -198,8 +198,8 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	return w
 }
 
-// A lifetime says what happened to the processes of an operator.
-type lifetime struct {
+// An ending says what happened to the processes of an operator.
+type ending struct {
 	killed bool  // whether a process was killed
 	err    error // from a start that failed
 }
@@ -207,27 +207,27 @@ type lifetime struct {
 // A living is an operator that is started again whenever its process ends.
 type living struct {
 	stopped chan struct{}
-	ended   chan lifetime // receives a value after the end of the last process
+	ended   chan ending // receives a value after the end of the last process
 }
 
 func (w *environment) keepAlive(t *testing.T, env string) *living {
 	t.Helper()
-	l := &living{stopped: make(chan struct{}), ended: make(chan lifetime, 1)}
+	l := &living{stopped: make(chan struct{}), ended: make(chan ending, 1)}
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
 	p := w.start(t, append(settings, env)...) // start counts a kill of this process at the end of the test
 	go func() {
-		var life lifetime
+		var end ending
 		for {
 			select {
 			case <-p.Ended():
-				life.killed = p.Killed() || life.killed
-				if p, life.err = w.operator.Start(settings...); life.err != nil {
-					l.ended <- life
+				end.killed = p.Killed() || end.killed
+				if p, end.err = w.operator.Start(settings...); end.err != nil {
+					l.ended <- end
 					return
 				}
 			case <-l.stopped:
 				_ = p.Stop() // an error is ignored, because the test checks the store afterwards
-				l.ended <- life
+				l.ended <- end
 				return
 			}
 		}
@@ -239,11 +239,11 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 func (l *living) stop(t *testing.T) bool {
 	t.Helper()
 	close(l.stopped)
-	life := <-l.ended
-	if life.err != nil {
-		t.Fatal(life.err)
+	end := <-l.ended
+	if end.err != nil {
+		t.Fatal(end.err)
 	}
-	return life.killed
+	return end.killed
 }
 
 func createConfiguration(t *testing.T, at dynamic.ResourceInterface, name, url string) {

@@ -39,7 +39,7 @@ func TestSamplesBearAKillAtEveryStep(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
-	for _, text := range []string{"round 4 of 4: killed ", "4 kills in ", "All rounds had the same results as the undisturbed runs."} {
+	for _, text := range []string{"round 4 of 4: kill ", "4 kills in ", "All tested rounds had the same results as the undisturbed runs."} {
 		if !strings.Contains(string(output), text) {
 			t.Errorf("it does not print %q:\n%s", text, output)
 		}

@@ -108,7 +108,7 @@ func within(args []string, began func(n string) (float64, error)) error {
 		return err
 	}
 	if got := second - first; got < least || got > most {
-		return fmt.Errorf("they are %.1f s apart", got)
+		return fmt.Errorf("start %s was %.1f s after start %s, not %s to %s s", args[1], got, args[0], args[2], args[3])
 	}
 	return nil
 }

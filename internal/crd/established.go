@@ -41,7 +41,7 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 		return isEstablished(seen)
 	})
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("it is not established within %s: see its status.conditions", establishWithin)
+		return fmt.Errorf("it was not established within %s: see its status.conditions", establishWithin)
 	}
 	return err
 }

@@ -168,7 +168,7 @@ func (o object) load(scope Scope, config *Config) {
 	root.webhooks(config)
 	config.Settings = readSettings(root.child("settings"))
 	if len(root.entries) == 1 && len(*root.wrong) == 0 {
-		root.fail("hook config: there is no binding beside configVersion; add one, or settings to switch the hook off")
+		root.fail("hook config: it has only configVersion; add a binding, or settings to switch the hook off")
 	}
 	checkSnapshots(config, root)
 	spreadGroups(config)

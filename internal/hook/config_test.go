@@ -228,7 +228,7 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 		"{}":                     "hook config: the map is empty; write configVersion: v1 and a binding",
 		"configVersion: v2":      "'configVersion' value 'v2' is unsupported, write v1",
 		"configVersion: 1":       "configVersion: must be the string v1, not a number",
-		"configVersion: v1":      "hook config: there is no binding beside configVersion",
+		"configVersion: v1":      "hook config: it has only configVersion; add a binding",
 		`{"configVersion":"v0"}`: "'configVersion' value 'v0' is unsupported",
 
 		"{configVersion: v1, onstartup: 1}":                            "onstartup: is no known key, write onStartup",

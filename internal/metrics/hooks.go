@@ -49,7 +49,7 @@ type hookMetrics struct {
 
 func (m maker) hooks(name, whose string, labels ...string) hookMetrics {
 	return hookMetrics{
-		took:      m.long(name+"_run_seconds", "Time from the claim of a task to the end of "+whose+".", labels...),
+		took:      m.long(name+"_run_seconds", "Time from the claim of a task (for a review request: from the start of the hook) to the end of "+whose+".", labels...),
 		user:      m.histogram(name+"_run_user_cpu_seconds", "User CPU time of "+whose+".", labels...),
 		system:    m.histogram(name+"_run_sys_cpu_seconds", "System CPU time of "+whose+".", labels...),
 		rss:       m.gauges(name+"_run_max_rss_bytes", "Maximum resident memory of the last run of "+whose+".", labels...),

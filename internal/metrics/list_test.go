@@ -63,7 +63,7 @@ func TestDocumentedMetricsHaveTheirNamesTypesAndLabels(t *testing.T) {
 	listed := map[string]metric{}
 	for _, m := range New("p_", nothing).metrics() {
 		if _, twice := listed[m.Name]; twice || m.Help == "" {
-			t.Errorf("%+v is listed twice or says nothing", m)
+			t.Errorf("%+v is listed twice, or its help is empty", m)
 		}
 		listed[m.Name] = m
 	}

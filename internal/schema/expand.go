@@ -52,7 +52,7 @@ func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	}
 	pointer, local := strings.CutPrefix(ref, "#/")
 	if !local {
-		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads to another file: only \"#/definitions/name\" is followed", path, ref)
+		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads to another file: only references within the file are followed, such as \"#/definitions/name\"", path, ref)
 	}
 	if decoded, err := url.PathUnescape(pointer); err == nil { // the library escapes the characters that a URL does not permit
 		pointer = decoded

@@ -71,7 +71,7 @@ type written struct {
 func (w written) op(prefix string) (Op, error) {
 	switch {
 	case w.Add != nil && w.Set != nil:
-		return Op{}, errors.New(`fields "add" and "set": only one of them can be there`)
+		return Op{}, errors.New(`fields "add" and "set": only one of them is allowed`)
 	case w.Add != nil: // the shortcuts override action and value, as in shell-operator
 		w.Action, w.Value = Add, w.Add
 	case w.Set != nil:
@@ -101,7 +101,7 @@ func (w written) op(prefix string) (Op, error) {
 		return op, fmt.Errorf(`field "value": is missing; action %s needs a number`, w.Action)
 	}
 	if op.Value = *w.Value; w.Action == Add && op.Value < 0 {
-		return op, fmt.Errorf(`field "value": is %v, and a counter only grows; use action set for what goes down`, op.Value)
+		return op, fmt.Errorf(`field "value": is %v, and a counter only grows; use action set for a value that can decrease`, op.Value)
 	}
 	op.Labels = w.Labels
 	if err := checkLabels(op); err != nil {
@@ -139,7 +139,7 @@ func checkName(name string) error {
 	case len(name) > maxName:
 		return fmt.Errorf(`field "name": has %d bytes, more than the limit of %d`, len(name), maxName)
 	case !metricName.MatchString(name):
-		return fmt.Errorf(`field "name": %q is no name of a metric; it has letters, digits, "_" and ":", and no digit first`, name)
+		return fmt.Errorf(`field "name": %q is not a valid name; use letters, digits, "_" and ":", and no digit first`, name)
 	}
 	return nil
 }
@@ -153,9 +153,9 @@ func checkLabels(op Op) error {
 		case len(label) > maxName:
 			return fmt.Errorf(`field "labels": a name has %d bytes, more than the limit of %d`, len(label), maxName)
 		case !labelName.MatchString(label):
-			return fmt.Errorf(`field "labels": %q is no name of a label; it has letters, digits and "_", and no digit first`, label)
+			return fmt.Errorf(`field "labels": %q is not a valid name; use letters, digits and "_", and no digit first`, label)
 		case strings.HasPrefix(label, "__"):
-			return fmt.Errorf(`field "labels": %q begins with "__", which Prometheus keeps for itself`, label)
+			return fmt.Errorf(`field "labels": %q begins with "__", which Prometheus reserves`, label)
 		case label == "le" && op.Action == Observe:
 			return errors.New(`field "labels": "le" is the label of a histogram's buckets; take another name`)
 		case len(value) > maxLabelValue:

@@ -78,7 +78,7 @@ func fieldError(err error) error {
 		want = "a list of numbers"
 	}
 	if digits, ok := strings.CutPrefix(is, "number "); ok {
-		return fmt.Errorf("field %q: %.40s is too large to be counted", field, digits)
+		return fmt.Errorf("field %q: number %.40s is too large", field, digits)
 	}
 	if field == "labels" && want == "a string" {
 		return fmt.Errorf("field %q: a value is a %s, and has to be a string: put it in quotes", field, is)

@@ -66,7 +66,7 @@ func TestABadOperationIsNamedWithItsField(t *testing.T) {
 	t.Parallel()
 	good := `{"name":"good","add":1} `
 	for text, want := range map[string]string{
-		`{"name":"x","add":1,"set":2}`:                                                `metric operation 2: ("x") fields "add" and "set": only one of them can be there`,
+		`{"name":"x","add":1,"set":2}`:                                                `metric operation 2: ("x") fields "add" and "set": only one of them is allowed`,
 		`{"name":"x","action":"inc","value":1}`:                                       `("x") field "action": is "inc"; it can be add, set, observe, and with a group expire`,
 		`{"name":"x","value":1}`:                                                      `field "action": is missing`,
 		`{}`:                                                                          `metric operation 2: field "action": is missing`,
@@ -79,9 +79,9 @@ func TestABadOperationIsNamedWithItsField(t *testing.T) {
 		`{"name":"x","action":"observe","value":1,"buckets":[1,"2"]}`:                 `field "buckets": is a string, and has to be a number`,
 		`{"name":"x","action":"observe","value":1,"buckets":1}`:                       `field "buckets": is a number, and has to be a list of numbers`,
 		`{"name":"x","action":"expire"}`:                                              `field "group": is needed to expire`,
-		`{"name":"1x","set":1}`:                                                       `field "name": "1x" is no name of a metric`,
-		`{"name":"a-b","set":1}`:                                                      `field "name": "a-b" is no name of a metric`,
-		`{"name":"x","set":1,"labels":{"a.b":"c"}}`:                                   `field "labels": "a.b" is no name of a label`,
+		`{"name":"1x","set":1}`:                                                       `field "name": "1x" is not a valid name; use letters, digits, "_" and ":", and no digit first`,
+		`{"name":"a-b","set":1}`:                                                      `field "name": "a-b" is not a valid name`,
+		`{"name":"x","set":1,"labels":{"a.b":"c"}}`:                                   `field "labels": "a.b" is not a valid name; use letters, digits and "_", and no digit first`,
 		`{"name":"x","set":1,"labels":{"__a":"c"}}`:                                   `field "labels": "__a" begins with "__"`,
 		`{"name":"x","set":1,"labels":{"a":1}}`:                                       `("x") field "labels": a value is a number, and has to be a string: put it in quotes`,
 		`{"name":"x","set":1,"labels":{"a":true}}`:                                    `field "labels": a value is a bool, and has to be a string: put it in quotes`,
@@ -89,7 +89,7 @@ func TestABadOperationIsNamedWithItsField(t *testing.T) {
 		`{"name":"x","action":"observe","value":1,"buckets":[1],"labels":{"le":"1"}}`: `field "labels": "le" is the label of a histogram's buckets`,
 		`{"name":"x","set":"1"}`:                                                      `field "set": is a string, and has to be a number`,
 		`{"name":"x","add":-1}`:                                                       `field "value": is -1, and a counter only grows; use action set`,
-		`{"name":"x","set":1e400}`:                                                    `field "set": 1e400 is too large to be counted`,
+		`{"name":"x","set":1e400}`:                                                    `field "set": number 1e400 is too large`,
 		`{"name":"x","set":NaN}`:                                                      `metric operation 2 is not valid JSON near byte `,
 		`{"name":7,"set":1}`:                                                          `field "name": is a number, and has to be a string`,
 		`{"name":"x","set":1`:                                                         `metric operation 2 ends in the middle`,

@@ -106,7 +106,7 @@ func wrapReview(t testing.TB, request string) json.RawMessage {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(request))
 	if err != nil {
-		t.Fatalf("the request is no YAML: %v", err)
+		t.Fatalf("the request is not valid YAML: %v", err)
 	}
 	return json.RawMessage(`{"request":` + string(asJSON) + `}`)
 }

@@ -57,7 +57,7 @@ func (r *Result) Must() *Result {
 	case r.Err != nil:
 		r.t.t.Fatalf("%v\nthe hook received: %s", r.Err, r.Context)
 	case !r.Ran:
-		r.t.t.Fatal("there was nothing to tell the hook")
+		r.t.t.Fatal("the hook had no reason to run")
 	}
 	return r
 }

@@ -444,7 +444,7 @@ func TestSlipsOfATestEndIt(t *testing.T) {
 		"values: ":                                       func(t *failed) { sdktest.Module(t, "web", good).SetValues("[") },
 		"run the hook with --config: chdir /no: no such": func(t *failed) { sdktest.Module(t, "web", sdktest.File("/no/such")) },
 		"exit code 1 when it was run with":               func(t *failed) { sdktest.Module(t, "web", sdktest.File("/bin/false")) },
-		"there was nothing to tell":                      func(t *failed) { sdktest.Module(t, "web", good).Events().Must() },
+		"the hook had no reason to run":                  func(t *failed) { sdktest.Module(t, "web", good).Events().Must() },
 		"the hook's config is not valid: hook c":         func(t *failed) { sdktest.Module(t, "web", sdktest.Go(sdk.Hook{})) },
 
 		"text that looks like something else": func(t *failed) {

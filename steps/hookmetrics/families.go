@@ -94,7 +94,7 @@ func (a *families) refusal(op series.Op) (reason, why string, err error) {
 		}
 		if op.Type() == series.Histogram {
 			if f, err := a.family(op.Name + suffix); err != nil || f.Series > 0 {
-				return "name", fmt.Sprintf("there is a %s called %s, as a part of the histogram would be", f.Type, op.Name+suffix), err
+				return "name", fmt.Sprintf("the histogram needs the name %s, which a %s already has", op.Name+suffix, f.Type), err
 			}
 		}
 	}

@@ -130,7 +130,7 @@ func (hs *Configs) CheckNotEmpty(found Found) error {
 	}
 	return hs.db.View(func(tx *store.Tx) error {
 		for range tx.Range(store.HooksOf("")) {
-			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If they are to go, start once with --startup=clean", hs.modules.GlobalHooks())
+			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If the hooks were removed on purpose, start once with --startup=clean", hs.modules.GlobalHooks())
 		}
 		return nil
 	})

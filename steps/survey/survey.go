@@ -235,7 +235,7 @@ func (v *surveyRun) unseen(set module.Set) {
 		Object: dirs, More: len(names) - len(shown),
 		Error: fmt.Sprintf("%s holds no module, so installed modules cannot be seen: %s. They stay as they are, and are neither upgraded nor deleted",
 			dirs, strings.Join(shown, ", ")),
-		Fix: "mount the directory. If these modules are to be uninstalled, disable them in the ConfigMap while their directories are there",
+		Fix: "mount the directory. To uninstall these modules, disable them in the ConfigMap while their directories are mounted",
 	})
 }
 

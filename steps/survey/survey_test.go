@@ -324,7 +324,7 @@ func TestInstalledModulesOfAnEmptyDirectoryAreOneProblem(t *testing.T) {
 		})
 	}
 	put(map[string]store.Module{"web": {State: store.On, Enabled: true}, "db": {State: store.Deleting}, "idle": {State: store.Off}})
-	const fix = " They stay as they are, and are neither upgraded nor deleted; mount the directory. If these modules are to be uninstalled, disable them in the ConfigMap while their directories are there"
+	const fix = " They stay as they are, and are neither upgraded nor deleted; mount the directory. To uninstall these modules, disable them in the ConfigMap while their directories are mounted"
 	expect(t, "two installed modules", problemsOf(t, s, root), "unreadable directory : ROOT/a holds no module, so installed modules cannot be seen: db, web."+fix)
 	many := map[string]store.Module{}
 	for i := range mostNamed + 2 {

@@ -178,7 +178,7 @@ func wrongClock(evidence []CauseStep) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Pattern: WrongClock, Text: "the clock of a node was or is wrong: the times of records in the store are not in order", Evidence: evidence,
+		Pattern: WrongClock, Text: "the clock of a node was or is wrong: the times of records in the store are in the future or not in order", Evidence: evidence,
 		Fix: "synchronize the clocks of the nodes (chronyc tracking, timedatectl): schedules, retries and certificates depend on them. " +
 			"If they are right now, wait: this finding ends by itself",
 	}}

@@ -316,7 +316,7 @@ func (w ownWebhooks) ownConversion(group, kind string) (*Meaning, error) {
 	known := "hook " + strings.Join(hooks, " or ") + " of this operator, which converts " + kind + " objects"
 	return &Meaning{
 		Pattern: OwnWebhook, hook: hooks[0], known: known, What: known + ", failed, or the API server cannot reach the operator",
-		Fix: "see the log of the operator for the output of the hook, and correct it. Objects in the stored version can still be read and written",
+		Fix: "see the log of the operator for the output of the hook, and correct the hook. Objects in the stored version can still be read and written",
 	}, nil
 }
 

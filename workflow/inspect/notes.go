@@ -39,7 +39,7 @@ func (n noter) attemptNotes(s *Step) (out []string) {
 		out = append(out, "interrupted by a restart, and started again")
 	}
 	if s.State == Interrupted && leaf {
-		out = append(out, "interrupted when the operator ended; starts again "+n.turn())
+		out = append(out, "interrupted when the operator ended; starts again "+turn(n.run.Live))
 	}
 	if leaf && s.State == Backoff && !s.Due.IsZero() && n.run.Live && !n.reported(s) {
 		out = append(out, "next try "+n.layout.due(s.Due))
@@ -128,9 +128,9 @@ func (n noter) reported(s *Step) bool {
 	return false
 }
 
-// turn says when an interrupted step starts again.
-func (n noter) turn() string {
-	if n.run.Live {
+// turn says when an interrupted step starts again. The parameter live says whether an operator runs.
+func turn(live bool) string {
+	if live {
 		return "at its turn"
 	}
 	return "when an operator starts"

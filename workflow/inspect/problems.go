@@ -294,6 +294,8 @@ func repair(record *store.RecordError, live bool) string {
 		return "wait: the operator moves the record to the table of damaged records when it needs it, and goes on without it"
 	case workflow.Repairable(record):
 		return "start the operator: it moves the record to the table of damaged records and goes on without it"
+	case bytes.Equal(record.Key, store.RefusedConfigKey()) && !live:
+		return "start the operator: it then reads the ConfigMap and replaces or deletes the record"
 	case bytes.Equal(record.Key, store.RefusedConfigKey()):
 		return "change the ConfigMap: the operator then replaces or deletes the record"
 	case bytes.Equal(record.Key, store.AppliedConfigKey()) && live:

@@ -368,7 +368,7 @@ func TestStatusShowsAHookThatHangsBeforeTheEventsThatItHoldsUpAndStepsThatFail(t
 			}
 		}
 		s = w.status(inspect.Reader{Live: true, Slow: []inspect.Problem{{
-			Kind: inspect.KindSlow, Run: task.Run, Task: task.Task, Queue: "slow", Node: task.Node, Subject: task.Subject, At: task.Since, Error: "its longest run took 1s",
+			Kind: inspect.KindSlow, Run: task.Run, Task: task.Task, Queue: "slow", Node: task.Node, Subject: task.Subject, At: task.Since, Error: "its longest run with this code took 1s",
 		}}})
 		l := layout
 		l.Now = s.At

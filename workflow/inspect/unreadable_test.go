@@ -100,7 +100,7 @@ func TestAnUnreadableRecordIsShownWithWhatReplacesIt(t *testing.T) {
 		"a module":               {store.ModuleKey("web"), moves, starts},
 		"a quarantined item":     {store.QuarantineKey(store.ID{Epoch: 1, N: 9}), moves, starts},
 		"the ConfigMap in force": {store.AppliedConfigKey(), "change the ConfigMap, or start the operator again: it then reads the ConfigMap", "start the operator again: it then reads the ConfigMap"},
-		"the refused ConfigMap":  {store.RefusedConfigKey(), "change the ConfigMap: the operator then replaces or deletes the record", "change the ConfigMap: the operator then replaces or deletes the record"},
+		"the refused ConfigMap":  {store.RefusedConfigKey(), "change the ConfigMap: the operator then replaces or deletes the record", "start the operator: it then reads the ConfigMap and replaces or deletes the record"},
 		"a problem":              {store.Problem{Kind: store.NotExecutable, Object: "x"}.Key(), "wait: the operator writes the record again when it finds the problem again", "start the operator: it writes the record again"},
 		"a binding":              {store.BindingKey("web", "a.sh", "pods"), snapshot, snapshot},
 		"a release":              {store.ReleaseKey("web"), snapshot, snapshot},

@@ -63,7 +63,7 @@ func TestValuesOfTwoRunsAreCompared(t *testing.T) {
 		from, to uint64
 		want     []string
 	}{
-		{"the newest run that changed values", 0, 0, []string{`/web/gone true -> none, run 3`, `/web/replicas 2 -> 3, run 3`, `/web/tag "b" -> "a", run 3`}},
+		{"the run that changed values last", 0, 0, []string{`/web/gone true -> none, run 3`, `/web/replicas 2 -> 3, run 3`, `/web/tag "b" -> "a", run 3`}},
 		{"a run until now", 1, 0, []string{
 			`/web/gone true -> none, run 3`, `/web/password "(redacted 11111111)" -> "(redacted 22222222)", run 2`, `/web/replicas 1 -> 3, run 3`,
 			`/web/tag "b" -> "a", run 3`,

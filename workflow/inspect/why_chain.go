@@ -264,7 +264,7 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 			cause.Text += ", after " + plural(s.Failures, "failure", "failures") + ": " + s.Error
 		}
 	case s.State == Interrupted:
-		cause.At, cause.Text = s.Began, name+" was interrupted when the operator ended, and starts again at its turn"
+		cause.At, cause.Text = s.Began, name+" was interrupted when the operator ended, and starts again "+turn(c.reader.Live)
 	case s.Wait == nil:
 		cause.Text = name + " waits"
 	default:

@@ -336,7 +336,7 @@ var Graph = &graph.Graph{
 	},
 	Facts: map[graph.Fact]string{
 		JustEnabled:    "the module is enabled and has not started yet in the current start, or it has hooks and its code has changed",
-		AlreadyStarted: "the module is enabled, and neither just enabled nor delete unfinished applies",
+		AlreadyStarted: "the module is enabled and can be loaded, its CRDs are installed, and neither just enabled nor delete unfinished applies",
 		HalfDeleted:    "the module is enabled again after its release was deleted and before its afterDeleteHelm hooks ran",
 		Outdated:       "no release is deployed, the rendered manifest differs from that of the release, or a resource is absent that no hook of the module has deleted",
 		Unwanted:       "the module is not enabled, and its state or release must be deleted",

@@ -206,7 +206,7 @@ func TestALongListIsCutAndCountsTheRest(t *testing.T) {
 func TestAReportWithoutFindingsSaysSo(t *testing.T) {
 	t.Parallel()
 	r := Report{Targets: 1, Rounds: 1, Seconds: 3.9}
-	want := "\n1 kill in 3s, of 1 moment of an undisturbed run.\nAll rounds had the same results as the undisturbed runs.\n"
+	want := "\n1 kill in 3s, of 1 moment of an undisturbed run.\nAll tested rounds had the same results as the undisturbed runs.\n"
 	if got := r.Text(); got != want {
 		t.Errorf("the report is %q, want %q", got, want)
 	}

@@ -255,7 +255,7 @@ func (o *Options) rounds(ctx context.Context, ref reference, targets []Target, r
 					report.NotReached = append(report.NotReached, targets[i].String())
 				}
 				results.Unlock()
-				o.Progress(fmt.Sprintf("round %d of %d: killed %s: %s", i+1, len(targets), targets[i], result(finding, reached)))
+				o.Progress(fmt.Sprintf("round %d of %d: kill %s: %s", i+1, len(targets), targets[i], result(finding, reached)))
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func (r *Report) Text() string {
 	fmt.Fprintf(&out, "\n%s in %s, of %s.\n", text.Count(r.Rounds-len(r.NotReached), "kill", "kills"),
 		(time.Duration(r.Seconds) * time.Second).String(), text.Count(r.Targets, "moment of an undisturbed run", "moments of an undisturbed run"))
 	if len(r.Findings) == 0 {
-		out.WriteString("All rounds had the same results as the undisturbed runs.\n")
+		out.WriteString("All tested rounds had the same results as the undisturbed runs.\n")
 	} else {
 		fmt.Fprintf(&out, "%s had other results than the undisturbed runs.\n", text.Count(len(r.Findings), "round", "rounds"))
 		out.WriteString("A hook runs again after a crash: it must check the state before it acts.\nSee docs/writing-hooks.md#failures\n")

@@ -3,6 +3,7 @@ package debugapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -335,6 +336,14 @@ func TestATaskIsChangedByItsModuleOrItsID(t *testing.T) {
 	})
 }
 
+func TestTheAdviceForAFanOutThatWaitsIsToSkipItsItems(t *testing.T) {
+	t.Parallel()
+	err := changeError(store.ID{Epoch: 1, N: 2}, fmt.Errorf("task 1-2: %w", workflow.ErrWaitsForItems))
+	if want := "task 1-2: the task waits for its items; skip the items instead"; err.Error() != want {
+		t.Errorf("the error is %q, want %q", err, want)
+	}
+}
+
 func TestARunningTaskIsCanceledAndNotRetried(t *testing.T) {
 	gate := make(gated)
 	l := watched(t, gate)
@@ -459,11 +468,11 @@ func TestWorkIsNamedAsInThePauseItself(t *testing.T) {
 		t.Fatalf("%d %q", status, text)
 	}
 	for path, want := range map[string]string{
-		"/pause/all?reason=again":          "see addon-operator status",
-		"/pause/queue?name=q&reason=again": "see addon-operator status",
+		"/pause/all?reason=again":          "all work is paused already, by ",
+		"/pause/queue?name=q&reason=again": "queue q is paused already, by ",
 		"/pause/queue?name=main&reason=r":  "queue main paused",
 		"/resume/queue?name=Q":             `there is no queue "Q"; see addon-operator queue list --show-empty`,
-		"/resume/module?name=web":          "is not paused; see addon-operator status",
+		"/resume/module?name=web":          "module web is not paused; see addon-operator status",
 	} {
 		if _, text := w.post(path); !strings.Contains(text, want) {
 			t.Errorf("%s: %q, want %q", path, text, want)

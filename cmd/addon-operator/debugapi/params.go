@@ -54,7 +54,7 @@ type param struct {
 func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*Params, error) {
 	p := &Params{log: log, all: []*param{
 		{
-			name: LogLevel, about: "debug, info, warn or error; debug lasts 30m unless said otherwise", initial: LevelOf(s.LogLevel),
+			name: LogLevel, about: "debug, info, warn or error; without a duration, debug lasts 30m, unless it is the level at the start", initial: LevelOf(s.LogLevel),
 			set: SetLogLevel,
 			lasts: func(value string) time.Duration {
 				if value == "debug" {

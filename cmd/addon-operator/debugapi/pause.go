@@ -18,7 +18,7 @@ import (
 func (act actions) pauseRoute(w http.ResponseWriter, r *http.Request) {
 	reason := reasonGiven(r)
 	if reason == "" {
-		Fail(w, BadRequest("a pause needs a reason, which is shown to others: --reason TEXT"))
+		Fail(w, BadRequest("a pause needs a reason, which is shown to others: add --reason TEXT"))
 		return
 	}
 	act.changePause(w, r, "paused", func(target workflow.PauseTarget) error {

@@ -98,7 +98,7 @@ func TestARequestThatCannotBeAnsweredSaysWhatToAskFor(t *testing.T) {
 		"POST /reload?allow-purge=0":                 {bad, `allow-purge must be a number of releases above 0 (got "0")`},
 		"POST /task/1-2/retry":                       {conflict, "tasks are changed by a running operator only: start it, and leave --store out"},
 		"POST /task/1-2/release":                     {conflict, "tasks are changed by a running operator only"},
-		"POST /task/1-2/skip":                        {bad, "a skip needs a reason, which is kept in history: --reason TEXT"},
+		"POST /task/1-2/skip":                        {bad, "a skip needs a reason, which is stored in the history: add --reason TEXT"},
 		"POST /task/1-2/skip?reason=+":               {bad, "a skip needs a reason"},
 		"POST /task/1-2/cancel?skip=true":            {bad, "a skip needs a reason"},
 		"POST /task/1-2/cancel":                      {conflict, "tasks are changed by a running operator only"},

@@ -36,7 +36,7 @@ func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
 func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
 	reason := reasonGiven(r)
 	if reason == "" {
-		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
+		Fail(w, BadRequest("a skip needs a reason, which is stored in the history: add --reason TEXT"))
 		return
 	}
 	act.changeTask(w, r, "is skipped", act.withRoom(func(id store.ID) error { return act.engine.Skip(id, requester(r), reason) }))
@@ -48,7 +48,7 @@ func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 		By: requester(r), Reason: reasonGiven(r), Skip: r.FormValue("skip") == "true",
 	}
 	if why.Skip && why.Reason == "" {
-		Fail(w, BadRequest("a skip needs a reason, which is kept in history: --reason TEXT"))
+		Fail(w, BadRequest("a skip needs a reason, which is stored in the history: add --reason TEXT"))
 		return
 	}
 	act.changeTask(w, r, "is canceled", func(ctx context.Context, id store.ID) error {
@@ -95,6 +95,7 @@ func changeError(id store.ID, err error) error {
 		{workflow.ErrAmbiguous, ""},
 		{workflow.ErrHeld, ""},
 		{workflow.ErrRuns, "; wait for its end, or cancel it"},
+		{workflow.ErrWaitsForItems, "; skip the items instead"},
 		{workflow.ErrNotRunning, "; skip it or, if it has failed, retry it"},
 		{workflow.ErrNotFailed, "; see addon-operator why " + id.String()},
 		{workflow.ErrQuarantined, "; release or skip it"},

@@ -120,7 +120,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.duration(&s.ObjectTimeout, "object-patcher-kube-client-timeout", 10*time.Second, "timeout of each request for operations of hooks", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT")
 	d.text(&s.OnModuleFailure, "on-module-failure", BlockOnFailure, "policy for the modules after a failing one: block makes them wait; continue runs them, and only afterAll waits", "ADDON_OPERATOR_ON_MODULE_FAILURE")
 	d.text(&s.WithdrawWebhooks, "withdraw-webhooks-on-shutdown", WithdrawNever,
-		"when a shutdown deletes the admission webhook configurations, so that the API server admits requests without a check: never, scaled-to-zero or always",
+		"policy for deleting the admission webhook configurations at shutdown, so that the API server admits requests without a check: never, scaled-to-zero or always",
 		"ADDON_OPERATOR_WITHDRAW_WEBHOOKS_ON_SHUTDOWN")
 	d.duration(&s.HookTimeout, "hook-timeout", 0, "timeout for a run of an enabled script, or of a hook without its own timeout; 0 is no limit", "ADDON_OPERATOR_HOOK_TIMEOUT")
 	d.number(&s.HelmHistoryMax, "helm-history-max", 10, "maximum number of revisions kept per release; 0 keeps all", "HELM_HISTORY_MAX")
@@ -139,7 +139,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	s.Webhooks.declare(d)
 	s.Addons.declare(d)
 	d.text(&s.DebugSocket, "debug-unix-socket", DefaultSocket, "socket that the other commands connect to", SocketVariable)
-	d.text(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to listen on for debug pages without secrets; off if empty", "DEBUG_HTTP_SERVER_ADDR")
+	d.text(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to listen on for debug pages without secrets; off if the flag is empty", "DEBUG_HTTP_SERVER_ADDR")
 	s.Web.declare(d)
 	s.Tracing.declare(d)
 	d.toggle(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")

@@ -15,7 +15,7 @@ type Web struct {
 
 // declare declares the flags of s.
 func (s *Web) declare(d *declarations) {
-	d.text(&s.Address, "web-listen-address", "127.0.0.1:9116", "address, HOST:PORT, to listen on for the web page; off if empty; one that is not a loopback address needs --web-tls-cert-file", "ADDON_OPERATOR_WEB_LISTEN_ADDRESS")
+	d.text(&s.Address, "web-listen-address", "127.0.0.1:9116", "address, HOST:PORT, to listen on for the web page; off if the flag is empty; one that is not a loopback address needs --web-tls-cert-file", "ADDON_OPERATOR_WEB_LISTEN_ADDRESS")
 	d.toggle(&s.Actions, "web-actions", "allow actions on the web page, such as retry and pause; without this flag, the page is read-only", "ADDON_OPERATOR_WEB_ACTIONS")
 	d.text(&s.CertFile, "web-tls-cert-file", "", "file with the certificate of the web page; with it, requests need a token, and RBAC rules decide who sees and does what", "ADDON_OPERATOR_WEB_TLS_CERT_FILE")
 	d.text(&s.KeyFile, "web-tls-private-key-file", "", "file with the private key of --web-tls-cert-file", "ADDON_OPERATOR_WEB_TLS_PRIVATE_KEY_FILE")

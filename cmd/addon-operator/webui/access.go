@@ -157,7 +157,7 @@ func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if token == "" || len(token) > mostCookie || strings.ContainsAny(token, " ;,\"\\\r\n\t") {
-		p.askToSignIn(w, r, "A browser cannot store this token.")
+		p.askToSignIn(w, r, "The token is empty, or a browser cannot store it.")
 		return
 	}
 	probe := r.Clone(r.Context())

@@ -162,9 +162,9 @@ func TestATokenIsKeptInACookieThatScriptsCannotReadOnlyIfItIsValid(t *testing.T)
 		"with another site":       {url.Values{"token": {"viewer"}, "back": {"https://example.com"}}, 303, "", "/"},
 		"with a tab in the path":  {url.Values{"token": {"viewer"}, "back": {"/\t/example.com"}}, 303, "", "/"},
 		"with a line in the path": {url.Values{"token": {"viewer"}, "back": {"/\n/example.com"}}, 303, "", "/"},
-		"no token":                {url.Values{"token": {" "}}, 401, "A browser cannot store this token.", ""},
-		"a cookie of its own":     {url.Values{"token": {"viewer;Domain=example.com"}}, 401, "A browser cannot store this token.", ""},
-		"a long token":            {url.Values{"token": {strings.Repeat("x", 4001)}}, 401, "A browser cannot store this token.", ""},
+		"no token":                {url.Values{"token": {" "}}, 401, "The token is empty, or a browser cannot store it.", ""},
+		"a cookie of its own":     {url.Values{"token": {"viewer;Domain=example.com"}}, 401, "The token is empty, or a browser cannot store it.", ""},
+		"a long token":            {url.Values{"token": {strings.Repeat("x", 4001)}}, 401, "The token is empty, or a browser cannot store it.", ""},
 		"a wrong token":           {url.Values{"token": {"stolen"}}, 401, "The API server does not accept this token.", ""},
 		"no answer":               {url.Values{"token": {"unanswered"}}, 500, "the API server does not respond", ""},
 	} {

@@ -103,7 +103,7 @@ func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 		by = v.Name()
 	}
 	if by == "" {
-		p.fail(w, r, badRequest("your name is missing: it is stored with the action, as that of a person who uses the command"))
+		p.fail(w, r, badRequest("your name is missing: enter it; it is stored with the action"))
 		return
 	}
 	form := url.Values{"by": {by}, "reason": {reason}, "name": {r.PostForm.Get("name")}}
@@ -215,7 +215,7 @@ func (m *module) Buttons() []button {
 // Buttons returns the buttons of a task. Buttons leaves out actions that have no effect in the state of the task.
 func (t *task) Buttons() (out []button) {
 	if t.Failing {
-		out = append(out, t.button("task/"+t.ID+"/retry", "Retry", "Tries the failed task at once.", nil))
+		out = append(out, t.button("task/"+t.ID+"/retry", "Retry", "Retries the failed task at once.", nil))
 	}
 	if t.Running {
 		out = append(out, t.button("task/"+t.ID+"/cancel", "Cancel", "Ends the running attempt as a failure: its hook gets SIGTERM, and SIGKILL 5 s later.", nil))

@@ -88,7 +88,7 @@ func TestATimelineLeadsToOlderEntriesUntilTheLimit(t *testing.T) {
 		}
 	}
 	inOrder(t, answers{}.view(t, "/timeline?subject=web&since=2h", false),
-		`name="subject" value="web"`, `name="since" value="2h"`, "The history has no entries about web from that time.", "<code>addon-operator timeline web -n 50 --since 2h</code>")
+		`name="subject" value="web"`, `name="since" value="2h"`, "The history has no entries about web since 2h.", "<code>addon-operator timeline web -n 50 --since 2h</code>")
 }
 
 func TestAQueueIsCutToItsFirstTasksInTheListOfQueues(t *testing.T) {

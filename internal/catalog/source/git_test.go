@@ -210,7 +210,7 @@ func TestFailuresOfGitHaveTheirReasonAndNoSecret(t *testing.T) {
 	}
 
 	wrong := secretOf("u", "user-S3cr3t", "p", "another-S3cr3t", "key", sourcetest.ServeSSH(t, root).Key)
-	for kind, want := range map[string]string{"https": "bad response code: 401", "ssh": "the ssh server accepts neither the key nor the password"} {
+	for kind, want := range map[string]string{"https": "bad response code: 401", "ssh": "the ssh server rejects the credentials in the repository URL"} {
 		_, err := open(t, f, withKey(kind, servers[kind]+"r.git//addons/index.yaml"), wrong).Index(t.Context(), Validators{})
 		checkFailure(t, err, api.FetchingIndexError, want)
 	}

@@ -155,7 +155,7 @@ func (s *sshUploadPack) failure(ctx context.Context, err error) error {
 		return err
 	}
 	if strings.Contains(err.Error(), "unable to authenticate") {
-		return failed("the ssh server accepts neither the key nor the password")
+		return failed("the ssh server rejects the credentials in the repository URL")
 	}
 	return err
 }

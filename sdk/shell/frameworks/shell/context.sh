@@ -43,7 +43,7 @@ context::get() {
     shift
   done
   if [[ -n $required ]] && ! context::has "${1:-}"; then
-    hook::_fail "context::get: the binding context has no required ${1@Q}"
+    hook::_fail "context::get: the binding context has no value at the required path ${1@Q}"
     return 1
   fi
   _path::read context::jq -r "${1:-}" ''

@@ -22,7 +22,7 @@ values::get() {
     shift
   done
   if [[ -n $required ]] && ! values::has ${config:+"$config"} "${1:-}"; then
-    hook::_fail "values::get: the values have no required ${1@Q}"
+    hook::_fail "values::get: the values have no value at the required path ${1@Q}"
     return 1
   fi
   _path::read values::jq "$config" -r "${1:-}" ''
