@@ -3,7 +3,6 @@ package triggers
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -35,47 +34,33 @@ func manyPods() (objects []*kube.Object) {
 	return objects
 }
 
-// appeared delivers a list with the cause Appeared, and also one with the cause Resumed if the owner is behind.
 func (d *testReceiver) appeared(objects []*kube.Object) error {
-	list := kube.List{View: label, Cause: kube.Appeared, Owners: us, Version: "50", Objects: objects}
-	if err := d.Listed(d.t.Context(), list); err != nil {
-		return err
-	}
-	behind, err := d.Behind(d.t.Context(), label, us)
-	if err != nil || !behind {
-		return err
-	}
-	list.Cause = kube.Resumed
-	return d.Listed(d.t.Context(), list)
+	return d.Listed(d.t.Context(), kube.List{View: label, Cause: kube.Appeared, Owners: us, Version: "50", Objects: objects})
 }
 
-func TestEachObjectOfAViewThatAppearedIsDelivered(t *testing.T) {
+func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 	for name, known := range map[string]bool{"the view is known": true, "the view is new": false} {
 		t.Run(name, func(t *testing.T) {
 			d, objects := newTestReceiver(t), manyPods()
 			if known {
-				d.listedForNobody(objects)
+				if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Version: "10", Objects: objects}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			goOn := d.stop(2)
 			if err := d.appeared(objects); err == nil {
 				t.Fatal("the process did not end")
 			}
-			n := len(d.delivered)
-			if n == 0 || n == len(objects) {
-				t.Fatalf("%d of %d objects were delivered", n, len(objects))
+			if len(d.delivered) == 0 || len(d.delivered) == len(objects) || d.knows(label, hookPods, 0) {
+				t.Fatalf("%d of %d objects were delivered, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
 			}
 			goOn()
-			if d.knows(label, hookPods, 0) != known {
-				t.Errorf("the cursor knows the binding: %t", !known)
-			}
-			if !known { // delivers all objects again
-				n, d.delivered = 0, nil
-			}
+			d.delivered = nil
 			if err := d.appeared(objects); err != nil {
 				t.Fatal(err)
 			}
 			if len(d.delivered) != len(objects) || !d.knows(label, hookPods, 0) {
-				t.Errorf("%d of %d objects were delivered, %d at first; known: %t", len(d.delivered), len(objects), n, d.knows(label, hookPods, 0))
+				t.Errorf("%d of %d objects were delivered, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
 			}
 			if d.knows(label, hookPods, 1) {
 				t.Error("a binding that was attached again is recorded as an owner of the cursor")
@@ -87,37 +72,21 @@ func TestEachObjectOfAViewThatAppearedIsDelivered(t *testing.T) {
 	}
 }
 
-// listedForNobody delivers the first list of the view to no owner.
-func (d *testReceiver) listedForNobody(objects []*kube.Object) {
-	d.t.Helper()
-	if err := d.Listed(d.t.Context(), kube.List{View: label, Cause: kube.First, Version: "10", Objects: objects}); err != nil {
-		d.t.Fatal(err)
+func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
+	d, objects := newTestReceiver(t), manyPods()
+	goOn := d.stop(2)
+	if err := d.appeared(objects); err == nil {
+		t.Fatal("the process did not end")
 	}
-}
-
-func TestDeletionsAfterAnInterruptedDeliveryOfAViewThatAppearedAreDelivered(t *testing.T) {
-	for name, known := range map[string]bool{"the view is known": true, "the view is new": false} {
-		t.Run(name, func(t *testing.T) {
-			d, objects := newTestReceiver(t), manyPods()
-			if known {
-				d.listedForNobody(objects)
-			}
-			goOn := d.stop(2)
-			if err := d.appeared(objects); err == nil {
-				t.Fatal("the process did not end")
-			}
-			added := slices.Clone(d.delivered)
-			goOn()
-			d.delivered = nil
-			again := pod("p00001", 40, "x")
-			again.UID = "another"
-			if err := d.appeared([]*kube.Object{again}); err != nil {
-				t.Fatal(err)
-			}
-			if n := len(d.delivered); n != len(added)+1 || d.delivered[0] != "Deleted p00000@" || !slices.Contains(d.delivered, "Deleted p00001@") || d.delivered[n-1] != "Added p00001@40" {
-				t.Errorf("%d objects were delivered before, and then %d: %.100q", len(added), n, d.delivered)
-			}
-		})
+	goOn()
+	d.delivered = nil
+	again := pod("p00001", 40, "x")
+	again.UID = "another"
+	if err := d.appeared([]*kube.Object{again}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(d.delivered); n < 3 || d.delivered[0] != "Deleted p00000@" || d.delivered[1] != "Deleted p00001@" || d.delivered[n-1] != "Added p00001@40" {
+		t.Errorf("delivered %d: %.100q", n, d.delivered)
 	}
 }
 

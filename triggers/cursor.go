@@ -157,14 +157,6 @@ func (t *delivered) leave(state *delivered, name string, attachedIn uint64) {
 	t.Behind = append(t.Behind, behind{State: state, Owners: map[string]uint64{name: attachedIn}})
 }
 
-// forget removes the named binding from t.Behind.
-func (t *delivered) forget(name string) {
-	for _, b := range t.Behind {
-		delete(b.Owners, name)
-	}
-	t.Behind = slices.DeleteFunc(t.Behind, func(b behind) bool { return len(b.Owners) == 0 })
-}
-
 func cursorKey(v kube.View) store.Key {
 	sum := sha256.Sum256([]byte(v.String()))
 	return store.At(store.Cursors).Str(hex.EncodeToString(sum[:12]))

@@ -330,25 +330,6 @@ func (p *piece) deliver(c kube.Change, key store.Key, before, now *delivered) (w
 	return whole, nil
 }
 
-// hide records in the object with the given key that it is not delivered to the named owners.
-func (p *piece) hide(key store.Key, owners []string) error {
-	t, known, err := store.Load[delivered](p.tx, key)
-	if err != nil || !known {
-		return err
-	}
-	for _, name := range owners {
-		target, err := p.target(name)
-		if err != nil {
-			return err
-		}
-		if target != nil {
-			t.forget(name)
-			t.leave(nil, name, target.binding.AttachedIn)
-		}
-	}
-	return p.save(key, t)
-}
-
 // save writes the cursor's record of an object.
 func (p *piece) save(key store.Key, t delivered) error {
 	p.begun = true

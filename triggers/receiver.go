@@ -122,10 +122,10 @@ func (r *receiver) Behind(_ context.Context, v kube.View, owners []string) (behi
 	return behind, err
 }
 
-// Listed handles a list according to its cause. It uses the first list of a view without a cursor as
-// the baseline of a cursor. If the view has appeared, Listed delivers all its objects; but if the view
-// has a cursor, Listed adds the owners of the list to it as behind. A list with the cause Joined only
-// adds its owners to the cursor. Listed compares any other list with the delivered objects.
+// Listed handles a list according to its cause. It delivers all objects of a view that has appeared,
+// and it uses the first list of a view without a cursor as the baseline of a cursor. A list with the
+// cause Joined only adds its owners to the cursor. Listed compares any other list with the delivered
+// objects.
 func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	if list.Cause == kube.Joined {
 		return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
@@ -140,25 +140,27 @@ func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	switch {
 	case list.Cause == kube.First && !known:
 		return r.baseline(ctx, list)
-	case list.Cause == kube.Appeared && !known:
-		return r.appear(ctx, list)
 	case list.Cause == kube.Appeared:
-		return r.introduce(ctx, list)
+		return r.appear(ctx, list, known)
 	default:
 		return r.compare(ctx, list)
 	}
 }
 
-// appear delivers all objects of the first list of a view to its owners, and writes the cursor. An earlier call may
-// have delivered some objects before it was interrupted; appear delivers these again. The interrupted call has left a
-// part of this cursor, so appear first delivers the deletions of the objects in this part that no longer exist.
-func (r *receiver) appear(ctx context.Context, list kube.List) error {
-	gone, err := r.gone(list)
-	if err != nil {
-		return err
-	}
-	if err := r.deliverAll(ctx, list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
-		return err
+// appear delivers all existing objects to the owners of list. An earlier call may have delivered
+// some objects before it was interrupted; appear delivers these again. If the argument known is
+// true, the view has a cursor for other owners already. Otherwise appear writes the cursor. An
+// interrupted call may have left a part of this cursor, so appear first delivers the deletions of
+// the objects in this part that no longer exist.
+func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
+	if !known {
+		gone, err := r.gone(list)
+		if err != nil {
+			return err
+		}
+		if err := r.deliverAll(ctx, list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
+			return err
+		}
 	}
 	objects := slices.DeleteFunc(slices.Clone(list.Objects), func(o *kube.Object) bool { return o.Unfiltered })
 	return r.inPieces(ctx, list.View.Source, func(p *piece, at position) (position, bool, error) {
@@ -169,6 +171,9 @@ func (r *receiver) appear(ctx context.Context, list kube.List) error {
 					return at, false, err
 				}
 			}
+			if known {
+				continue
+			}
 			if !p.room(recordCost) {
 				return at, false, nil
 			}
@@ -176,66 +181,11 @@ func (r *receiver) appear(ctx context.Context, list kube.List) error {
 				return at, false, err
 			}
 		}
+		if known {
+			return at, true, listed(p.tx, list.View, list.Owners)
+		}
 		return at, true, complete(p.tx, list)
 	})
-}
-
-// introduce adds the owners of list to a cursor that other owners have, and records that no object of the cursor is
-// delivered to them. A list with the cause Resumed then delivers all objects to them. If this list is interrupted, the
-// cursor has what was delivered to each owner.
-func (r *receiver) introduce(ctx context.Context, list kube.List) error {
-	objects, strangers, err := r.strangers(list)
-	if err != nil || len(strangers) == 0 {
-		return err
-	}
-	return r.inPieces(ctx, list.View.Source, func(p *piece, at position) (position, bool, error) {
-		for ; at.object < len(objects); at.object++ {
-			if !p.room(recordCost) {
-				return at, false, nil
-			}
-			if err := p.hide(objects[at.object], strangers); err != nil {
-				return at, false, err
-			}
-		}
-		if err := listed(p.tx, list.View, strangers); err != nil {
-			return at, false, err
-		}
-		for _, name := range strangers {
-			if err := p.markBehind(list.View.Filter, SubjectOf(name).String()); err != nil {
-				return at, false, err
-			}
-		}
-		return at, true, nil
-	})
-}
-
-// strangers returns those attached owners of list that the cursor does not know, and the keys of all objects of the
-// cursor.
-func (r *receiver) strangers(list kube.List) (objects []store.Key, strangers []string, err error) {
-	cursor := cursorKey(list.View)
-	err = r.db.View(func(tx *store.Tx) error {
-		m, _, err := store.Load[mark](tx, markKey(cursor))
-		if err != nil {
-			return err
-		}
-		for _, name := range list.Owners {
-			s := SubjectOf(name)
-			b, attached, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
-			if err != nil {
-				return err
-			}
-			if attached && !m.knows(s, b.AttachedIn) {
-				strangers = append(strangers, name)
-			}
-		}
-		for k := range tx.Range(cursor) {
-			if string(k) != string(markKey(cursor)) {
-				objects = append(objects, slices.Clone(k))
-			}
-		}
-		return nil
-	})
-	return objects, strangers, err
 }
 
 // baseline writes the first list of a view to its cursor. The mark is written with the last piece,

@@ -23,9 +23,8 @@ type Receiver interface {
 	Stored(ctx context.Context, view View) (version string, err error)
 
 	// Behind is called when owners join a view that they had already joined in an earlier process, or before a time in
-	// which the kind was not served. It is also called after a list with the cause [Appeared] that is not the first list
-	// of the view. It reports whether one of the owners lacks objects or changes of the view that were delivered to other
-	// owners. If so, a list with the cause [Resumed] follows.
+	// which the kind was not served. It reports whether one of them has missed changes of the view that have been
+	// delivered in the meantime.
 	Behind(ctx context.Context, view View, owners []string) (bool, error)
 
 	// Listed is called with a list of all objects of a view.
@@ -64,8 +63,7 @@ const (
 	Periodic Cause = "again"
 	// Appeared means that the kind was not served when the monitors of the owners in the list became ready, so that
 	// their snapshots were empty. For these owners, all objects in the list were added later. If nothing of the view
-	// has been delivered before, this is also the first list of the view. Otherwise, the receiver can deliver nothing
-	// yet and return true from [Receiver.Behind].
+	// has been delivered before, this is also the first list of the view.
 	Appeared Cause = "appeared"
 )
 

@@ -171,15 +171,13 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 			return err
 		}
 	}
-	appeared := pick(newcomers, func(o *owner) bool { return o.appeared && !o.resume && !slices.Contains(informed, o) })
-	if err := f.deliverList(ctx, v, Appeared, appeared); err != nil {
-		return err
-	}
-	returned := pick(newcomers, func(o *owner) bool { return o.resume && !slices.Contains(informed, o) })
-	if err := f.resume(ctx, v, slices.Concat(appeared, returned)); err != nil {
+	if err := f.resume(ctx, v, pick(newcomers, func(o *owner) bool { return o.resume && !slices.Contains(informed, o) })); err != nil {
 		return err
 	}
 	late := pick(newcomers, func(o *owner) bool { return !o.resume && !slices.Contains(informed, o) })
+	if err := f.deliverList(ctx, v, Appeared, pick(late, func(o *owner) bool { return o.appeared })); err != nil {
+		return err
+	}
 	if err := f.deliverList(ctx, v, Joined, pick(late, func(o *owner) bool { return !o.appeared })); err != nil {
 		return err
 	}
@@ -206,23 +204,23 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// resume brings the given newcomers up to date. Their field resume or appeared must be true. If the receiver says that
-// one of them is behind, resume delivers a list of v to the registered owners and to all given newcomers. The list
-// contains all changes that the watch has read. If the watch was rewound, the list also contains changes that the watch
-// has not read again yet.
-func (f *watch) resume(ctx context.Context, v *view, newcomers []*owner) error {
-	if len(newcomers) == 0 {
+// resume brings up to date the owners in the argument returned, whose field resume must be true. If one of them has
+// missed changes that were delivered to other owners, resume delivers a list of v to the registered owners and to all
+// owners in returned. The list contains all changes that the watch has read. If the watch was rewound, the list also
+// contains changes that the watch has not read again yet.
+func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
+	if len(returned) == 0 {
 		return nil
 	}
 	behind := false
 	if err := f.reads.callReceiver(ctx, f.source, func(r Receiver) (err error) {
-		behind, err = r.Behind(ctx, v.name, names(newcomers))
+		behind, err = r.Behind(ctx, v.name, names(returned))
 		return err
 	}); err != nil || !behind {
 		return err
 	}
 	f.mu.Lock()
-	owners := append(v.registered(), newcomers...)
+	owners := append(v.registered(), returned...)
 	v.listed = later(v.listed, f.version)
 	f.mu.Unlock()
 	if err := f.deliverList(ctx, v, Resumed, owners); err != nil {
