@@ -3,6 +3,7 @@ package triggers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,21 +73,40 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
-	d, objects := newTestReceiver(t), manyPods()
-	goOn := d.stop(2)
-	if err := d.appeared(objects); err == nil {
-		t.Fatal("the process did not end")
-	}
-	goOn()
-	d.delivered = nil
-	again := pod("p00001", 40, "x")
-	again.UID = "another"
-	if err := d.appeared([]*kube.Object{again}); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(d.delivered); n < 3 || d.delivered[0] != "Deleted p00000@" || d.delivered[1] != "Deleted p00001@" || d.delivered[n-1] != "Added p00001@40" {
-		t.Errorf("delivered %d: %.100q", n, d.delivered)
+func TestDeletionsSinceAnInterruptedDeliveryOfAllObjectsAreDelivered(t *testing.T) {
+	for name, known := range map[string]bool{"the view is known": true, "the view is new": false} {
+		t.Run(name, func(t *testing.T) {
+			d, objects := newTestReceiver(t), manyPods()
+			again := pod("p00001", 40, "x")
+			again.UID = "another"
+			rest := append([]*kube.Object{again}, objects[2:]...)
+			if known {
+				if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Version: "10", Objects: objects}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			goOn := d.stop(2)
+			if err := d.appeared(objects); err == nil {
+				t.Fatal("the process did not end")
+			}
+			goOn()
+			d.delivered = nil
+			if known { // the watch delivers the changes to the other owners first
+				if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.Gap, Version: "50", Objects: rest}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.appeared(rest); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(d.delivered); n != 2+len(rest) || !slices.Equal(d.delivered[:3], []string{"Deleted p00000@", "Deleted p00001@", "Added p00001@40"}) {
+				t.Errorf("delivered %d: %q", n, d.delivered[:min(3, n)])
+			}
+			cursors, err := allCursors(d.db)
+			if err != nil || len(cursors) != 1 {
+				t.Errorf("%d cursors are left, want 1 (%v)", len(cursors), err)
+			}
+		})
 	}
 }
 
