@@ -21,7 +21,8 @@ type Run struct {
 	// docs/reference/values-and-schemas.md lists all cases.
 	Values *Values
 	// ConfigValues are the values of the operator's ConfigMap. The operator writes changes to the ConfigMap, where
-	// users see them. A run for a review of the API server fails if it changes ConfigValues.
+	// users see them. A run that answers a review request of the API server
+	// fails if it changes ConfigValues.
 	ConfigValues *Values
 	// Objects collects operations on objects in the cluster.
 	Objects *Objects

@@ -10,7 +10,7 @@ import (
 )
 
 // Snapshot writes a consistent copy of the store to w while commits continue. The copy is a complete
-// store. If the store is in use, the caller must mark the copy with MarkCopy.
+// store. Unless the store is open for reading only, the caller must mark the copy with MarkCopy.
 func (db *DB) Snapshot(w io.Writer) error {
 	if err := db.Err(); err != nil {
 		return err

@@ -269,7 +269,7 @@ func (o *lifecycleObserver) looped(t store.Task) {
 }
 
 // DeletionBlocked reports that a safety check blocked the deletion of releases. The argument why is
-// the text for people.
+// the message of the Event: the reason, and what to do.
 func (o *lifecycleObserver) DeletionBlocked(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.blocked += len(releases)

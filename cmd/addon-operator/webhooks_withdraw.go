@@ -42,7 +42,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 				return s.post(cmd.Context(), "/webhooks/withdraw", url.Values{"by": {me()}, "reason": {*reason}}, cmd.OutOrStdout())
 			}
 			if from.socket != "" {
-				return err // the user named the socket of an operator, so the command must not change another operator
+				return err // the user named the socket of an operator, so the webhooks of another operator must stay
 			}
 		}
 		return withdrawDirectly(cmd.Context(), to, namespace, cmd.OutOrStdout())

@@ -85,8 +85,8 @@ func blockOf(t *testing.T, page, begins string) block {
 }
 
 // TestCommandsInDocumentsRun runs the code blocks marked "sh test" in the order of the documents, and compares what
-// they print with the block "output" after them. The operator runs with the same objects and files as after the command
-// "make run".
+// they print with the block "output" after them. The cluster has the objects and the addons configurations in e2e/sample,
+// as after the command "make run". The operator runs without the modules in e2e/sample/modules.
 func TestCommandsInDocumentsRun(t *testing.T) {
 	home, environment := newHome(t)
 	repositories := home.serveRepository()

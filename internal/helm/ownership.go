@@ -20,8 +20,8 @@ import (
 // Kept is an object that an upgrade or an uninstall did not delete, because the object belongs to another release.
 type Kept struct {
 	Object
-	// Owner is the release to which the object belongs: NAME, or NAMESPACE/NAME if it is in another
-	// namespace.
+	// Owner is the release to which the object belongs: NAME, or NAMESPACE/NAME if the release is not in
+	// [Options.Namespace].
 	Owner string
 }
 

@@ -300,7 +300,8 @@ func TestAHookThatFailsInAReviewSavesNothing(t *testing.T) {
 	}
 }
 
-// The API server applies the failurePolicy of a binding only if the error does not wrap webhook.ErrHookFailed.
+// If a hook is not started, or its output cannot be applied, the error must not wrap webhook.ErrHookFailed. For an error
+// that wraps it, the webhook server denies the request, and the failurePolicy of the binding does not apply.
 func TestAHookThatIsNotStartedOrWhoseOutputCannotBeAppliedHasNotFailed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -59,8 +59,8 @@ func (c *Changes) text(path string, value any) (string, error) {
 	return store.ValueText(string(text), c.without.Hash(string(whole))), err
 }
 
-// AddConfig adds the changes of the merged values of the section with this key when the content of the ConfigMap
-// changes from layers.Config to config.
+// AddConfig adds the changes of the section with this key that result from a change of the ConfigMap from layers.Config
+// to config. It compares the merged values.
 func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config

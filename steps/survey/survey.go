@@ -245,7 +245,7 @@ func (v *surveyRun) lostValues(set module.Set) {
 	for _, path := range set.LostValues(v.files) {
 		v.add(store.BadDirectories, store.Problem{
 			Object: path,
-			Error: fmt.Sprintf("%s is missing, and %s holds no module. Modules of other directories that it enabled stay as they are, and are neither upgraded nor deleted",
+			Error: fmt.Sprintf("%s is missing, and %s holds no module. A module of another directory that only this file enabled stays as it is: it is neither upgraded nor deleted, unless the ConfigMap disables it",
 				path, filepath.Dir(path)),
 			Fix: "mount the directory. If it must stay empty, write an empty values.yaml to it, and run addon-operator reload",
 		})

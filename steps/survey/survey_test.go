@@ -298,7 +298,7 @@ func TestALostValuesFileIsAProblem(t *testing.T) {
 		tx.Delete(store.ModuleKey("web"))
 		return store.Save(tx, store.StartupKey(), store.Startup{ValuesFiles: []string{filepath.Join(root, "a/values.yaml")}})
 	})
-	expect(t, "the file is missing", problemsOf(t, s, root), "unreadable directory : ROOT/a/values.yaml is missing, and ROOT/a holds no module. Modules of other directories that it enabled stay as they are, and are neither upgraded nor deleted; "+
+	expect(t, "the file is missing", problemsOf(t, s, root), "unreadable directory : ROOT/a/values.yaml is missing, and ROOT/a holds no module. A module of another directory that only this file enabled stays as it is: it is neither upgraded nor deleted, unless the ConfigMap disables it; "+
 		"mount the directory. If it must stay empty, write an empty values.yaml to it, and run addon-operator reload")
 	scantest.Write(t, root, "a/values.yaml", "")
 	expect(t, "the file is empty", problemsOf(t, s, root))

@@ -165,7 +165,7 @@ func (d directory) write(c change, p part) {
 // yet.
 type disk struct {
 	durable directory
-	names   map[string]int // the files as the program sees them
+	names   map[string]int // numbers of the files by name, as the program sees them
 	files   int            // number of files that the directory has had
 	pending []change       // in order
 	known   int            // number of pending changes that an earlier call of choices has varied

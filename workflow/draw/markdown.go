@@ -51,7 +51,7 @@ func (p *page) reading() {
 		"A finished task is replaced by the tasks of all arrows whose condition holds, in the order of *leads to*. " +
 		"A solid arrow puts its task on the stack of the finished task, before the tasks behind it. " +
 		"A dotted arrow puts its task in another slot or queue. " +
-		"The condition *if* holds when the step reports the fact, *unless* when it does not. " +
+		"*if* holds when the step reports the fact. *unless* holds when the step does not report it. " +
 		"*each of* is a fan-out: one task represents all items, except on a dotted arrow, where each item gets a task of its own.")
 	if slices.ContainsFunc(p.g.Nodes, func(n graph.Node) bool { return n.Scope == graph.ScopeBinding }) {
 		p.put("After an error, a hook is not retried if its binding has `allowFailure: true`.")

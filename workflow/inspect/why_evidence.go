@@ -345,7 +345,8 @@ func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	return nil, nil
 }
 
-// newVersions returns the starts between two times at which the version of the operator changed.
+// newVersions returns the starts after from, up to and including until, that have another version of the operator than
+// the start before them.
 func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(e.scan.tx) {

@@ -100,8 +100,8 @@ type selection struct {
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
 // selected and s.most is not 0, choose returns s.most of them, at about equal distances. Moments before a step
 // usually alternate with moments after a step, so targets at an even distance could all be moments of one kind. If at
-// least 2*s.most targets are selected, choose therefore replaces every second target of its result with the target that
-// follows it in the selection.
+// least 2*s.most targets are selected, every second target in the result is therefore taken one position later among
+// the selected targets.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

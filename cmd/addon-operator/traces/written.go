@@ -102,8 +102,9 @@ func (w *writtenVersions) add(v writtenVersion, by tracing.Ref) {
 }
 
 // find searches for the span that wrote the object version in the cause c, and calls the given function once with the
-// result. If requests are writing the object and the version is not known, find returns at once, and the function is
-// called after one of the requests. The result is false if no span is known, or if another client wrote the version.
+// result. If requests are writing the object and the version is not known, find returns at once. The function is
+// then called at the end of the request that wrote the version, or at the end of the last request if none of them wrote
+// it. The result is false if no span is known, or if another client wrote the version.
 // The function must not block.
 func (w *writtenVersions) find(c store.Cause, f func(by tracing.Ref, found bool)) {
 	_, name, _ := strings.Cut(c.Object, " ")
