@@ -383,15 +383,40 @@ func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Ch
 	return nil, nil
 }
 
-// addFor adds an Added event of o for the named binding to the piece. addFor returns true if the
-// event was added or no event is needed, and false if there was no room for the event.
-func (p *piece) addFor(name string, o *kube.Object) (added bool, err error) {
-	t, err := p.target(name)
-	if err != nil || t == nil {
-		return err == nil, err
+// addFor adds an Added event of o for each owner from the index next on that needs one. It stops if
+// the piece has no room for an event. addFor returns the index of the owner at which it stopped, or
+// len(owners).
+func (p *piece) addFor(owners []string, next int, o *kube.Object) (int, error) {
+	for ; next < len(owners); next++ {
+		t, err := p.target(owners[next])
+		if err != nil {
+			return next, err
+		}
+		if t == nil {
+			continue
+		}
+		events, err := p.event(nil, t, kube.Added, o)
+		if err != nil || len(events) > 0 && !p.add(events) {
+			return next, err
+		}
 	}
-	events, err := p.event(nil, t, kube.Added, o)
-	return err == nil && (len(events) == 0 || p.add(events)), err
+	return next, nil
+}
+
+// saveAdded writes the cursor's record of an object that was delivered to all owners but those in
+// missing.
+func (p *piece) saveAdded(key store.Key, o *kube.Object, missing []string) error {
+	now := newDelivered(o)
+	for _, name := range missing {
+		t, err := p.target(name)
+		if err != nil {
+			return err
+		}
+		if t != nil {
+			now.leave(nil, name, t.binding.AttachedIn)
+		}
+	}
+	return p.save(key, now)
 }
 
 // event appends the event of a change to events, if the binding subscribes to its type.

@@ -140,62 +140,56 @@ func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	switch {
 	case list.Cause == kube.First && !known:
 		return r.baseline(ctx, list)
-	case list.Cause == kube.Appeared && !known:
-		return r.appear(ctx, list, func(tx *store.Tx) error { return complete(tx, list) })
 	case list.Cause == kube.Appeared:
-		return r.appearIn(ctx, list)
+		return r.appear(ctx, list, known)
 	default:
 		return r.compare(ctx, list)
 	}
 }
 
-// appear delivers all objects of list to its owners. It records each delivered object in the cursor of list.View, and
-// calls finish in the last transaction. An earlier call may have delivered some objects before it was interrupted;
-// appear delivers these again. The interrupted call has left a part of this cursor, so appear first delivers the
-// deletions of the objects in this part that no longer exist.
-func (r *receiver) appear(ctx context.Context, list kube.List, finish func(*store.Tx) error) error {
-	gone, err := r.gone(list)
-	if err != nil {
-		return err
-	}
-	if err := r.deliverAll(ctx, list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
-		return err
+// appear delivers all existing objects to the owners of list. An earlier call may have delivered
+// some objects before it was interrupted; appear delivers these again. If the argument known is
+// true, the view has a cursor for other owners already. This cursor does not record what an
+// interrupted call delivered, so a deletion that follows the interruption may not be delivered to
+// the owners of list. Otherwise appear writes the cursor. An interrupted call may have left a part
+// of this cursor, so appear first delivers the deletions of the objects in this part that no longer
+// exist.
+func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
+	if !known {
+		gone, err := r.gone(list)
+		if err != nil {
+			return err
+		}
+		if err := r.deliverAll(ctx, list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
+			return err
+		}
 	}
 	objects := slices.DeleteFunc(slices.Clone(list.Objects), func(o *kube.Object) bool { return o.Unfiltered })
 	return r.inPieces(ctx, list.View.Source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(objects); at.object, at.owner = at.object+1, 0 {
 			o := objects[at.object]
-			for ; at.owner < len(list.Owners); at.owner++ {
-				if added, err := p.addFor(list.Owners[at.owner], o); err != nil || !added {
+			if !known && !p.room(recordCost) {
+				return at, false, nil
+			}
+			var err error
+			if at.owner, err = p.addFor(list.Owners, at.owner, o); err != nil {
+				return at, false, err
+			}
+			missing := list.Owners[at.owner:]
+			if !known {
+				if err := p.saveAdded(objectKey(cursorKey(list.View), o), o, missing); err != nil {
 					return at, false, err
 				}
 			}
-			if !p.room(recordCost) {
+			if len(missing) > 0 {
 				return at, false, nil
 			}
-			if err := p.save(objectKey(cursorKey(list.View), o), newDelivered(o)); err != nil {
-				return at, false, err
-			}
 		}
-		return at, true, finish(p.tx)
+		if known {
+			return at, true, listed(p.tx, list.View, list.Owners)
+		}
+		return at, true, complete(p.tx, list)
 	})
-}
-
-// appearIn delivers all objects of list to its owners, if the cursor of the view has other owners already. This cursor
-// cannot record what was delivered to the owners of list before an interruption, so each of them has a cursor of its own
-// until all objects are delivered to it. A sweep deletes what remains of such a cursor.
-func (r *receiver) appearIn(ctx context.Context, list kube.List) error {
-	view := list.View
-	for _, name := range list.Owners {
-		list.Owners, list.View.Filter = []string{name}, view.Filter+" for "+name
-		if err := r.appear(ctx, list, func(tx *store.Tx) error { return listed(tx, view, list.Owners) }); err != nil {
-			return err
-		}
-		if err := deleteCursor(ctx, r.db, list.View); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // baseline writes the first list of a view to its cursor. The mark is written with the last piece,
