@@ -18,7 +18,7 @@ type Backend interface {
 	// Limits returns the maximum size of one Commit.
 	Limits() Limits
 
-	// Recovered tells the backend that a commit has succeeded after others had failed with ErrFull.
+	// Recovered tells the backend that the disk may have free space again after commits had failed with ErrFull.
 	Recovered()
 
 	// Snapshot writes a copy of the data as it is after the last successful commit. OpenReadOnly

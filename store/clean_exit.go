@@ -12,6 +12,9 @@ import (
 // mostCleanExits is the maximum number of epochs in a note of clean exits.
 const mostCleanExits = 32
 
+// mostEpochs is greater than any epoch of a store. The note has no checksum, and a greater number in it is damaged.
+const mostEpochs = 1 << 40
+
 // noteSize is the size in bytes of the file with the note of clean exits. If the store has a ballast, Open allocates
 // the disk space of the file, so that the note can be written when the disk is full.
 const noteSize = 4096
@@ -34,6 +37,14 @@ type exitNote interface {
 // readCleanExits reads the epochs in a note. Old epochs can stay in the note, because an epoch is never used again.
 func readCleanExits(note exitNote) *cleanExits { return &cleanExits{note: note, known: note.read()} }
 
+// newest returns the greatest epoch in the note; 0 if there is none.
+func (c *cleanExits) newest() uint64 {
+	if c == nil || len(c.known) == 0 {
+		return 0
+	}
+	return slices.Max(c.known)
+}
+
 // ExitedCleanly reports whether, according to the note beside the store, the process of that epoch
 // exited cleanly. The note has only the clean exits that could not be written to the store itself, for
 // example because a commit failed or the disk was full.
@@ -45,7 +56,7 @@ func (db *DB) ExitedCleanly(epoch uint64) bool {
 // record its clean exit in a transaction of the store. If NoteCleanExit fails, the next process treats the end of
 // this process as a crash.
 func (db *DB) NoteCleanExit() error {
-	if db.exits == nil { // the store is read-only, or is still being opened
+	if db.exits == nil { // the store is read-only
 		return nil
 	}
 	return db.exits.add(db.Epoch())
@@ -94,7 +105,7 @@ func (f exitsFile) read() (epochs []uint64) {
 	if err != nil || json.Unmarshal(text, &epochs) != nil {
 		return nil
 	}
-	return epochs
+	return slices.DeleteFunc(epochs, func(epoch uint64) bool { return epoch > mostEpochs })
 }
 
 func (f exitsFile) write(epochs []uint64) error {

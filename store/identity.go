@@ -21,14 +21,15 @@ type identity struct {
 	epoch  uint64
 }
 
-// raiseEpoch increments the stored epoch and sets the schema. After raiseEpoch, commits of earlier
+// raiseEpoch raises the stored epoch above used, by at least 1, and sets the schema. After raiseEpoch, commits of earlier
 // epochs fail with ErrStale.
-func raiseEpoch(b Backend, i *identity) error {
-	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
+func raiseEpoch(b Backend, i *identity, used uint64) error {
+	next := max(i.epoch, used) + 1
+	raise := []Write{{Key: epochKey(), Value: number(next)}, {Key: schemaKey(), Value: number(schema)}}
 	if err := b.Commit(i.epoch, raise); err != nil {
 		return err
 	}
-	i.epoch++
+	i.epoch = next
 	i.schema = schema
 	return nil
 }

@@ -33,15 +33,15 @@ func Open(path string, o Options) (*DB, error) {
 	}
 	db := newDB(path, b, o)
 	db.compaction = compaction
+	exits := exitsFile{path + ".clean-exits"}
+	db.exits = readCleanExits(exits)
 	if err := begin(db); err != nil {
 		return nil, openOrCreateError(path, errors.Join(err, b.Close()))
 	}
 	b.ballast.fill()
-	exits := exitsFile{path + ".clean-exits"}
 	if o.Ballast > 0 {
 		exits.prepare()
 	}
-	db.exits = readCleanExits(exits)
 	return db, nil
 }
 
@@ -117,10 +117,10 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	}
 	db := newDB("memory", b, o)
 	db.entering = m.Entering
+	db.exits = readCleanExits(exitsIn{m})
 	if err := begin(db); err != nil {
 		return nil, openError("memory", err)
 	}
-	db.exits = readCleanExits(exitsIn{m})
 	return db, nil
 }
 
@@ -131,7 +131,10 @@ func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err
 	}
-	raise := func(db *DB) error { return raiseEpoch(db.backend, &db.identity) }
+	// The note beside the store can have epochs of another store that had the same path, or of the store before an older
+	// copy of it took its place. An epoch of this process must not be among them.
+	used := db.exits.newest()
+	raise := func(db *DB) error { return raiseEpoch(db.backend, &db.identity, used) }
 	move := func(db *DB) (err error) {
 		db.movedAtOpen, err = moveUnreadable(db)
 		return err

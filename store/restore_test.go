@@ -417,6 +417,24 @@ func TestEpochsOfCleanExitsAreNotUsedAgainAfterARestore(t *testing.T) {
 	}
 }
 
+// A store that is created in the place of another one begins with epoch 1, but the note of clean exits is still that of
+// the other store.
+func TestEpochsOfCleanExitsAreNotUsedByANewStore(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := (exitsFile{path + ".clean-exits"}).write([]uint64{1, 2, 40, 1 << 60}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if db.Epoch() != 41 || db.ExitedCleanly(db.Epoch()) {
+		t.Errorf("epoch %d", db.Epoch())
+	}
+}
+
 // restoreOnFullDisk restores a snapshot on a full disk, which must change nothing.
 // restoreOnFullDisk then frees space and restores the snapshot again.
 func restoreOnFullDisk(dir string) error {

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +48,24 @@ func TestEveryWaiterGoesOnWhenOneCommitHasRoom(t *testing.T) {
 			t.Errorf("the shortage has not ended: %+v", s)
 		}
 	})
+}
+
+func TestAMissingBallastIsReservedAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	const size = 64 << 10
+	db, err := Open(path, Options{Ballast: size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := os.Remove(path + ".ballast"); err != nil {
+		t.Fatal(err)
+	}
+	db.ReserveSpace()
+	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != size {
+		t.Errorf("the ballast: %v, %v", info, err)
+	}
 }
 
 func TestWhoStopsWaitingForRoomIsToldThatTheDiskIsFull(t *testing.T) {

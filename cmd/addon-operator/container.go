@@ -41,7 +41,7 @@ func (m containerMark) write() error {
 		err = os.Rename(next, string(m))
 	}
 	if err != nil {
-		return fmt.Errorf("identity of the container: %w; make the directory of --tmp-dir writable", err)
+		return fmt.Errorf("cannot write the identity of the container: %w; make the directory of --tmp-dir writable, or free space", err)
 	}
 	return nil
 }

@@ -208,24 +208,76 @@ func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 func TestAnOperatorStartsWithoutTheAPIServerAndGoesOnWhenItAnswers(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
-	server, err := url.Parse(c.Config().Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, listen := reservePort(t)
-	text, err := os.ReadFile(c.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := newFixture(t)
-	s.file("kubeconfig", strings.ReplaceAll(string(text), ":"+server.Port(), ":"+strconv.Itoa(port)))
+	listen := s.lateServer(c)
 	s.start(s.path("kubeconfig"), namespace)
 	s.until("it says what it waits for", func() bool {
 		return strings.Contains(s.get("/readyz"), "connection refused") && strings.Contains(s.log.String(), "continues when it responds")
 	})
-	forward(t, listen(), server.Host)
+	listen()
 	s.converged()
 	s.until("the store belongs to the cluster", func() bool { return strings.Contains(s.log.String(), "the API server answers") })
+}
+
+func TestAStoreOfAnotherClusterIsNotUsedIfTheAPIServerAnswersLate(t *testing.T) {
+	c := cluster.Start(t)
+	namespace := c.Namespace(t)
+	s := newFixture(t)
+	db := makeStore(t, s.path("store.db"))
+	if err := db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.StartupKey(), store.Startup{Cluster: "11111111-2222", Converged: 7, StartRun: 7})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, db)
+	listen := s.lateServer(c)
+	s.fails = true
+	s.start(s.path("kubeconfig"), namespace)
+	s.until("it does not know the cluster", func() bool { return strings.Contains(s.log.String(), "continues when it responds") })
+	listen()
+	s.until("the operator has ended", func() bool { return s.get("/healthz") == "" })
+	if err := s.end(); err == nil || !strings.Contains(err.Error(), "belongs to cluster 11111111-2222") {
+		t.Errorf("the operator ended with the error %v", err)
+	}
+	if strings.Contains(s.log.String(), "operator started") {
+		t.Error("the operator worked with the store")
+	}
+}
+
+func TestAnOperatorWorksIfItCannotWriteTheIdentityOfItsContainer(t *testing.T) {
+	c := cluster.Start(t)
+	s := newFixture(t)
+	db := makeStore(t, s.path("store.db"))
+	id := db.ID()
+	closeStore(t, db)
+	if err := os.Mkdir(string(containerFile(s.path("tmp"), id))+".new", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.start(c.Kubeconfig(), c.Namespace(t))
+	s.converged()
+	if !strings.Contains(s.log.String(), "cannot write the identity of the container") {
+		t.Error("the failure is not logged")
+	}
+	if err := s.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// lateServer writes a kubeconfig with the address of a server that refuses connections until the returned function is
+// called. Then the server forwards them to the API server of c.
+func (s *fixture) lateServer(c *cluster.Cluster) (listen func()) {
+	s.t.Helper()
+	server, err := url.Parse(c.Config().Host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	port, accept := reservePort(s.t)
+	text, err := os.ReadFile(c.Kubeconfig())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.file("kubeconfig", strings.ReplaceAll(string(text), ":"+server.Port(), ":"+strconv.Itoa(port)))
+	return func() { forward(s.t, accept(), server.Host) }
 }
 
 // reservePort returns a port of 127.0.0.1 that refuses connections until listen is called. The system gives the port to
@@ -417,6 +469,18 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 	left, err := m.snapshots()
 	if err != nil || len(left) != snapshotsKept || left[0] != s.path("store.db.snapshot-20250103T000000Z") {
 		t.Errorf("snapshots %q, %v", left, err)
+	}
+	written := left[2]
+	for i := range 3 { // the clock was ahead
+		s.file("store.db.snapshot-2099010"+strconv.Itoa(i+1)+"T000000Z", "")
+	}
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // the name has the time in seconds
+	if err := m.snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	left, err = m.snapshots()
+	if err != nil || len(left) != snapshotsKept || left[0] != s.path("store.db.snapshot-20250104T000000Z") || left[1] != written {
+		t.Errorf("after snapshots with later names, snapshots %q, %v", left, err)
 	}
 	copied, err := store.OpenReadOnly(left[2], store.Options{})
 	if err != nil {

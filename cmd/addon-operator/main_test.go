@@ -61,6 +61,8 @@ type fixture struct {
 	port string
 	log  syncedBuffer
 	end  func() error
+	// fails is whether the test expects that the operator ends with an error.
+	fails bool
 }
 
 // newFixture returns a fixture with no modules and no hooks.
@@ -116,7 +118,7 @@ func (s *fixture) start(kubeconfig, namespace string, more ...string) {
 	}()
 	s.end = sync.OnceValue(func() error { cancel(); <-ended; return failed })
 	s.t.Cleanup(func() {
-		if err := s.end(); err != nil {
+		if err := s.end(); err != nil && !s.fails {
 			s.t.Error(err)
 		}
 		if s.t.Failed() {

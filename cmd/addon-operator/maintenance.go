@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -26,7 +27,8 @@ const (
 	snapshotTime  = "20060102T150405Z"
 )
 
-// A maintenance verifies the records of the store once, limits the history, and writes snapshots of the store.
+// A maintenance verifies the records of the store once, reserves disk space for it, limits the history, and writes
+// snapshots of the store.
 type maintenance struct {
 	db   *store.DB
 	log  zerolog.Logger
@@ -45,7 +47,7 @@ func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *mai
 	}
 }
 
-// run verifies the records, removes old history and writes snapshots, until ctx ends.
+// run verifies the records, reserves disk space, removes old history and writes snapshots, until ctx ends.
 func (m *maintenance) run(ctx context.Context) {
 	verify := time.NewTimer(firstWork)
 	defer verify.Stop()
@@ -63,6 +65,7 @@ func (m *maintenance) run(ctx context.Context) {
 		case <-verify.C:
 			m.verify()
 		case <-trim.C:
+			m.db.ReserveSpace()
 			if err := m.trim(ctx); err != nil {
 				m.log.Error().Err(err).Msg("cannot remove old history; retrying in an hour")
 			}
@@ -157,7 +160,7 @@ func (m *maintenance) excess() (int64, error) {
 	return max(0, size-m.historyBytes), err
 }
 
-// snapshots returns the paths of the snapshots beside the store, oldest first.
+// snapshots returns the paths of the snapshots beside the store, sorted by the times in their names.
 func (m *maintenance) snapshots() ([]string, error) {
 	return store.Beside(m.path, ".snapshot-*Z")
 }
@@ -184,6 +187,9 @@ func (m *maintenance) snapshot() error {
 		return err
 	}
 	found, err := m.snapshots()
+	// Snapshots with a later name were written while the clock was ahead. They are older than this one.
+	this := slices.Index(found, path) + 1
+	found = slices.Concat(found[this:], found[:this])
 	for _, old := range found[:max(0, len(found)-snapshotsKept)] {
 		if rerr := os.Remove(old); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, fmt.Errorf("remove an old snapshot: %w", rerr))

@@ -387,6 +387,9 @@ func (o *operator) run(ctx context.Context) error {
 		code, err = o.scan() // because the directories may have changed while the process waited for the Lease
 	}
 	if err == nil {
+		err = o.file.checkCluster(ctx)
+	}
+	if err == nil {
 		err = o.begin(ctx, code, dropped)
 	}
 	if err != nil {
@@ -472,7 +475,10 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 	if !o.engine.NewContainer {
 		return nil // the previous process has written the identity
 	}
-	return mark.write()
+	if err := mark.write(); err != nil {
+		o.log.Warn().Err(err).Msg("the next process treats the pending work as that of another container")
+	}
+	return nil
 }
 
 // scan reads the directories of modules and returns the digest of the code.

@@ -41,6 +41,8 @@ type storeFile struct {
 	written time.Time
 	// cluster is the ID of the cluster to which the store belongs; empty while the ID is not known.
 	cluster string
+	// refused is whether the API server has refused the request for the ID of the cluster.
+	refused bool
 	// opened has the IDs of all stores that this process has opened.
 	opened []string
 }
@@ -140,11 +142,11 @@ func (f *storeFile) killLeftovers() error {
 
 // settle checks that the open store belongs to the current cluster. If the store belongs to another
 // cluster, settle renames its file and creates a new store. If the API server does not respond, or
-// refuses the request, settle returns nil without this check, and awaitCluster makes the check
-// later.
+// refuses the request, settle returns nil without this check, and checkCluster and awaitCluster make
+// the check later.
 func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
 	id, err := cluster.id, cluster.err
-	if kube.IsRefused(err) {
+	if f.refused = kube.IsRefused(err); f.refused {
 		f.log.Warn().Err(err).Msg("cannot identify the cluster; grant the right to get namespace kube-system")
 		return nil
 	}
@@ -203,6 +205,18 @@ func (f *storeFile) rename(cluster string) (string, error) {
 		return "", fmt.Errorf("store of another cluster: %w", err)
 	}
 	return path, os.Remove(f.path)
+}
+
+// checkCluster checks the cluster of the store before the engine starts, if the API server did not respond in time when
+// the store was opened. It has usually responded to the requests for the Lease since then. checkCluster returns an error
+// if the store belongs to another cluster, and nil if the API server does not respond within clusterWait.
+func (f *storeFile) checkCluster(ctx context.Context) error {
+	if f.refused {
+		return nil
+	}
+	asking, cancel := context.WithTimeout(ctx, clusterWait)
+	defer cancel()
+	return f.awaitCluster(asking)
 }
 
 // awaitCluster checks the cluster of the store if the ID of the cluster was not known at the start. awaitCluster

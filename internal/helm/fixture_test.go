@@ -229,6 +229,23 @@ func requests(method, part string, n int32, f func()) func(*helm.Options) {
 	})
 }
 
+// after returns an argument for start. It makes the client call f after each response to a request that has this method
+// and a URL path that contains part.
+func after(method, part string, f func()) func(*helm.Options) {
+	return func(o *helm.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return tripper(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if r.Method == method && strings.Contains(r.URL.Path, part) {
+					f()
+				}
+				return response, err
+			})
+		})
+	}
+}
+
 // failingOnce returns an argument for start. It answers the first request that has this method and a URL path that
 // contains part with this HTTP status and error text, without sending the request.
 func failingOnce(method, part string, status int, text string) func(*helm.Options) {

@@ -11,18 +11,24 @@ import (
 // history is the Helm storage driver for one action on one release. It caches the revisions of the release, because
 // Helm queries them up to three times before it writes the first record. After a write, the next query reads them
 // again.
+//
+// Helm does not see the revisions that killed processes have left. The history removes them directly before it creates
+// the first revision of the action, because they are the only records of the objects that these processes have created.
 type history struct {
 	driver.Driver
 	name      string
+	killed    []record
+	remove    func() error // removes killed
 	read      bool
 	revisions []*release.Release
 	err       error // error of the query for revisions
 }
 
 // historyOf returns a driver for an action on the release called name. If empty is true, the caller knows that the
-// release has no revision, and the first query needs no request.
-func (s *records) historyOf(name string, empty bool) *history {
-	h := &history{Driver: s.driver, name: name, read: empty}
+// release has no revision that Helm sees, and the first query needs no request. The argument killed has the revisions
+// that killed processes have left, and the driver calls the function remove to remove them.
+func (s *records) historyOf(name string, empty bool, killed []record, remove func() error) *history {
+	h := &history{Driver: s.driver, name: name, killed: killed, remove: remove, read: empty}
 	if empty {
 		h.err = driver.ErrReleaseNotFound
 	}
@@ -36,13 +42,25 @@ func (h *history) Query(labels map[string]string) ([]*release.Release, error) {
 	}
 	if !h.read {
 		h.revisions, h.err = h.Driver.Query(labels)
+		h.revisions = slices.DeleteFunc(h.revisions, h.isKilled)
 		h.read = h.err == nil
 	}
 	return slices.Clone(h.revisions), h.err // Helm sorts the slice
 }
 
-// Create implements driver.Creator.
+// isKilled reports whether a killed process has left the revision.
+func (h *history) isKilled(r *release.Release) bool {
+	return slices.ContainsFunc(h.killed, func(k record) bool { return k.revision == r.Version })
+}
+
+// Create implements driver.Creator. It first removes the revisions that killed processes have left.
 func (h *history) Create(key string, r *release.Release) error {
+	if len(h.killed) > 0 {
+		if err := h.remove(); err != nil {
+			return err
+		}
+		h.killed = nil
+	}
 	h.forget()
 	return h.Driver.Create(key, r)
 }

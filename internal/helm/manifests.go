@@ -31,10 +31,15 @@ func (m manifests) revisions(name string) ([]*release.Release, error) {
 		return nil, err
 	}
 	if len(decoded) == 0 {
-		return nil, fmt.Errorf("none of its revisions can be decoded: delete its unneeded objects by hand, then delete the %ss "+
-			"sh.helm.release.v1.%s.v* in namespace %s", m.records.kind, name, m.namespace)
+		return nil, m.undecoded(name)
 	}
 	return decoded, nil
+}
+
+// undecoded returns the error of a release of which no revision can be decoded.
+func (m manifests) undecoded(name string) error {
+	return fmt.Errorf("none of its revisions can be decoded: delete its unneeded objects by hand, then delete the %ss "+
+		"sh.helm.release.v1.%s.v* in namespace %s", m.records.kind, name, m.namespace)
 }
 
 // decoded returns the same as revisions, but no error if none of the revisions can be decoded.

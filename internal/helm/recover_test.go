@@ -3,6 +3,7 @@ package helm_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -359,6 +360,38 @@ func TestObjectsOfAFailedUpgradeAreDeletedByTheNext(t *testing.T) {
 	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 4, Checksum: m.Checksum})
 	if changes, err := b.Changes("web", 1, m); err != nil || len(changes) > 0 {
 		t.Errorf("a rollback to revision 1 would change %v (error %v)", changes, err)
+	}
+}
+
+// TestObjectsOfAKilledInstallAreUninstalledAfterAStoppedUpgrade stops an upgrade after a killed install: its context
+// ends with the request that removes the record of the install, or with the first request for objects. An uninstall must
+// find the objects of the install after that.
+func TestObjectsOfAKilledInstallAreUninstalledAfterAStoppedUpgrade(t *testing.T) {
+	t.Parallel()
+	for name, request := range map[string]struct{ method, path string }{
+		"at the removal of the record": {http.MethodDelete, "/secrets/sh.helm.release.v1.web.v1"},
+		"at an object":                 {http.MethodGet, "/configmaps"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			b.apply(t, wide(t, "web", 3))
+			b.relabel(t, "web", 1, "pending-install")
+			ctx, cancel := context.WithCancel(t.Context())
+			c := b.client(t, after(request.method, request.path, cancel))
+			r := wide(t, "web", 3)
+			_, err := c.Upgrade(ctx, r, b.render(t, r))
+			t.Log("the upgrade ended:", err)
+			if ctx.Err() == nil {
+				t.Fatal("the upgrade was not stopped")
+			}
+			if _, err := b.Uninstall(t.Context(), "web"); err != nil {
+				t.Fatal(err)
+			}
+			if n := b.count(t, ""); n != 0 {
+				t.Errorf("%d objects are left", n)
+			}
+		})
 	}
 }
 

