@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"addon-operator/internal/kube"
@@ -70,22 +71,27 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 	return store.Save(tx, key, m)
 }
 
-// unlist removes the given bindings from the mark of a cursor, because they do not select its view any more. The
-// bindings are texts as in [mark.Owners].
-func unlist(ctx context.Context, db *store.DB, cursor store.Key, bindings []string) error {
+// unlist removes bindings from the mark of a cursor, because they do not select its view any more. It removes those for
+// which the function left returns true. The argument of left is a text as in [mark.Owners].
+func unlist(ctx context.Context, db *store.DB, cursor store.Key, left func(binding string) bool) error {
 	return db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		m, ok, err := store.Load[mark](tx, markKey(cursor))
 		if err != nil || !ok {
 			return err
 		}
-		owners := len(m.Owners)
-		for _, text := range bindings {
-			delete(m.Owners, text)
+		var gone []string
+		for text := range m.Owners {
+			if left(text) {
+				gone = append(gone, text)
+			}
 		}
-		if len(m.Owners) == owners {
+		if len(gone) == 0 {
 			return nil
 		}
-		return store.Save(tx, markKey(cursor), m.without(bindings...))
+		for _, text := range gone {
+			delete(m.Owners, text)
+		}
+		return store.Save(tx, markKey(cursor), m.without(gone...))
 	})
 }
 
@@ -207,7 +213,7 @@ type cursor struct {
 	mark mark
 }
 
-// allCursors returns all cursors.
+// allCursors returns all cursors. If the mark of a cursor cannot be read, it is empty in the result.
 func allCursors(db *store.DB) (found []cursor, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		all := store.At(store.Cursors)
@@ -219,7 +225,11 @@ func allCursors(db *store.DB) (found []cursor, err error) {
 					return err
 				}
 				c := cursor{key: all.Str(p.Str())}
-				if c.mark, _, err = store.Load[mark](tx, markKey(c.key)); err != nil {
+				c.mark, _, err = store.Load[mark](tx, markKey(c.key))
+				if unreadable(err, store.Cursors) != nil {
+					c.mark, err = mark{}, nil
+				}
+				if err != nil {
 					return err
 				}
 				found = append(found, c)
@@ -249,25 +259,24 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 	return nil
 }
 
-// sweepOwners removes bindings from the cursors whose views they do not select any more. The parameter uses is a map
-// from the text of a binding to the set of the cursors that the binding uses. A binding that is not in uses stays in
-// all cursors.
-func sweepOwners(ctx context.Context, db *store.DB, uses map[string]map[string]bool) error {
+// sweepOwners removes bindings from the cursors whose views they do not select any more. The function isUnused reports
+// whether the view is none of the binding's views. The binding is a text as in [mark.Owners], and the source of the view
+// has no kind.
+func sweepOwners(ctx context.Context, db *store.DB, isUnused func(binding string, v kube.View) bool) error {
 	all, err := allCursors(db)
 	if err != nil {
 		return err
 	}
 	for _, c := range all {
-		var gone []string
-		for text := range c.mark.Owners {
-			if used, known := uses[text]; known && !used[string(c.key)] {
-				gone = append(gone, text)
-			}
+		source, err := kube.ParseSource(c.mark.Source)
+		if err != nil {
+			continue // the view is unknown
 		}
-		if len(gone) == 0 {
+		left := func(binding string) bool { return isUnused(binding, kube.View{Source: source, Filter: c.mark.Filter}) }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(c.mark.Owners)), left) {
 			continue
 		}
-		if err := unlist(ctx, db, c.key, gone); err != nil {
+		if err := unlist(ctx, db, c.key, left); err != nil { // its transaction asks again, because the views may have changed
 			return err
 		}
 	}

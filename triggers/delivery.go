@@ -49,7 +49,7 @@ func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPi
 		done := false
 		err := r.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			p := newPiece(tx, source, share)
-			p.reduced, p.attached = r.reduced, r.attached
+			p.reduced, p.attached, p.moveDamaged = r.reduced, r.attached, r.moveDamaged
 			if to, done, err = fill(p, at); err != nil {
 				return err
 			}
@@ -92,6 +92,8 @@ type piece struct {
 	absent   *absence        // of the last change
 	reduced  func(graph.Subject, *kube.Object, int)
 	attached func(text string) (graph.Subject, bool)
+
+	moveDamaged func(*store.Tx, *store.RecordError) error
 
 	payloads map[bool]json.RawMessage // payloads with and without the whole object
 	payload  *kube.Object             // object of the payloads
@@ -167,13 +169,14 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 		return true, nil
 	}
 	key := objectKey(p.cursor(c.Filter), o)
+	deleted := c.Type == kube.Deleted
 	record, known, err := store.Load[delivered](p.tx, key)
-	if err != nil {
+	lost := unreadable(err, store.Cursors)
+	if err != nil && lost == nil {
 		return false, err
 	}
-	deleted := c.Type == kube.Deleted
 	before := &record
-	if !known {
+	if !known && (lost == nil || !deleted) { // the deletion of an object whose record is lost is delivered
 		before = nil
 	}
 	if before.shows(c) {
@@ -181,6 +184,12 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	}
 	if !p.room(recordCost) {
 		return false, nil
+	}
+	if lost != nil {
+		record = delivered{} // Load may have decoded a part
+		if err := p.moveDamaged(p.tx, lost); err != nil {
+			return false, err
+		}
 	}
 	now := newDelivered(o)
 	now.Gone = deleted

@@ -26,6 +26,9 @@ import (
 // provides the snapshots of the bindings. The cursors in the store record which objects were
 // delivered. A cursor changes in the transaction that adds the events.
 type Kube struct {
+	// Damaged is called when an unreadable record was moved to the table of damaged records. Damaged can be nil.
+	Damaged func(store.Damaged)
+
 	db       *store.DB
 	engine   workflow.Raiser
 	log      zerolog.Logger
@@ -58,7 +61,7 @@ func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *k
 		db: db, engine: engine, log: log, changed: store.Changes(db, store.At(store.Bindings)), asked: make(chan chan<- struct{}),
 		earlier: &earlierViews{db: db}, follows: map[graph.Subject]*followed{},
 	}
-	k.receiver = &receiver{db: db, engine: engine, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
+	k.receiver = &receiver{db: db, engine: engine, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced, damaged: k.damaged}
 	k.watches = kube.NewWatches(client, kinds, k.receiver, observer)
 	return k
 }
@@ -67,6 +70,13 @@ func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *k
 func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 	k.log.Error().Str("hook", to.String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
 		Msg("event too large: left out the content of the object, and, if the event is still too large, the filter result; set keepFullObjectsInMemory: false, and select less with the jqFilter")
+}
+
+// damaged reports a record that could not be read.
+func (k *Kube) damaged(d store.Damaged) {
+	if k.Damaged != nil {
+		k.Damaged(d)
+	}
 }
 
 // Run watches the objects of the attached bindings, and raises events for their changes, until ctx
@@ -83,7 +93,8 @@ func (k *Kube) Run(ctx context.Context) error {
 func (k *Kube) follow(ctx context.Context, group *errgroup.Group) error {
 	var caughtUp chan<- struct{}
 	for first, more := true, true; more; first = false {
-		closed, err := k.readBindings()
+		var closed []closedView
+		err := k.receiver.withoutDamage(ctx, func() (err error) { closed, err = k.readBindings(); return err })
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("read kubernetes bindings: %w", err)
 		}
@@ -127,11 +138,19 @@ type closedView struct {
 	owner string
 }
 
-// forget deletes the cursors of the closed views that no binding uses any more.
+// forget deletes the cursors of the closed views that no binding uses any more. It removes the owners of the closed views
+// from the other cursors, unless they follow the views again. Otherwise, an owner that was attached again in this epoch
+// with another selection would be treated as an owner that has not joined yet.
 func (k *Kube) forget(ctx context.Context, closed []closedView) error {
 	for _, c := range closed {
 		inUse := func() (bool, error) { return k.receiver.inUse(c.view, []string{c.owner}) }
-		if err := k.receiver.forget(ctx, c.view, inUse); err != nil && ctx.Err() == nil {
+		err := k.receiver.forget(ctx, c.view, inUse)
+		if err == nil {
+			subject := SubjectOf(c.owner)
+			left := func(binding string) bool { return binding == subject.String() && !k.isFollowedBy(subject, c.view) }
+			err = k.receiver.withoutDamage(ctx, func() error { return unlist(ctx, k.db, cursorKey(c.view), left) })
+		}
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("forget the objects of closed kubernetes bindings: %w", err)
 		}
 	}
@@ -146,28 +165,35 @@ func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
 	follows := maps.Clone(k.follows)
 	k.mu.Unlock()
-	uses := map[string]map[string]bool{}
-	for subject, f := range follows {
-		if f.monitor == nil {
-			continue
-		}
-		if f.monitor.Wait(ctx) != nil {
+	for _, f := range follows {
+		// If the monitor is closed because the binding has changed in the meantime, Wait returns an error as well.
+		if f.monitor != nil && f.monitor.Wait(ctx) != nil && ctx.Err() != nil {
 			return
-		}
-		cursors := map[string]bool{}
-		for _, v := range slices.Concat(f.monitor.Views(), f.monitor.Parting()) {
-			cursors[string(cursorKey(v))] = true
-		}
-		// If there are no views, for example because the kind is not served, it is unknown which cursors the binding
-		// will use.
-		if len(cursors) > 0 {
-			uses[subject.String()] = cursors
 		}
 	}
 	k.earlier.drop()
-	if err := errors.Join(sweepOwners(ctx, k.db, uses), k.sweepUnseen(ctx)); err != nil && ctx.Err() == nil {
+	if err := errors.Join(sweepOwners(ctx, k.db, k.isUnused), k.sweepUnseen(ctx)); err != nil && ctx.Err() == nil {
 		k.log.Error().Err(err).Msg("cannot delete the unused cursors; the next start tries again")
 	}
+}
+
+// isUnused reports whether the binding with the given text is followed and does not use the view v, whose source has no
+// kind. If the binding has no views, for example because its kind is not served, it is unknown which views it will use,
+// and isUnused returns false. A binding has a view before it becomes an owner of the view's cursor. So if isUnused is
+// called in a transaction that has read this owner, the result is still true when the transaction is committed.
+func (k *Kube) isUnused(text string, v kube.View) bool {
+	subject, attached := k.attachedAs(text)
+	k.mu.Lock()
+	f := k.follows[subject]
+	k.mu.Unlock()
+	if !attached || f == nil || f.monitor == nil {
+		return false
+	}
+	views := slices.Concat(f.monitor.Views(), f.monitor.Parting())
+	return len(views) > 0 && !slices.ContainsFunc(views, func(used kube.View) bool {
+		used.Kind = ""
+		return used == v
+	})
 }
 
 // sweepUnseen deletes the cursors of views that no binding uses. If a binding has no view yet, for
@@ -292,6 +318,14 @@ func (k *Kube) isFollowed(v kube.View) bool {
 		}
 	}
 	return false
+}
+
+// isFollowedBy reports whether the binding s is followed and uses the view v.
+func (k *Kube) isFollowedBy(s graph.Subject, v kube.View) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.follows[s]
+	return f != nil && f.monitor != nil && slices.Contains(f.monitor.Views(), v)
 }
 
 // Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete.

@@ -25,6 +25,8 @@ type receiver struct {
 	// filter result, was left out. The binding is the first one whose event has this payload. reduced
 	// can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
+	// damaged is called when an unreadable record was moved to the table of damaged records. damaged can be nil.
+	damaged func(store.Damaged)
 	// The mutex forgetting is locked while unused cursors are deleted. Stored locks this mutex as well, so that Stored
 	// never reads a cursor of which a part has been deleted.
 	forgetting sync.Mutex
@@ -43,17 +45,19 @@ func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, kn
 	for _, v := range views {
 		keys[string(cursorKey(v))] = true
 	}
-	return sweepCursors(ctx, r.db, keys)
+	return r.withoutDamage(ctx, func() error { return sweepCursors(ctx, r.db, keys) })
 }
 
 // forget deletes the cursor of the view v, unless the function inUse reports that the view is in use.
 func (r *receiver) forget(ctx context.Context, v kube.View, inUse func() (bool, error)) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
-	if used, err := inUse(); used || err != nil {
-		return err
-	}
-	return deleteCursor(ctx, r.db, v)
+	return r.withoutDamage(ctx, func() error {
+		if used, err := inUse(); used || err != nil {
+			return err
+		}
+		return deleteCursor(ctx, r.db, v)
+	})
 }
 
 // inUse reports whether a binding that is not among the leaving owners uses the view v. Such a binding follows the
@@ -85,39 +89,43 @@ func (r *receiver) inUse(v kube.View, leaving []string) (used bool, err error) {
 }
 
 // knows reports whether all objects of the cursor of v were delivered to the binding s since it was
-// attached in epoch attachedIn. After a read error, knows returns true, because errors of the store
-// end the operator.
+// attached in epoch attachedIn. If the mark of the cursor is damaged, knows returns false. After any other
+// read error, knows returns true, because errors of the store end the operator.
 func (r *receiver) knows(v kube.View, s graph.Subject, attachedIn uint64) (knows bool) {
 	err := r.db.View(func(tx *store.Tx) error {
 		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
-		knows = m.knows(s, attachedIn)
+		knows = err == nil && m.knows(s, attachedIn)
 		return err
 	})
-	return knows || err != nil
+	return knows || err != nil && unreadable(err, store.Cursors) == nil
 }
 
 // Stored returns the resource version up to which the view was delivered completely; empty if the
 // view has no cursor.
-func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err error) {
+func (r *receiver) Stored(ctx context.Context, v kube.View) (version string, err error) {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
-	err = r.db.View(func(tx *store.Tx) error {
-		if tx.Get(markKey(cursorKey(v))) == nil {
-			return nil
-		}
-		all, _, err := store.Load[versions](tx, versionKey(v.Source))
-		version = all[v.Filter]
-		return err
+	err = r.withoutDamage(ctx, func() error {
+		return r.db.View(func(tx *store.Tx) error {
+			if _, ok, err := store.Load[mark](tx, markKey(cursorKey(v))); err != nil || !ok {
+				return err
+			}
+			all, _, err := store.Load[versions](tx, versionKey(v.Source))
+			version = all[v.Filter]
+			return err
+		})
 	})
 	return version, err
 }
 
 // Behind reports whether one of the owners has missed changes of v because it had not joined yet.
-func (r *receiver) Behind(_ context.Context, v kube.View, owners []string) (behind bool, err error) {
-	err = r.db.View(func(tx *store.Tx) error {
-		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
-		behind = slices.ContainsFunc(owners, func(name string) bool { return slices.Contains(m.Behind, SubjectOf(name).String()) })
-		return err
+func (r *receiver) Behind(ctx context.Context, v kube.View, owners []string) (behind bool, err error) {
+	err = r.withoutDamage(ctx, func() error {
+		return r.db.View(func(tx *store.Tx) error {
+			m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
+			behind = slices.ContainsFunc(owners, func(name string) bool { return slices.Contains(m.Behind, SubjectOf(name).String()) })
+			return err
+		})
 	})
 	return behind, err
 }
@@ -127,6 +135,11 @@ func (r *receiver) Behind(_ context.Context, v kube.View, owners []string) (behi
 // cause Joined only adds its owners to the cursor. Listed compares any other list with the delivered
 // objects.
 func (r *receiver) Listed(ctx context.Context, list kube.List) error {
+	return r.withoutDamage(ctx, func() error { return r.receive(ctx, list) })
+}
+
+// receive handles a list. It may fail because a record is damaged.
+func (r *receiver) receive(ctx context.Context, list kube.List) error {
 	if list.Cause == kube.Joined {
 		return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return listed(tx, list.View, list.Owners) })
 	}
@@ -249,7 +262,8 @@ func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 	return changes, err
 }
 
-// gone returns the deletions of the delivered objects that are not in the list with the same uid.
+// gone returns the deletions of the delivered objects that are not in the list with the same uid. If the record of an
+// object is damaged, its uid is unknown, and the object is treated as deleted only if the list does not have it.
 func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 	cursor := cursorKey(list.View)
 	head, present := string(markKey(cursor)), map[string]string{}
@@ -262,10 +276,14 @@ func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 				continue
 			}
 			t, _, err := store.Load[delivered](tx, k)
-			if err != nil {
+			lost := unreadable(err, store.Cursors) != nil
+			if err != nil && !lost {
 				return err
 			}
-			if uid, ok := present[string(k)]; ok && uid == t.UID {
+			if lost {
+				t = delivered{} // Load may have decoded a part
+			}
+			if uid, ok := present[string(k)]; ok && (lost || uid == t.UID) {
 				continue
 			}
 			o, err := remembered(k, t, list.View.Source)
@@ -282,24 +300,28 @@ func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 // Changed raises events for a batch of changes, and then saves the version that the views have
 // reached.
 func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
-	return r.deliverAll(ctx, batch.Source, batch.Changes, func(tx *store.Tx) error {
-		return reach(tx, batch.Source, batch.Version, batch.Filters...)
+	return r.withoutDamage(ctx, func() error {
+		return r.deliverAll(ctx, batch.Source, batch.Changes, func(tx *store.Tx) error {
+			return reach(tx, batch.Source, batch.Version, batch.Filters...)
+		})
 	})
 }
 
 // Left deletes the cursor of a view that is no longer in use, or removes owners from it. If the
 // namespace of the view matches again later, the objects that exist then cause no events.
 func (r *receiver) Left(ctx context.Context, v kube.View, owners []string) error {
-	used, err := r.inUse(v, owners)
-	if err != nil {
-		return err
-	}
-	if !used {
-		return deleteCursor(ctx, r.db, v)
-	}
 	var bindings []string
 	for _, name := range owners {
 		bindings = append(bindings, SubjectOf(name).String())
 	}
-	return unlist(ctx, r.db, cursorKey(v), bindings)
+	return r.withoutDamage(ctx, func() error {
+		used, err := r.inUse(v, owners)
+		if err != nil {
+			return err
+		}
+		if !used {
+			return deleteCursor(ctx, r.db, v)
+		}
+		return unlist(ctx, r.db, cursorKey(v), func(binding string) bool { return slices.Contains(bindings, binding) })
+	})
 }

@@ -115,9 +115,10 @@ func earliest(tickers map[graph.Subject]*ticker) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// follow makes tickers match the attached schedule bindings.
+// follow makes tickers match the attached schedule bindings. If the record of a binding is damaged, follow does nothing
+// more: the trigger [Kube] moves the record, and the next follow is for this change.
 func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
-	return s.DB.View(func(tx *store.Tx) error {
+	err := s.DB.View(func(tx *store.Tx) error {
 		attached := map[graph.Subject]bool{}
 		for b, err := range s.bound.all(tx) {
 			if err != nil {
@@ -141,6 +142,10 @@ func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 		}
 		return nil
 	})
+	if unreadable(err, store.Bindings) != nil {
+		return nil
+	}
+	return err
 }
 
 // begin returns the ticker of a binding. The last tick of the binding can be from an earlier epoch.
@@ -150,7 +155,7 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 		return nil, err
 	}
 	t := &ticker{config: string(b.Config), crontab: c.Crontab}
-	schedule, err := hook.ParseCrontab(c.Crontab)
+	schedule, err := ParseCrontab(c.Crontab)
 	if err != nil {
 		s.Log.Error().Err(err).Str("hook", subject.String()).Msg("schedule does not tick")
 		return t, nil
@@ -159,7 +164,7 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 	now := tx.Now()
 	t.from = now
 	last, known, err := store.Load[time.Time](tx, store.TickKey(subject))
-	if err != nil {
+	if err != nil && unreadable(err, store.Ticks) == nil { // the next tick replaces a damaged record
 		return nil, err
 	}
 	if !known || last.After(now) {
@@ -173,6 +178,24 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 	}
 	return t, nil
 }
+
+// ParseCrontab returns the schedule of a crontab in the syntax of [hook.ParseCrontab]. If the crontab has no time zone,
+// it is in the time zone of this process. The method Next of the schedule accepts a time in any time zone, and returns a
+// time in UTC.
+func ParseCrontab(crontab string) (cron.Schedule, error) {
+	schedule, err := hook.ParseCrontab(crontab)
+	if err != nil {
+		return nil, err
+	}
+	return localSchedule{schedule}, nil
+}
+
+// A localSchedule is a schedule whose crontab is in the time zone of this process unless it has a time zone. The schedules
+// of the package cron would use the time zone of the argument of Next.
+type localSchedule struct{ cron.Schedule }
+
+// Next returns the first time after t that the crontab selects; the zero time if it selects none.
+func (s localSchedule) Next(t time.Time) time.Time { return s.Schedule.Next(t.In(time.Local)).UTC() }
 
 // tick raises the due ticks. If the store has no space, tick waits.
 func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) error {
@@ -207,9 +230,12 @@ func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) 
 	})
 }
 
-// tickOf stores the due tick of t, and returns its event; nil if the binding is not attached.
+// tickOf stores the due tick of t, and returns its event; nil if the binding is not attached or its record is damaged.
 func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*workflow.Event, error) {
 	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
+	if unreadable(err, store.Bindings) != nil {
+		err = nil
+	}
 	if err != nil || !ok || b.Detached {
 		return nil, err
 	}

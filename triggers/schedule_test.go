@@ -340,3 +340,34 @@ func TestARequestedTickReplacesAMissedOne(t *testing.T) {
 		}
 	}
 }
+
+// TestACrontabWithoutATimeZoneIsInTheTimeZoneOfTheProcess is not parallel, because it sets this time zone.
+func TestACrontabWithoutATimeZoneIsInTheTimeZoneOfTheProcess(t *testing.T) {
+	local := time.Local
+	defer func() { time.Local = local }()
+	time.Local = time.FixedZone("test", 3*60*60+30*60)
+	for crontab, want := range map[string][]time.Duration{
+		"30 4 * * *":                      {1 * time.Hour, 25 * time.Hour},
+		"CRON_TZ=UTC 0 2 * * *":           {2 * time.Hour},
+		"CRON_TZ=Europe/Berlin 0 4 * * *": {3 * time.Hour},
+		"@daily":                          {20*time.Hour + 30*time.Minute},
+		"@every 20h":                      {20 * time.Hour},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			db := storetest.Memory(t)
+			attachSchedule(t, db, crontab, false)
+			if diff := cmp.Diff(want, ticks(t, db, Skip, 25*time.Hour+30*time.Minute, nil)); diff != "" {
+				t.Errorf("%s ticks (-want +got):\n%s", crontab, diff)
+			}
+			if err := db.View(func(tx *store.Tx) error {
+				last, _, err := store.Load[time.Time](tx, store.TickKey(graph.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}))
+				if last.Location() != time.UTC {
+					t.Errorf("the stored tick of %s is in the time zone %s", crontab, last.Location())
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -27,12 +27,13 @@ func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
 	return &Webhook{db: db, serve: serve, changed: store.Changes(db, store.At(store.Bindings), store.StartupKey())}
 }
 
-// Run passes the attached bindings to the function serve, at once and after each change, until ctx is done.
+// Run passes the attached bindings to the function serve, at once and after each change, until ctx is done. If the record
+// of a binding is damaged, Run waits for the next change: the trigger [Kube] moves the record.
 func (w *Webhook) Run(ctx context.Context) error {
 	var before *webhook.Table
 	for {
 		t, err := w.attached()
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && unreadable(err, store.Bindings) == nil {
 			return fmt.Errorf("read webhook bindings: %w", err)
 		}
 		if err == nil && (before == nil || !reflect.DeepEqual(t, *before)) {

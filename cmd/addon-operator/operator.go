@@ -273,6 +273,7 @@ func (o *operator) assemble() (err error) {
 	watches := o.clusterObserver.hooks()
 	watches.FailuresChanged = func(kube.View) { o.surveys.filters.raise() }
 	o.kube = triggers.NewKube(o.db, o.engine, o.client, o.kinds, watches, o.log)
+	o.kube.Damaged = o.lifecycleObserver.recordDamaged
 	o.schedule = triggers.NewSchedule(o.db, o.engine, triggers.Missed(s.ScheduleMissed), o.log)
 	o.rateLimits = triggers.NewRateLimits(o.db, o.engine)
 	o.absent = triggers.NewAbsent(o.db, o.engine, o.kinds, selector(o.helm.Labels()), observer)

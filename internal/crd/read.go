@@ -49,19 +49,26 @@ func (d Definition) String() string {
 
 // Read returns the definitions in the files *.yaml in and below dir. It ignores files and directories whose names
 // begin with a dot, and files whose names begin with one of the prefixes in skip. If dir does not exist, Read returns
-// no definitions.
+// no definitions. The directory dir can be a symbolic link.
 //
 // The error names every document that is not a valid definition, with a hint. Read returns the valid definitions
 // nevertheless. If several definitions have the same name, Read returns only the first, and the error names the
 // others.
 func Read(dir string, skip []string) ([]Definition, error) {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	root, err := filepath.EvalSymlinks(dir) // WalkDir does not follow a link
+	if err != nil {
+		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
+	}
 	var found []Definition
 	var wrong []error
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case path != dir && strings.HasPrefix(entry.Name(), "."):
+		case path != root && strings.HasPrefix(entry.Name(), "."):
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -69,6 +76,7 @@ func Read(dir string, skip []string) ([]Definition, error) {
 		case entry.IsDir() || filepath.Ext(path) != ".yaml" || isSkipped(entry.Name(), skip):
 			return nil
 		}
+		path = filepath.Join(dir, strings.TrimPrefix(path, root)) // the name that the author of the module knows
 		text, err := readFile(path)
 		if err != nil {
 			wrong = append(wrong, err)
@@ -79,7 +87,7 @@ func Read(dir string, skip []string) ([]Definition, error) {
 		found = append(found, more...)
 		return nil
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		wrong = append(wrong, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err))
 	}
 	found, err = distinct(found)

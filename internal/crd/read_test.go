@@ -163,3 +163,32 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestADirectoryOfDefinitionsCanBeALink(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	write(t, at, map[string]string{"data/a.yaml": definition("as", "A", "v1"), "data/deep/b.yaml": definition("bs", "B", "v1")})
+	for name, target := range map[string]string{"data": "link", "nowhere": "dangling"} {
+		if err := os.Symlink(name, filepath.Join(at, target)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Read(filepath.Join(at, "link"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, d := range found {
+		files = append(files, d.File)
+	}
+	want := []string{filepath.Join(at, "link/a.yaml"), filepath.Join(at, "link/deep/b.yaml")}
+	if diff := cmp.Diff(want, files); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+	if found, err := Read(filepath.Join(at, "dangling"), nil); err == nil || len(found) > 0 {
+		t.Errorf("a link to nothing has the definitions %v", found)
+	}
+	if found, err := Read(filepath.Join(at, "missing"), nil); err != nil || len(found) > 0 {
+		t.Errorf("a missing directory has the definitions %v, error %v", found, err)
+	}
+}

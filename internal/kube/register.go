@@ -312,6 +312,9 @@ func (f *watch) compare(ctx context.Context) error {
 		}
 		f.mu.Lock()
 		v.delivered = v.listed
+		for _, o := range admitted {
+			o.since = "" // after a restore of etcd from a backup, new changes can have older versions
+		}
 		f.mu.Unlock()
 		f.version, f.undelivered = v.listed, false
 	}

@@ -25,7 +25,7 @@ type owner struct {
 	// The lock of the watch guards the fields below.
 	registered bool
 	leaving    bool   // the watch must deliver the changes that are pending, and then remove the owner
-	since      string // the owner does not get the changes up to this version
+	since      string // the owner does not get the changes up to this version; empty if it gets all
 }
 
 // leaves reports whether the watch must remove the owner, after it has delivered the pending changes.

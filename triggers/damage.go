@@ -1,0 +1,43 @@
+package triggers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"addon-operator/store"
+)
+
+// unreadable returns the record of one of the tables that cannot be read and has caused err; nil if err has another cause.
+func unreadable(err error, tables ...store.Table) *store.RecordError {
+	lost := (*store.RecordError)(nil)
+	if errors.As(err, &lost) && slices.Contains(tables, lost.Key.Table()) {
+		return lost
+	}
+	return nil
+}
+
+// withoutDamage calls fn. If fn fails because a record of a binding, a cursor or a version cannot be read, withoutDamage
+// moves this record to the table of damaged records, and calls fn again. Without the record of a binding, the binding is
+// not attached until its module runs again. Without the mark of a cursor, its view is delivered as a new view.
+func (r *receiver) withoutDamage(ctx context.Context, fn func() error) error {
+	for {
+		err := fn()
+		lost := unreadable(err, store.Bindings, store.Cursors, store.Versions)
+		if lost == nil {
+			return err
+		}
+		if err := r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return r.moveDamaged(tx, lost) }); err != nil {
+			return err
+		}
+	}
+}
+
+// moveDamaged moves an unreadable record to the table of damaged records.
+func (r *receiver) moveDamaged(tx *store.Tx, lost *store.RecordError) error {
+	d, moved, err := store.MoveDamaged(tx, store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, lost.Key, lost.Err)
+	if err == nil && moved && r.damaged != nil {
+		tx.OnCommit(func() { r.damaged(d) })
+	}
+	return err
+}
