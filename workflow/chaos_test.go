@@ -29,7 +29,7 @@ type chaosAction struct {
 }
 
 var chaosActions = []string{
-	"event", "event", "tick", "absent", "config", "flags", "global", "start",
+	"event", "event", "tick", "absent", "request", "config", "flags", "global", "start",
 	"succeed", "succeed", "succeed", "succeed", "succeed", "fail", "effects", "unavailable", "refused",
 	"skip", "retry", "withdraw", "wait", "wait", "kill", "crash", "crash", "release", "limit",
 	"pause", "resume", "cancel", "progress", "progress",
@@ -39,6 +39,7 @@ var chaosActions = []string{
 type chaos struct {
 	*fixture
 	running map[string]chan ending        // by queue
+	modules map[string]string             // queue in which a step of the module's run runs, by module
 	calm    bool                          // whether steps end by themselves
 	limits  map[string]workflow.RateLimit // by hook
 	// continues is the ContinueOnFailure of the engines of all processes.
@@ -61,7 +62,7 @@ const bindingsOfChaos = 7
 
 func newChaos(t testing.TB) *chaos {
 	t.Helper()
-	c := &chaos{fixture: newFixture(t, lifecycle.Graph), running: map[string]chan ending{}, limits: map[string]workflow.RateLimit{"h1": everyThree}}
+	c := &chaos{fixture: newFixture(t, lifecycle.Graph), running: map[string]chan ending{}, modules: map[string]string{}, limits: map[string]workflow.RateLimit{"h1": everyThree}}
 	for _, n := range lifecycle.Graph.Nodes {
 		if n.Batch {
 			c.bind(lifecycle.Graph, n.ID, limited{step{c.fixture, n.ID}, c.limits})
@@ -108,6 +109,7 @@ func (c *chaos) isCalm() bool {
 // step is the function Do of all steps. step runs until a chaosAction ends it, and then returns an
 // outcome that its node can have.
 func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	defer c.enterModule(t)()
 	ends := make(chan ending)
 	c.mu.Lock()
 	calm := c.calm
@@ -133,6 +135,24 @@ func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 		})
 		return workflow.Outcome{}, ctx.Err()
 	}
+}
+
+// enterModule records that the step of t runs, if it is a step in the run of a module, until the returned function is
+// called. It reports an error if a step of another run of the module runs. The Synchronizations that have queues of
+// their own belong to the same run.
+func (c *chaos) enterModule(t workflow.Task) (leave func()) {
+	n, _ := lifecycle.Graph.Node(graph.NodeID(t.Node))
+	first, _ := lifecycle.Graph.Node(lifecycle.ModuleRun)
+	if n.Group != first.Group || t.OwnQueue {
+		return func() {}
+	}
+	c.locked(func() {
+		if other, runs := c.modules[t.Subject.Module]; runs {
+			c.t.Errorf("%s runs in queue %s, while a step of another run of the module runs in queue %s", name(t.Node, t.Subject), t.Queue, other)
+		}
+		c.modules[t.Subject.Module] = t.Queue
+	})
+	return func() { c.locked(func() { delete(c.modules, t.Subject.Module) }) }
 }
 
 // output returns an outcome of t's step. If the step has several possible outcomes, output chooses one of them by the
@@ -175,6 +195,8 @@ func (c *chaos) happen(d chaosAction) {
 		c.raise(in(queue, on(lifecycle.OnModuleSchedule, module, fmt.Sprint("h", d.Which%2), "b")))
 	case "absent":
 		c.raise(on(lifecycle.OnResourcesAbsent, module))
+	case "request":
+		c.raise(on(lifecycle.OnRunRequest, module))
 	case "config", "flags":
 		c.raise(on(lifecycle.OnConfigMap))
 	case "global":

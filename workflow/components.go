@@ -15,13 +15,13 @@ type components struct {
 	deferral       deferral
 	rewinds        rewinds
 	pendingCancels pendingCancels
+	groups         groups
 	lagging        lagging
 	routes         routes
 	retries        retries
 	preparations   preparations
 	gate           gate
 	openings       openings
-	groups         groups
 	fanOuts        fanOuts
 	quarantines    quarantines
 	batches        batches
@@ -58,8 +58,9 @@ func (c *components) connect(x *txn) {
 		arrivals: &c.arrivals,
 	}
 	c.pendingCancels = pendingCancels{txn: x, queues: &c.queues, remover: &c.remover}
+	c.groups = groups{txn: x}
 	c.lagging = lagging{
-		txn: x, queues: &c.queues, parents: &c.parents, remover: &c.remover, arrivals: &c.arrivals,
+		txn: x, queues: &c.queues, parents: &c.parents, remover: &c.remover, arrivals: &c.arrivals, groups: &c.groups,
 	}
 	c.routes = routes{
 		txn: x, queues: &c.queues, parents: &c.parents, remover: &c.remover, arrivals: &c.arrivals,
@@ -69,7 +70,7 @@ func (c *components) connect(x *txn) {
 		txn: x, history: &c.history, queues: &c.queues, exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals, lagging: &c.lagging,
 	}
 	c.preparations = preparations{
-		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, lanes: &c.lanes,
+		txn: x, history: &c.history, queues: &c.queues, backlogs: &c.backlogs, parents: &c.parents, lanes: &c.lanes,
 		remover: &c.remover, arrivals: &c.arrivals, rewinds: &c.rewinds,
 	}
 	c.gate = gate{
@@ -78,7 +79,6 @@ func (c *components) connect(x *txn) {
 		limits: &c.limits,
 	}
 	c.openings = openings{txn: x, queues: &c.queues, gate: &c.gate}
-	c.groups = groups{txn: x}
 	c.fanOuts = fanOuts{
 		txn: x, queues: &c.queues, unique: &c.unique, parents: &c.parents, lanes: &c.lanes,
 		exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals, routes: &c.routes,

@@ -13,6 +13,7 @@ type lagging struct {
 	parents  *parents
 	remover  *remover
 	arrivals *arrivals
+	groups   *groups
 }
 
 // lagBehind is called when t, a task in the run of a module, has just failed. If ContinueOnFailure
@@ -129,7 +130,8 @@ func (g *lagging) moveTo(run stack, queue string) error {
 
 // divert moves t, the head of its queue, to another queue if t is in the main queue and cannot
 // start. divert reports whether t was moved. A task that waits for lagging tasks moves to the queue
-// Parked. If an earlier run of t's module is in the retry queue, the run of t moves behind it.
+// Parked. If an earlier run of t's module is in the retry queue or in a parallel queue, the run of t
+// moves behind it.
 func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
@@ -143,11 +145,14 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 			return false, err
 		}
 		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: slot}, "")
-	case !n.RetryQueue || !g.continueOnFailure || t.FanOut != nil:
+	case !n.RetryQueue || t.FanOut != nil:
 		return false, nil
 	}
-	queue := retryQueue(t.Subject.Module)
-	if _, ok, err := store.Head(g.tx, queue); err != nil || !ok {
+	queue, err := g.groups.retried(t, t.Subject.Module)
+	if queue == "" && err == nil {
+		queue, err = g.groups.leftOver(t, t.Subject.Module)
+	}
+	if queue == "" || err != nil {
 		return false, err
 	}
 	if err := g.queues.saveTop(); err != nil {
@@ -162,7 +167,7 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 			return false, err
 		}
 	}
-	// Of two equal waiting tasks, the one in the retry queue stays.
+	// Of two equal waiting tasks, the one in that queue stays.
 	next := *run[0]
 	if err := g.remover.remove(run[0]); err != nil {
 		return false, err

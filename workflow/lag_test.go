@@ -458,3 +458,26 @@ func TestTheStepThatWaitsForAFailingModuleRunsAfterARestartIfTheTaskOfTheModuleC
 		w.expectAllEnded()
 	})
 }
+
+func TestARunBehindAJournalInARetryQueueWaitsForTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.failsToPatch()
+		w.start()
+		w.raise(on(lifecycle.OnRunRequest, "b"))
+		w.raise(on(lifecycle.OnRunRequest, "b"))
+		w.expectPending("parallel-module-b", "release-check b", "module-run b")
+		w.crash()
+		w.e.ContinueOnFailure = true
+		w.succeeds()
+		open := w.gate("global-onstartup g")
+		w.start(newStart())
+		w.sleep(time.Minute)
+		w.expect("global-onstartup g")
+		open(workflow.Outcome{}, nil)
+		w.expect("discover-modules", "module-run b", "release-check b", "module-run c", "release-check c", "global-afterall z")
+		w.expectAllEnded()
+	})
+}

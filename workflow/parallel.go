@@ -9,9 +9,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// groups chooses the queues of items that run in parallel. At most Width items of a group run at
-// the same time, each in a parallel queue of its own. Two runs of one module never run at the same
-// time.
+// groups chooses the queues of items that run in parallel, and of runs that must wait behind an
+// earlier run of their module. At most Width items of a group run at the same time, each in a
+// parallel queue of its own. Two runs of one module never run at the same time.
 type groups struct {
 	*txn
 }
@@ -27,10 +27,10 @@ func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, rea
 	if l.Open > 0 && l.Group != item.Group && (l.Group != "" || grouped) {
 		return "", false, nil
 	}
-	if queue, err = g.retried(t, item); queue != "" || err != nil {
+	if queue, err = g.retried(t, item.Subject.Module); queue != "" || err != nil {
 		return queue, err == nil, err
 	}
-	if queue, err = g.leftOver(t, item); queue != "" || err != nil {
+	if queue, err = g.leftOver(t, item.Subject.Module); queue != "" || err != nil {
 		if l.Open > 0 {
 			return "", false, err
 		}
@@ -86,14 +86,14 @@ func freeQueue(tx *store.Tx, t *store.Task, width int) (free string, err error) 
 	return free, nil
 }
 
-// retried returns the retry queue of the item's module if an earlier run of the module is in it and
-// ContinueOnFailure is set; otherwise "". t does not wait for an item in such a queue.
-func (g *groups) retried(t *store.Task, item graph.Item) (string, error) {
+// retried returns the retry queue of module if an earlier run of the module is in it and
+// ContinueOnFailure is set; otherwise "". A fan-out task t does not wait for an item in such a queue.
+func (g *groups) retried(t *store.Task, module string) (string, error) {
 	_, n, err := g.graphs.boundTo(t)
 	if err != nil || !n.RetryQueue || !g.continueOnFailure {
 		return "", err
 	}
-	queue := retryQueue(item.Subject.Module)
+	queue := retryQueue(module)
 	_, ok, err := store.Head(g.tx, queue)
 	if err != nil || !ok {
 		return "", err
@@ -101,17 +101,17 @@ func (g *groups) retried(t *store.Task, item graph.Item) (string, error) {
 	return queue, nil
 }
 
-// leftOver returns the queue in which an abandoned step of the item's module still runs; empty if
-// there is none. The new run of the module must wait behind this step. If t's node is Unique, the
-// new run also waits behind a run that another fan-out task has started, so that a module never
-// runs twice at the same time.
-func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
+// leftOver returns the parallel queue in which an abandoned step of module still runs; empty if
+// there is none. The new run of the module, which is t or an item of t, must wait behind this step.
+// If t's node is Unique, the new run also waits behind every earlier run in a parallel queue, so
+// that a module never runs twice at the same time.
+func (g *groups) leftOver(t *store.Task, module string) (string, error) {
 	_, n, err := g.graphs.boundTo(t)
 	if err != nil {
 		return "", err
 	}
 	once := n.Unique
-	for queue, err := range g.queuesOf(item.Subject.Module) {
+	for queue, err := range g.queuesOf(module) {
 		if err != nil {
 			return "", err
 		}
@@ -122,7 +122,7 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if other.HomeQueue == "" || other.Graph != t.Graph || other.Subject.Module != item.Subject.Module {
+			if other.HomeQueue == "" || other.Graph != t.Graph || other.Subject.Module != module {
 				continue
 			}
 			if other.Abandoned || once {

@@ -317,3 +317,117 @@ func TestRunsBesideOthersDoNotWaitForEachOthersQueues(t *testing.T) {
 		w.expectPending("main")
 	})
 }
+
+func TestARequestedRunOfAModuleFollowsItsRunBesideOthers(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		resume func(w *fixture)
+		want   []string
+	}{
+		{"in the same process", nil, []string{"module-run a", "release-check a"}},
+		{"after a restart", func(w *fixture) { w.start() }, []string{"release-upgrade a", "module-run a", "release-check a"}},
+		{"in a new container", func(w *fixture) {
+			w.e.NewContainer = true
+			w.start()
+		}, []string{"module-run a", "release-check a"}},
+		{"in a new start", func(w *fixture) { w.start(newStart()) }, []string{"discover-modules", "module-run a", "release-check a"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.discovers(group("10", 2, "a", "b"), nil, nil)
+				w.reports("release-check a", lifecycle.Outdated)
+				upgrade, b := w.gate("release-upgrade a"), w.gate("release-check b")
+				w.start(on(lifecycle.OnStart))
+				w.expectAny("discover-modules", "module-run a", "release-check a", "release-upgrade a", "module-run b", "release-check b")
+				w.raise(on(lifecycle.OnRunRequest, "a"))
+				w.raise(on(lifecycle.OnRunRequest, "a"))
+				w.expect()
+				w.expectPending("parallel-0", "release-upgrade a", "module-run a")
+				w.expectPending("main", "module-run", "global-afterall")
+				w.reports("release-check a")
+				if c.resume == nil {
+					upgrade(workflow.Outcome{}, nil)
+					b(workflow.Outcome{}, nil)
+				} else {
+					w.restart()
+					w.ran()
+					w.reports("release-upgrade a")
+					w.reports("release-check b")
+					c.resume(w)
+				}
+				ran := slices.DeleteFunc(w.ran(), func(what string) bool { return what == "module-run b" || what == "release-check b" })
+				if diff := cmp.Diff(c.want, ran); diff != "" {
+					t.Errorf("what ran of module a (-want +got):\n%s", diff)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+func TestARequestedRunOfAModuleFollowsItsAbandonedUpgrade(t *testing.T) {
+	for _, width := range []int{1, 2} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.discovers(group("10", 2, "a", "b"), nil, nil)
+				w.reports("release-check a", lifecycle.Outdated)
+				upgrade := w.gate("release-upgrade a")
+				w.start(on(lifecycle.OnStart))
+				w.ran()
+				w.reports("release-check a")
+				w.discovers(group("10", width, "a", "b"), nil, nil)
+				w.raise(on(lifecycle.OnReloadRequest))
+				w.raise(on(lifecycle.OnRunRequest, "a"))
+				w.expect()
+				w.expectPending("parallel-0", "release-upgrade a", "module-run a")
+				upgrade(workflow.Outcome{}, nil)
+				n := 0
+				for _, what := range w.ran() {
+					if what == "module-run a" {
+						n++
+					}
+				}
+				if n == 0 || n > 2 {
+					t.Errorf("module a ran %d times, want once for the request and at most once for the reload", n)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+// The effects of the run in the parallel queue are executed again, while global hooks run onStartup. The requested run
+// behind it must not begin before the start run reaches the module.
+func TestARequestedRunBehindAJournalBesideOthersWaitsForTheNextStart(t *testing.T) {
+	for _, continues := range []bool{false, true} {
+		t.Run(fmt.Sprintf("continues %t", continues), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.e.ContinueOnFailure = continues
+				w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+				w.discovers(group("10", 2, "a", "b"), nil, nil)
+				w.set("release-check a", returns(effects("old")))
+				w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				w.start(on(lifecycle.OnStart))
+				w.raise(on(lifecycle.OnRunRequest, "a"))
+				w.expectPending("parallel-0", "release-check a", "module-run a")
+				w.crash()
+				w.e.ContinueOnFailure = continues
+				w.doEffects(nil)
+				w.reports("release-check a")
+				open := w.gate("global-onstartup g")
+				w.start(newStart())
+				w.expect("global-onstartup g")
+				w.expectPending("parallel-0")
+				open(workflow.Outcome{}, nil)
+				w.expectAny("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
+				w.expectAllEnded()
+			})
+		})
+	}
+}

@@ -23,6 +23,7 @@ type preparations struct {
 	*txn
 	history  *history
 	queues   *queues
+	backlogs *backlogs
 	parents  *parents
 	lanes    *lanes
 	remover  *remover
@@ -31,8 +32,8 @@ type preparations struct {
 }
 
 // If a run of a module has no running task and is past its first node, prepare moves the run back
-// to its first node. For a start, prepare also moves the runs of failing modules out of their retry
-// queues, and abandoned tasks with a journal to the front. Work that exceeds the budget is done in
+// to its first node. For a start, prepare also moves waiting runs of modules out of retry queues and
+// parallel queues, and tasks with a journal to the front. Work that exceeds the budget is done in
 // later transactions.
 func (ps *preparations) prepare(p preparation) error {
 	pending, err := loadPreparation(ps.tx)
@@ -152,53 +153,106 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 	return ps.arrivals.enqueue(next)
 }
 
-// leaveRetryQueues moves the runs of failing modules from their retry queues to the tail of the
-// main queue. The start run reaches these modules itself, and no other run may reach them before
-// the start run. leaveRetryQueues returns errEnough if the budget is spent.
+// leaveRetryQueues moves the waiting runs of modules from their retry queues, and from the parallel queues in which
+// they wait behind another run, to the tail of the main queue. It leaves the items of fan-out tasks where they are. The
+// start run reaches these modules itself, and no other run may reach them before the start run. leaveRetryQueues returns
+// errEnough if the budget is spent.
 func (ps *preparations) leaveRetryQueues() error {
-	return eachHead(ps.tx, func(t *store.Task) error {
-		_, n, err := ps.graphs.boundTo(t)
-		inQueue := strings.HasPrefix(t.Queue, parallelPrefix) && (t.Parent == nil || t.Parent.Lags)
-		if err != nil || !inQueue || !n.RetryQueue || !t.Waits {
-			return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
-		}
-		if !ps.fits(costOf(t)) {
-			return errEnough
-		}
-		slot, err := store.TailSlot(ps.tx, Main)
+	for queue, err := range store.QueuesFrom(ps.tx, parallelPrefix) {
 		if err != nil {
 			return err
 		}
-		ps.queues.touch(Main)
-		return ps.parents.relocate(t, store.Pos{Queue: Main, Slot: slot}, "")
-	})
-}
-
-// finishFirst moves the abandoned tasks of the main queue that have a journal to its front, because
-// their remaining effects must not undo effects of the start run. finishFirst returns errEnough if
-// the budget is spent.
-func (ps *preparations) finishFirst() error {
-	var abandoned []*store.Task
-	front := true // whether all tasks before t are abandoned and have a journal
-	for t, err := range heads(ps.tx, Main) {
-		if err != nil {
-			return err
+		if !strings.HasPrefix(queue, parallelPrefix) {
+			continue
 		}
-		if !t.Abandoned || !t.Journal {
-			front = false
-		} else if !front {
-			abandoned = append(abandoned, t)
+		for t, err := range store.Tasks(ps.tx, queue) {
+			if err == nil {
+				err = ps.leaveRetryQueue(t)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
-	for _, t := range slices.Backward(abandoned) {
-		if !ps.fits(costOf(t)) {
-			return errEnough
+	return nil
+}
+
+// leaveRetryQueue moves t, a task in a parallel queue, to the tail of the main queue if t is a waiting run of a module
+// and no fan-out task waits for t.
+func (ps *preparations) leaveRetryQueue(t *store.Task) error {
+	_, n, err := ps.graphs.boundTo(t)
+	if err != nil || t.Parent != nil && !t.Parent.Lags || !n.RetryQueue || !t.Waits {
+		return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
+	}
+	if !ps.fits(costOf(t)) {
+		return errEnough
+	}
+	slot, err := store.TailSlot(ps.tx, Main)
+	if err != nil {
+		return err
+	}
+	ps.queues.touch(Main)
+	return ps.parents.relocate(t, store.Pos{Queue: Main, Slot: slot}, "")
+}
+
+// finishFirst moves the tasks of the main queue that have a journal to its front, because their remaining effects must
+// not undo effects of the start run. finishFirst returns errEnough if the budget is spent.
+func (ps *preparations) finishFirst() error {
+	var begun []*store.Task
+	var last *store.Task // the last task with a journal
+	front := true        // whether all tasks before t have a journal, or are in the batch of such a task
+	for t, err := range heads(ps.tx, Main) {
+		switch {
+		case err != nil:
+			return err
+		case last != nil && last.Slot < t.Slot && covers(last, t): // t is in the batch of last
+		case !t.Journal:
+			front = false
+		default:
+			if last = t; !front {
+				begun = append(begun, t)
+			}
 		}
-		slot, err := store.FrontSlot(ps.tx, Main)
+	}
+	for _, t := range slices.Backward(begun) {
+		if err := ps.moveToFront(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveToFront moves t, which has a journal, and the other tasks of its batch to the front of the main queue. The tasks
+// below t in its slot stay behind. moveToFront returns errEnough if the budget is spent.
+func (ps *preparations) moveToFront(t *store.Task) error {
+	batch, total := []*store.Task{t}, costOf(t)
+	for other, err := range store.TasksFrom(ps.tx, Main, t.Slot+1) {
 		if err != nil {
 			return err
 		}
-		if err := ps.parents.relocate(t, store.Pos{Queue: Main, Slot: slot}, ""); err != nil {
+		if !covers(t, other) {
+			break
+		}
+		batch = append(batch, other)
+		c := costOf(other)
+		total.keys, total.bytes = total.keys+c.keys, total.bytes+c.bytes
+	}
+	if !ps.fits(total) { // all tasks move in one transaction, because the claim of t names its batch by the last slot
+		return errEnough
+	}
+	last, err := store.FrontSlot(ps.tx, Main)
+	if err != nil {
+		return err
+	}
+	if t.Claim != nil && t.Claim.End != 0 {
+		t.Claim.End = last
+	}
+	for i, other := range slices.Backward(batch) {
+		slot := last - uint64(len(batch)-1-i) //nolint:gosec // a batch is small
+		if err := ps.parents.relocate(other, store.Pos{Queue: Main, Slot: slot}, ""); err != nil {
+			return err
+		}
+		if err := ps.backlogs.follows(other); err != nil {
 			return err
 		}
 	}

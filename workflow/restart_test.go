@@ -379,3 +379,144 @@ func TestSkippedFanOutForgetsThatItsItemsWereInterrupted(t *testing.T) {
 		})
 	}
 }
+
+func TestEffectsThatAnEventHasBegunPrecedeTheNextStart(t *testing.T) {
+	for _, trigger := range []graph.Trigger{lifecycle.OnModuleKubeEvent, lifecycle.OnGlobalKubeEvent, lifecycle.OnModuleSchedule} {
+		for _, newContainer := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, new container %t", trigger, newContainer), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newEnabling(t)
+					w.discovers(modules("m"), nil, nil)
+					w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+					for _, what := range []string{"module-kubernetes-event m/h", "global-kubernetes-event h", "module-schedule-event m/h"} {
+						w.set(what, returns(effects("old", "older")))
+					}
+					errs := map[string]error{"old": errors.New("503")}
+					done := w.doEffects(errs)
+					ev := on(trigger, "m", "h")
+					if trigger == lifecycle.OnGlobalKubeEvent {
+						ev.Subject.Module = ""
+					}
+					w.start(ev, on(lifecycle.OnResourcesAbsent, "n"))
+					w.crash()
+					w.locked(func() { delete(errs, "old") })
+					w.set("module-beforehelm m/c", returns(effects("new")))
+					w.e.NewContainer = newContainer
+					*done = nil
+					w.start(newStart(), on(lifecycle.OnConfigMap))
+					w.sleep(time.Minute)
+					if !slices.Equal(*done, []string{"old", "older", "new"}) {
+						t.Errorf("the executed effects are %q", *done)
+					}
+					w.expect("configmap-changed", "global-onstartup g", "discover-modules",
+						"module-run m", "module-onstartup m/a", "module-onstartup m/b", "module-beforehelm m/c", "release-check m",
+						"module-run n", "module-onstartup n/a", "module-onstartup n/b", "module-beforehelm n/c", "release-check n")
+					w.expectAllEnded()
+				})
+			})
+		}
+	}
+}
+
+func TestABatchThatHasBegunItsEffectsPrecedesTheNextStartAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnabling(t)
+		w.discovers(modules("m"), nil, nil)
+		w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+		hook, more := on(lifecycle.OnModuleKubeEvent, "m", "h"), on(lifecycle.OnModuleKubeEvent, "m", "more")
+		w.set("module-kubernetes-event m/h", returns(effects("old")))
+		errs := map[string]error{"old": errors.New("503")}
+		w.doEffects(errs)
+		open := w.gate("module-kubernetes-event m/more")
+		w.start(more, about(hook, "a"), about(hook, "b"), about(hook, "c"), more, about(hook, "d"))
+		open(workflow.Outcome{}, nil)
+		w.set("module-kubernetes-event m/more", returns(workflow.Outcome{}))
+		for range 2 {
+			w.pause(workflow.PauseTarget{Queue: "main"})
+			w.crash()
+			w.start(newStart())
+			if tasks := w.pending("main"); tasks[0].Claim.End != tasks[2].Slot {
+				t.Errorf("the claim of the first task ends in slot %d, want %d", tasks[0].Claim.End, tasks[2].Slot)
+			}
+			w.resume(workflow.PauseTarget{Queue: "main"})
+			w.sleep(time.Minute)
+			w.expect()
+		}
+		w.locked(func() { delete(errs, "old") })
+		w.sleep(time.Hour)
+		w.expect("global-onstartup g", "discover-modules",
+			"module-run m", "module-onstartup m/a", "module-onstartup m/b", "module-beforehelm m/c", "release-check m",
+			"module-kubernetes-event m/more", "module-kubernetes-event m/h")
+		if r := w.records(2)[len(w.records(2))-1]; r.State != store.Done || r.Merged != 3 {
+			t.Errorf("the record of the batch is %+v", r)
+		}
+		w.expectAllEnded()
+	})
+}
+
+func TestEventsOfALongBacklogThatHaveBegunTheirEffectsPrecedeTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnabling(t)
+		w.unchecked()
+		w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+		hook := on(lifecycle.OnModuleKubeEvent, "m", "h")
+		w.set("module-kubernetes-event m/h", returns(effects("old")))
+		w.effect = func(_ context.Context, t workflow.Task, _ workflow.Effect) error {
+			if len(t.Batch) < 1000 {
+				return errors.New("503")
+			}
+			return nil
+		}
+		open := w.gate("module-kubernetes-event m/before")
+		w.start(on(lifecycle.OnModuleKubeEvent, "m", "before"))
+		w.quietly(func(raise func(...workflow.Event)) {
+			for i := range 1100 {
+				raise(about(hook, fmt.Sprint("backlog", i)))
+			}
+			raise(about(hook, "a"))
+		})
+		open(workflow.Outcome{}, nil)
+		w.ran()
+		if n := len(w.pending("main")); n != 101 {
+			t.Fatalf("%d tasks are in the queue, want 101", n)
+		}
+		w.crash()
+		start := w.gate("global-onstartup g")
+		w.start(newStart())
+		w.doEffects(nil)
+		w.raise(about(hook, "a"))
+		w.sleep(time.Minute)
+		w.expect("global-onstartup g")
+		start(workflow.Outcome{}, nil)
+		w.expect("discover-modules", "module-kubernetes-event m/h")
+		w.expectAllEnded()
+	})
+}
+
+func TestADeletionThatHasBegunItsEffectsPrecedesTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnabling(t)
+		w.discovers(modules("m"), nil, nil)
+		w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+		w.itemsOf(lifecycle.ModuleBeforeDelete, "h")
+		w.set("module-beforedeletehelm d/h", returns(effects("old")))
+		errs := map[string]error{"old": errors.New("503")}
+		done := w.doEffects(errs)
+		w.start()
+		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("d", "e")}, lifecycle.ModuleChanged)
+		w.expect("configmap-changed", "module-delete d", "module-beforedeletehelm d/h")
+		w.crash()
+		w.locked(func() { delete(errs, "old") })
+		w.set("module-beforehelm m/c", returns(effects("new")))
+		*done = nil
+		w.start(newStart())
+		w.sleep(time.Minute)
+		if !slices.Equal(*done, []string{"old", "new"}) {
+			t.Errorf("the executed effects are %q", *done)
+		}
+		w.expect("release-delete d", "global-onstartup g", "discover-modules",
+			"module-run m", "module-onstartup m/a", "module-onstartup m/b", "module-beforehelm m/c", "release-check m",
+			"module-delete e", "module-beforedeletehelm e/h", "release-delete e")
+		w.expectAllEnded()
+	})
+}
