@@ -19,8 +19,8 @@ type failure struct {
 	subject graph.Subject // of the task or item that failed
 	// resume is set if the next attempt executes the journal again and does not call the step.
 	resume bool
-	// strict is set if the allowFailure of the binding does not apply, because the transition that
-	// should have recorded the failure failed as well.
+	// strict is set if the allowFailure of the binding does not apply, because the work of the step
+	// has not begun, or because the transition that should have recorded the failure failed as well.
 	strict bool
 }
 

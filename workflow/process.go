@@ -14,6 +14,15 @@ import (
 // A worker processes the tasks of a queue, one after the other.
 type worker struct{ e *Engine }
 
+// NotStarted marks err as an error of a step whose work has not begun. So this attempt is retried even if the binding
+// allows failures.
+func NotStarted(err error) error { return &notStartedError{err} }
+
+type notStartedError struct{ err error }
+
+func (e *notStartedError) Error() string { return e.err.Error() }
+func (e *notStartedError) Unwrap() error { return e.err }
+
 // work starts a worker that processes the task of c and the tasks behind it.
 func (e *Engine) work(c *claim) { e.workers.run(func() { worker{e}.work(c) }) }
 
@@ -78,7 +87,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 // errors, without calling the step. The failure is then strict: the allowFailure of the binding does not apply. If the
 // effects were executed and the end of the task failed, the journal is dropped: the step and its effects run again.
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
-	for {
+	for second := false; ; second = true {
 		if ctx.Err() != nil {
 			return nil, nil //nolint:nilerr // the attempt was interrupted, which is no error
 		}
@@ -86,7 +95,7 @@ func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (ne
 			return nil, err
 		}
 		next, err = w.commit(ctx, c, func(m *transition) (*claim, error) { return m.fail(c, failed) })
-		if err == nil || failed.strict {
+		if err == nil || second {
 			return next, err
 		}
 		failed.err, failed.strict = errors.Join(failed.err, err), true
@@ -114,7 +123,8 @@ func (w worker) commit(ctx context.Context, c *claim, fn func(*transition) (*cla
 func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure) {
 	out, err := w.outcome(ctx, c)
 	if err != nil {
-		return out, &failure{err: err, subject: c.task.Subject}
+		_, notStarted := errors.AsType[*notStartedError](err)
+		return out, &failure{err: err, subject: c.task.Subject, strict: notStarted}
 	}
 	effecter, _ := c.bound.Steps[c.node.ID].(Effecter)
 	for i, effect := range out.Effects {

@@ -47,12 +47,26 @@ func TestHookIsFoundWhereItsModuleLiesNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := scan.New(scan.Options{ModulesDirs: []string{modules}, GlobalHooksDir: global}, nil)
+	for _, name := range []string{"060-renamed", "070-away", "080-spoiled"} {
+		if err := os.MkdirAll(filepath.Join(modules, name, "hooks"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	scantest.Scan(t, s)
+	rename(t, modules, "060-renamed", "061-renamed")
+	scantest.Program(t, modules, "061-renamed/hooks/x.sh", "#!/bin/sh\n")
+	rename(t, modules, "070-away", ".away")
+	rename(t, modules, "080-spoiled", "081-spoiled")
+	scantest.Write(t, modules, "081-spoiled/values.yaml", "spoiled: [")
 	for _, test := range []struct {
 		module, name, was string
 		now               string // empty if the file does not exist
 		gone              bool
 	}{
+		{"renamed", "hooks/x.sh", modules + "/060-renamed/hooks/x.sh", modules + "/061-renamed/hooks/x.sh", false},
+		{"renamed", "hooks/removed.sh", modules + "/060-renamed/hooks/removed.sh", "", true},
+		{"away", "hooks/x.sh", modules + "/070-away/hooks/x.sh", "", false},
+		{"spoiled", "hooks/x.sh", modules + "/080-spoiled/hooks/x.sh", "", false},
 		{"moved", "hooks/x.sh", modules + "/020-moved/hooks/x.sh", modules + "/020-moved/hooks/x.sh", false},
 		{"moved", "hooks/x.sh", modules + "/010-moved/hooks/x.sh", modules + "/020-moved/hooks/x.sh", false},
 		{"moved", "hooks/removed.sh", modules + "/020-moved/hooks/removed.sh", "", true},

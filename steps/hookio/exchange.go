@@ -80,6 +80,10 @@ func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enab
 		}
 		in.enabled = append([]string{}, l.Enabled...)
 	}
+	var err error
+	if in.code, err = recordedCode(tx, s); err != nil {
+		return in, err
+	}
 	return in, in.readLayers(tx, x.values, sections.Of(s.Module))
 }
 
@@ -99,13 +103,46 @@ func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 	return err
 }
 
-// Save writes the output of the hook of s to the store, except its metrics. The result module reports whether the
-// values of the hook's module, or its section of the ConfigMap, have changed. The result global reports whether
-// global values, the global section of the ConfigMap, or flags have changed. For a global hook, the result module is
-// always false. If [IsInvalid] returns true for the error, the output is invalid; otherwise the store has caused the
-// error.
-func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, global bool, err error) {
-	by := sections.Author(s.Module, s.Hook)
+// Saved describes what [Exchange.Save] has saved.
+type Saved struct {
+	// Module says whether the values of the hook's module, or its section of the ConfigMap, have changed. It is always
+	// false for a global hook. Global says whether global values, the global section of the ConfigMap, or flags have
+	// changed.
+	Module, Global bool
+	// Earlier is true if the hook was removed, or its code or configuration has changed, since the run.
+	Earlier bool
+	// Remark is a text for the history about the values patches and flags of such a run, or "".
+	Remark string
+}
+
+// Save writes the output of the hook of s to the store, except its metrics. If the hook was removed after the start of
+// the run, Save saves only the content of the ConfigMap that the hook has written, because nothing would delete the
+// values patches and flags later. If the code or the configuration of the hook has changed, Save marks the values
+// patches and flags as outdated. If [IsInvalid] returns true for the error, the output is invalid; otherwise the store
+// has caused the error.
+func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (saved Saved, err error) {
+	now, err := recordedCode(tx, s)
+	if err != nil {
+		return Saved{}, err
+	}
+	saved.Earlier = out.Code != Code{} && out.Code.isEarlier(now)
+	patched := out.Global != nil || len(out.Values)+len(out.Flags) > 0
+	if saved.Earlier && patched && now == (Code{}) {
+		saved.Remark = "values patches and flags not saved: the hook has been removed since this run"
+		out.Patch, out.Global, out.Flags, patched = sections.Patch{}, nil, nil, false
+	}
+	if saved.Module, saved.Global, err = x.save(tx, out, sections.Author(s.Module, s.Hook)); err != nil {
+		return Saved{}, err
+	}
+	if saved.Earlier && patched {
+		saved.Remark = "values patches and flags saved as those of earlier code: the code of the hook has changed since this run"
+		err = out.outdate(tx, s)
+	}
+	return saved, err
+}
+
+// save writes out to the store. The argument by is the name of the hook. The results are those of [Saved].
+func (x *Exchange) save(tx *store.Tx, out Output, by string) (module, global bool, err error) {
 	own, err := x.saveOwn(tx, out, by)
 	if err != nil || out.Section == values.Global {
 		return false, own, err
@@ -122,6 +159,10 @@ func IsInvalid(err error) bool {
 	_, invalid := errors.AsType[*desired.PatchError](err)
 	return invalid
 }
+
+// LacksDirectory reports whether err, which [Exchange.Find] has returned, says that the directory of the hook's module
+// does not exist, but it is not certain that the module was deleted.
+func LacksDirectory(err error) bool { return errors.Is(err, desired.ErrNoDirectory) }
 
 // Record saves the metrics from the output of the hook of s.
 func (x *Exchange) Record(tx *store.Tx, out Output, s graph.Subject) error {

@@ -38,11 +38,11 @@ func inputOf(t *testing.T, s *scan.State, module string) (in hookio.Input) {
 }
 
 func saveOutput(tx *store.Tx, s *scan.State, out hookio.Output, by graph.Subject) (facts []graph.Fact, err error) {
-	module, global, err := exchange(s).Save(tx, out, by)
-	if module {
+	saved, err := exchange(s).Save(tx, out, by)
+	if saved.Module {
 		facts = append(facts, lifecycle.ModuleChanged)
 	}
-	if global {
+	if saved.Global {
 		facts = append(facts, lifecycle.GlobalChanged)
 	}
 	return facts, err
@@ -149,6 +149,43 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+func TestHistoryNamesWhatBecameOfARunOfEarlierCode(t *testing.T) {
+	t.Parallel()
+	const patch = `{"op":"add","path":"/web/a","value":1}`
+	same := store.Hook{Code: "1", File: json.RawMessage(`{}`), Config: json.RawMessage(`{"ordered":{"beforeHelm":1}}`)}
+	other := same
+	other.Code = "2"
+	for name, c := range map[string]struct {
+		patch  string
+		now    *store.Hook // nil if the hook was removed
+		remark string
+	}{
+		"same code":                     {patch, &same, ""},
+		"other code":                    {patch, &other, "values patches and flags saved as those of earlier code: the code of the hook has changed since this run"},
+		"other code, no values":         {"", &other, ""},
+		"removed hook":                  {patch, nil, "values patches and flags not saved: the hook has been removed since this run"},
+		"removed hook, nothing to save": {"", nil, ""},
+	} {
+		s, _ := scantest.New(t)
+		scantest.Scan(t, s)
+		key := store.HookKey("web", "hook.sh")
+		scantest.Update(t, s.DB, func(tx *store.Tx) error { return store.Save(tx, key, same) })
+		out := sayValues(t, s, c.patch)
+		scantest.Update(t, s.DB, func(tx *store.Tx) error {
+			if c.now == nil {
+				tx.Delete(key)
+			} else if err := store.Save(tx, key, *c.now); err != nil {
+				return err
+			}
+			saved, err := exchange(s).Save(tx, out, graph.Subject{Module: "web", Hook: "hook.sh"})
+			if earlier := c.now != &same; saved.Remark != c.remark || saved.Earlier != earlier || saved.Module != (c.patch != "" && c.now != nil) {
+				t.Errorf("%s: %+v, want the remark %q and earlier code %t", name, saved, c.remark, earlier)
+			}
+			return err
+		})
 	}
 }
 

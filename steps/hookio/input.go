@@ -19,6 +19,7 @@ type Input struct {
 	At time.Time
 
 	subject graph.Subject
+	code    Code
 	layers  values.Layers
 	bases   map[string]string // checksum of the values of each section that the hook may change
 	enabled []string          // names of the enabled modules; nil if the hook does not receive them

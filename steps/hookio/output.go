@@ -24,6 +24,8 @@ type Output struct {
 	// Section is the key of the section that the hook may change.
 	Section string `json:"section"`
 	sections.Patch
+	// Code is the code of the hook that has run. It is zero in an output that an earlier version of the operator stored.
+	Code Code `json:"code,omitzero"`
 	// Global is the patch of global values that a hook of a module has written; nil if it has written none.
 	Global  *sections.Patch        `json:"global,omitempty"`
 	Flags   map[string]*bool       `json:"flags,omitempty"`
@@ -56,6 +58,7 @@ func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error
 	if err != nil {
 		return workflow.Outcome{}, hook.FileError("$CONFIG_VALUES_JSON_PATCH_PATH", result.ConfigPatch, err)
 	}
+	out.Code = in.code
 	if out, err = out.withValues(in, result.ValuesPatch); err != nil {
 		return workflow.Outcome{}, hook.FileError("$VALUES_JSON_PATCH_PATH", result.ValuesPatch, err)
 	}

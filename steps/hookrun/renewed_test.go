@@ -60,7 +60,17 @@ func (b codeBench) puts(digest, config string) {
 	}
 	file := json.RawMessage(`{"name":"hook.sh"}`)
 	code, _, _ := strings.Cut(digest, " with ")
-	found := hooks.Found{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}}
+	b.saves(hooks.Found{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}})
+}
+
+// removes removes the hook, as a start does that does not find it.
+func (b codeBench) removes() {
+	b.t.Helper()
+	b.saves(hooks.Found{})
+}
+
+func (b codeBench) saves(found hooks.Found) {
+	b.t.Helper()
 	scantest.Update(b.t, b.s.DB, func(tx *store.Tx) error {
 		_, err := found.Save(tx, b.module)
 		return err
@@ -80,14 +90,26 @@ func (b codeBench) task(node graph.NodeID, binding string) *store.Task {
 // runsBatch applies the outcome of one run of the hook for all tasks of batch, and returns the facts.
 func (b codeBench) runsBatch(batch []*store.Task, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
-	in := b.input()
-	o, err := hookio.NewOutput(b.module).Outcome(in, hook.Result{ValuesPatch: []byte(patch)})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	o := b.outcome(hook.Result{ValuesPatch: []byte(patch)})
 	if len(allowed) > 0 {
 		o = workflow.Outcome{Allowed: allowed[0]}
 	}
+	return b.applies(batch, o)
+}
+
+// outcome returns the outcome of a run of the recorded hook, before it is applied.
+func (b codeBench) outcome(result hook.Result) workflow.Outcome {
+	b.t.Helper()
+	o, err := hookio.NewOutput(b.module).Outcome(b.input(), result)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return o
+}
+
+// applies applies the outcome of a run for all tasks of batch, and returns the facts.
+func (b codeBench) applies(batch []*store.Task, o workflow.Outcome) (facts []graph.Fact) {
+	b.t.Helper()
 	scantest.Update(b.t, b.s.DB, func(tx *store.Tx) error {
 		var err error
 		facts, err = b.hooks.Step(graph.NodeID(batch[0].Node)).Apply(tx, workflow.Task{Task: *batch[0], Batch: batch}, o)

@@ -24,15 +24,12 @@ const snapshotTimeout = 10 * time.Second
 // task is dropped.
 func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	in, err := s.read(t)
-	if errors.Is(err, hook.ErrGone) {
-		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
-	}
 	if err != nil {
-		return workflow.Outcome{}, err
+		return s.notRun(t, err)
 	}
 	if s.shows(t, in.Hook.Config) {
 		if err := s.await(ctx, t); err != nil {
-			return workflow.Outcome{}, err
+			return s.notRun(t, err)
 		}
 	}
 	if s.synchronizes() && in.Hook.Silent(t.Subject.Binding) {
@@ -40,11 +37,8 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	}
 	out := hookio.NewOutput(t.Subject.Module)
 	run, err := s.run(t, in, &out)
-	if errors.Is(err, hook.ErrGone) {
-		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
-	}
 	if err != nil {
-		return workflow.Outcome{}, err
+		return s.notRun(t, err)
 	}
 	if s.precedesHelm(t) {
 		// A call before the hook has started would delay the hook.
@@ -59,7 +53,27 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		o, err = out.Outcome(in, result)
 	}
 	s.hooks.reports.Ran(t, s.event(), result.Usage, err)
+	if _, notStarted := errors.AsType[*hook.StartError](err); notStarted {
+		return s.notRun(t, err)
+	}
 	return o, err
+}
+
+// notRun returns the result of an attempt that has not started the hook of t because of err. If the hook no longer
+// exists, the task is dropped. Otherwise, the attempt is retried even if the binding allows failures, because the hook
+// has not received its events.
+func (s *Step) notRun(t workflow.Task, err error) (workflow.Outcome, error) {
+	if errors.Is(err, hook.ErrGone) || hookio.LacksDirectory(err) && s.delaysScan(t, err) {
+		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
+	}
+	return workflow.Outcome{}, workflow.NotStarted(err)
+}
+
+// delaysScan reports whether t has failed with err before, and the next converge, which scans the directories of
+// modules, may wait until t ends. Then t cannot wait for the scan. A converge does not wait for events and schedule
+// ticks in other queues than main.
+func (s *Step) delaysScan(t workflow.Task, err error) bool {
+	return t.Failed != nil && t.Failed.Error == err.Error() && (t.Queue == workflow.Main || !s.node.Batch)
 }
 
 // shows reports whether the binding context of t contains snapshots, or the objects of a Synchronization. The objects
@@ -171,14 +185,19 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	if o.Allowed != "" {
 		return nil, nil
 	}
-	module, global, err := s.hooks.Exchange.Save(tx, out, t.Subject)
+	saved, err := s.hooks.Exchange.Save(tx, out, t.Subject)
 	if err != nil {
 		return nil, err
 	}
-	facts := changes(module, global)
-	dropped, err := s.renewed(tx, t)
-	if err != nil {
-		return nil, err
+	if saved.Remark != "" {
+		t.Remark(saved.Remark)
+	}
+	facts := changes(saved.Module, saved.Global)
+	var dropped []graph.Fact
+	if !saved.Earlier {
+		if dropped, err = s.renewed(tx, t); err != nil {
+			return nil, err
+		}
 	}
 	if !s.node.Batch {
 		// Only tasks for events and ticks return these facts. In a converge or a module run, the last node compares

@@ -35,13 +35,20 @@ func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed m
 			awaits[sections.Author(module, name)] = bindings
 		}
 	}
-	left := map[string]bool{}
+	left := map[string]bool{} // the changed hooks with outdated patches or overrides, by the author name of the hook
+	earlier := func(by string) bool {
+		if awaits[by] == nil {
+			return false
+		}
+		left[by] = true
+		return true
+	}
 	for _, section := range slices.Compact([]string{sections.Of(module), values.Global}) {
-		if err := sections.OutdatePatches(tx, section, awaits, left); err != nil {
+		if err := sections.OutdatePatches(tx, section, func(s values.Saved) bool { return earlier(s.Hook) }); err != nil {
 			return err
 		}
 	}
-	if err := sections.OutdateOverrides(tx, awaits, left); err != nil {
+	if err := sections.OutdateOverrides(tx, func(_ string, o values.EnabledOverride) bool { return earlier(o.Hook) }); err != nil {
 		return err
 	}
 	for name := range changed {

@@ -129,17 +129,13 @@ func (r *run) settle(ctx context.Context, s step) error {
 	return r.saveNote(settled, nil)
 }
 
-// saveMark saves the mark of an operation that is about to be sent. If the operation deletes an object of the
-// module's release, saveMark also records that a hook removes the object.
+// saveMark saves the mark of an operation that is about to be sent, or the mark of a deletion whose object does not
+// exist. If the operation deletes an object of the module's release, saveMark also records that a hook removes the
+// object.
 func (r *run) saveMark(s step, mark operation.Mark) error {
 	n := r.note
 	n.Settled, n.Mark = s.Number-1, &mark
-	deletes := s.Operation.Type.Deletes()
-	noOp := deletes && mark.UID == ""
-	if noOp && s.Last {
-		return nil // no later operation of the run can create the object
-	}
-	if noOp || !deletes || r.module == "" {
+	if !s.Operation.Type.Deletes() || mark.UID == "" || r.module == "" {
 		return r.saveNote(n, nil)
 	}
 	return r.saveNote(n, func(tx *store.Tx) error { return r.executor.noteRemoved(tx, r.module, store.Object(mark.Object)) })

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/e2e/cluster"
@@ -114,9 +115,10 @@ func (f *fixture) do(text string) (errs []error) {
 	return errs
 }
 
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
 func (f *fixture) exists(name string) bool {
 	f.t.Helper()
-	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	_, err := f.client.Dynamic().Resource(configMaps).Namespace(f.namespace).Get(f.t.Context(), name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		f.t.Fatal(err)
@@ -164,6 +166,28 @@ func TestADeletedObjectOfTheReleaseIsNotedAsRemoved(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"own"}, f.removed()); d != "" {
 		t.Errorf("removed objects of the release (-want +got):\n%s", d)
+	}
+}
+
+func TestADeletionThatFoundNoObjectDoesNotDeleteANewerOneAfterACrash(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]string{"only": "", "last": create("first")} {
+		f := newClusterFixture(t)
+		ops := before + `{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"` + name + `"}`
+		if err := errors.Join(f.do(ops)...); err != nil {
+			t.Fatal(err)
+		}
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}}
+		if _, err := f.client.Dynamic().Resource(configMaps).Namespace(f.namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		f.task.Resumed = true
+		if err := errors.Join(f.do(ops)...); err != nil {
+			t.Fatal(err)
+		}
+		if !f.exists(name) {
+			t.Errorf("the deletion, which is the %s operation, deleted an object that is newer than it", name)
+		}
 	}
 }
 

@@ -233,7 +233,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		if err := r.Exchange.Record(tx, out, r.subject); err != nil {
 			return err
 		}
-		_, _, err := r.Exchange.Save(tx, out, r.subject)
+		_, err := r.Exchange.Save(tx, out, r.subject)
 		return err
 	})
 	if err == nil || hookio.IsInvalid(err) {

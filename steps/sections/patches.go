@@ -42,17 +42,16 @@ func Forget(tx *store.Tx, module, name string) error {
 	return nil
 }
 
-// OutdatePatches marks the patches in a section as outdated if their authors are keys of the argument awaits. It adds
-// the authors of the marked patches to the argument left.
-func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, left map[string]bool) error {
+// OutdatePatches marks the patches in a section for which the argument earlier returns true as outdated.
+func OutdatePatches(tx *store.Tx, section string, earlier func(values.Saved) bool) error {
 	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
 	if err != nil {
 		return err
 	}
 	marked := false
 	for i, s := range saved {
-		if awaits[s.Hook] != nil {
-			saved[i].Outdated, left[s.Hook], marked = true, true, true
+		if earlier(s) {
+			saved[i].Outdated, marked = true, true
 		}
 	}
 	if !marked {
@@ -61,17 +60,16 @@ func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, le
 	return store.Save(tx, store.SavedKey(section), saved)
 }
 
-// OutdateOverrides marks the enabled overrides as outdated if their authors are keys of the argument awaits. It adds
-// the authors of the marked overrides to the argument left.
-func OutdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
+// OutdateOverrides marks the enabled overrides for which the argument earlier returns true as outdated.
+func OutdateOverrides(tx *store.Tx, earlier func(flag string, o values.EnabledOverride) bool) error {
 	overrides, err := Overrides(tx)
 	if err != nil {
 		return err
 	}
 	marked := false
 	for flag, o := range overrides {
-		if awaits[o.Hook] != nil {
-			o.Outdated, left[o.Hook], marked = true, true, true
+		if earlier(flag, o) {
+			o.Outdated, marked = true, true
 			overrides[flag] = o
 		}
 	}
