@@ -107,15 +107,16 @@ func (ps *preparations) restartRuns() error {
 	})
 }
 
-// runStart returns the first node of the module's run that t belongs to. runStart returns an empty node if t is at the
-// first node already, is not part of such a run, is abandoned, or is running.
+// runStart returns the first node of the module's run or deletion that t belongs to: step 6 checks again whether the
+// module must be deleted. runStart returns an empty node if t is at the first node already, is not part of such a run,
+// is abandoned, is running, or must not be interrupted.
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
-	if err != nil || t.OwnQueue || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
+	if err != nil || n.Uninterruptible || t.OwnQueue || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
 		return nil, "" // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	first := b.nodes[b.first(n)]
-	if first.ID == n.ID || !first.Unique || first.Scope != graph.ScopeModule {
+	if first.ID == n.ID || first.Scope != graph.ScopeModule {
 		return nil, ""
 	}
 	return b, first.ID

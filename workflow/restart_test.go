@@ -120,6 +120,49 @@ func TestAModuleRunResumesAtTheVeryTaskOrInANewContainerAtItsFirstStep(t *testin
 	}
 }
 
+func TestAnInterruptedDeletionChecksInTheNextStartWhetherTheModuleIsEnabledAgain(t *testing.T) {
+	for _, at := range []string{"module-retire m", "module-beforedeletehelm m/h", "release-delete m"} {
+		for _, enabled := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, enabled again %t", at, enabled), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newLifecycle(t)
+					w.discovers(modules("k"), nil, nil)
+					w.fails("release-check k", 1000)
+					w.itemsOf(lifecycle.ModuleBeforeDelete, "h")
+					w.gate("module-kubernetes-event m/e b")
+					events := []workflow.Event{on(lifecycle.OnStart)}
+					if at == "module-retire m" {
+						events = append(events, kubeEvent("m", "e"))
+					} else {
+						w.gate(at)
+					}
+					w.start(events...)
+					w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("m")})
+					if head := w.pending(workflow.Main)[0]; !strings.HasPrefix(at, head.Node) {
+						t.Fatalf("the deletion is at %s", head.Node)
+					}
+					w.crash()
+					for _, what := range []string{"module-beforedeletehelm m/h", "release-delete m", "release-check k"} {
+						w.reports(what)
+					}
+					if enabled {
+						w.discovers(modules("k", "m"), nil, nil)
+						w.reports("module-delete m")
+					}
+					w.start(newStart())
+					ran := w.ran()
+					for _, what := range []string{"module-beforedeletehelm m/h", "release-delete m"} {
+						if slices.Contains(ran, what) == enabled {
+							t.Errorf("%s: %q", what, ran)
+						}
+					}
+					w.expectAllEnded()
+				})
+			})
+		}
+	}
+}
+
 func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 	for _, newContainer := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package releases
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -119,8 +120,8 @@ func TestDeletedReleaseLeavesNoRecordAndTheModuleUninstalled(t *testing.T) {
 	db := storetest.Memory(t)
 	step := &deleteStep{&Releases{db: db}}
 	update(t, db, func(tx *store.Tx) error {
-		for _, module := range []string{"web", "db"} {
-			if err := store.Save(tx, store.ModuleKey(module), store.Module{State: store.On, Order: 7, Why: "because"}); err != nil {
+		for module, state := range map[string]store.ModuleState{"web": store.Deleting, "db": store.On} {
+			if err := store.Save(tx, store.ModuleKey(module), store.Module{State: state, Order: 7, Why: "because"}); err != nil {
 				return err
 			}
 			if err := store.Save(tx, store.ReleaseKey(module), store.Release{Revision: 1}); err != nil {
@@ -146,6 +147,35 @@ func TestDeletedReleaseLeavesNoRecordAndTheModuleUninstalled(t *testing.T) {
 		all, err := store.LoadModules(tx)
 		if all["web"] != (store.Module{State: store.Uninstalled, Order: 7, Why: "because"}) || all["db"].State != store.On {
 			t.Errorf("the modules are %+v", all)
+		}
+		return err
+	})
+}
+
+func TestReleaseOfAModuleThatHasRunAgainIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	step := &deleteStep{&Releases{db: db}} // without a Helm client, so that Helm must not be called
+	task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}
+	module := store.Module{State: store.On, Enabled: true}
+	update(t, db, func(tx *store.Tx) error {
+		return errors.Join(store.Save(tx, store.ModuleKey("web"), module), store.Save(tx, store.ReleaseKey("web"), store.Release{Revision: 2}))
+	})
+	o, err := step.Do(t.Context(), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, db, func(tx *store.Tx) error {
+		_, err := step.Apply(tx, task, o)
+		return err
+	})
+	if _, ok := recorded(t, db, "web"); !ok {
+		t.Error("the record of the release is deleted")
+	}
+	update(t, db, func(tx *store.Tx) error {
+		all, err := store.LoadModules(tx)
+		if all["web"] != module {
+			t.Errorf("the module is %+v", all["web"])
 		}
 		return err
 	})

@@ -167,11 +167,22 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 	return workflow.Outcome{Data: data, Detail: detail}, err
 }
 
-// deleteStep deletes the release of a module.
+// deleteStep deletes the release of a module. If the module is on, deleteStep does nothing: a run of the module has
+// begun after the deletion.
 type deleteStep struct{ releases *Releases }
 
 // Do uninstalls the release. If the release does not exist, Do does nothing.
 func (s *deleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	var record store.Module
+	if err := s.releases.db.View(func(tx *store.Tx) (err error) {
+		record, _, err = store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if record.State == store.On {
+		return workflow.Outcome{Detail: "not deleted: the module has run again"}, nil
+	}
 	return s.releases.Uninstall(ctx, t)
 }
 
@@ -179,7 +190,7 @@ func (s *deleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome,
 func (s *deleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)
-	if err != nil {
+	if err != nil || record.State == store.On {
 		return nil, err
 	}
 	record.State = store.Uninstalled
