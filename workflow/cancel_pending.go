@@ -12,6 +12,7 @@ import (
 type pendingCancels struct {
 	*txn
 	queues  *queues
+	parents *parents
 	remover *remover
 }
 
@@ -39,8 +40,7 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 		case !c.fits(costOf(other)):
 			return errEnough
 		}
-		other.Abandoned, other.DropEffects = true, true
-		return c.queues.save(other)
+		return c.abandon(t, other)
 	})
 	if err == nil {
 		err = c.cancelWaiting(&by)
@@ -55,6 +55,26 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 	t.CancelsPending = false
 	c.tx.Delete(cancelKey(t))
 	return err
+}
+
+// abandon abandons other, which t cancels and which is running or has begun its effects. Step 6a waits only for tasks of
+// other queues. So in the queue of t, abandon moves other to the front: an interrupted effect is executed before the
+// deletion continues. If the last attempt of other has failed, abandon drops it instead, so that the deletion does not
+// wait for an effect that fails again.
+func (c *pendingCancels) abandon(t, other *store.Task) error {
+	other.Abandoned, other.DropEffects = true, true
+	switch {
+	case other.Queue != t.Queue || claimed(c.tx, other):
+		return c.queues.save(other)
+	case other.Claim == nil || other.Claim.Epoch == 0:
+		return c.remover.dropCanceled(other)
+	}
+	slot, err := store.FrontSlot(c.tx, other.Queue)
+	if err != nil {
+		return err
+	}
+	other.Claim.End = 0 // the other tasks of its batch stay, and are removed as waiting tasks
+	return c.parents.relocate(other, store.Pos{Queue: other.Queue, Slot: slot}, other.HomeQueue)
 }
 
 // cancelWaiting removes the tasks that t cancels from the queues. A task that a running attempt or

@@ -98,22 +98,68 @@ func TestEffectsOfADeletedModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 		runs(effects("not begun"), nil)
 		ends["begun"] <- errors.New("503")
 		synctest.Wait()
-		for _, queue := range []string{"q-begun", "q-failed"} {
-			if task := w.pending(queue)[0]; !task.Journal || !task.Abandoned {
-				t.Errorf("an effect that has begun was not continued: %+v", task)
-			}
+		w.expectPending("q-begun")
+		if task := w.pending("q-failed")[0]; !task.Journal || !task.Abandoned {
+			t.Errorf("an effect that has begun was not continued: %+v", task)
 		}
 		w.sleep(5 * time.Second)
-		ends["begun"] <- nil
-		synctest.Wait()
 		w.expect()
 		ends["failed"] <- nil
 		w.expect("release-delete m")
 		slices.Sort(done)
-		if diff := cmp.Diff([]string{"begun", "begun", "failed", "failed"}, done); diff != "" {
+		if diff := cmp.Diff([]string{"begun", "failed", "failed"}, done); diff != "" {
 			t.Error(diff)
 		}
 	})
+}
+
+func TestFailingEffectsOfADeletedModuleEndBeforeItsRelease(t *testing.T) {
+	for _, c := range []struct {
+		queue       string
+		interrupted bool
+		want        []string
+	}{
+		{workflow.Main, false, []string{"failed", "release-delete m"}},
+		{workflow.Main, true, []string{"failed", "failed", "release-delete m"}},
+		{"q", false, []string{"failed", "failed", "release-delete m"}},
+	} {
+		t.Run(fmt.Sprintf("queue %s, interrupted %t", c.queue, c.interrupted), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.set("module-kubernetes-event m/h b", returns(effects("failed")))
+				var order []string
+				w.effect = func(ctx context.Context, _ workflow.Task, e workflow.Effect) error {
+					w.locked(func() { order = append(order, e.Kind) })
+					if c.interrupted && len(order) == 1 {
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return errors.New("500")
+				}
+				w.set("release-delete m", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+					w.locked(func() { order = append(order, "release-delete m") })
+					return workflow.Outcome{}, nil
+				})
+				event := in(c.queue, on(lifecycle.OnModuleKubeEvent, "m", "h", "b"))
+				w.start(event, event, on(lifecycle.OnResourcesAbsent, "x"), event)
+				if c.interrupted {
+					w.restart()
+					w.set(string(lifecycle.ConfigMapChanged), returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("m")}}))
+					w.start(on(lifecycle.OnConfigMap))
+				} else {
+					w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("m")})
+				}
+				w.sleep(time.Hour)
+				if diff := cmp.Diff(c.want, order); diff != "" {
+					t.Errorf("effects and the deletion (-want +got):\n%s", diff)
+				}
+				if left := w.queues(); len(left) > 0 {
+					t.Errorf("tasks are left in %q", left)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
 }
 
 func TestOfSeveralEffectsOfADeletedModuleOnlyTheOneUnderWayIsDone(t *testing.T) {

@@ -57,7 +57,7 @@ func (c *components) connect(x *txn) {
 		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, remover: &c.remover,
 		arrivals: &c.arrivals,
 	}
-	c.pendingCancels = pendingCancels{txn: x, queues: &c.queues, remover: &c.remover}
+	c.pendingCancels = pendingCancels{txn: x, queues: &c.queues, parents: &c.parents, remover: &c.remover}
 	c.groups = groups{txn: x}
 	c.lagging = lagging{
 		txn: x, queues: &c.queues, parents: &c.parents, remover: &c.remover, arrivals: &c.arrivals, groups: &c.groups,

@@ -366,13 +366,15 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 }
 
 // fail ends a failed attempt. If the journal must be executed again, the task is retried later in
-// any case. Otherwise, an abandoned task ends, and a task whose binding allows the failure ends as
-// if it had succeeded, unless f is strict. Any other task is retried later.
+// any case, unless its module is being deleted. Otherwise, an abandoned task ends, and a task whose
+// binding allows the failure ends as if it had succeeded, unless f is strict. Any other task is
+// retried later.
 func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
 		return nil, err
 	}
+	f.resume = f.resume && !t.DropEffects
 	if !f.resume && (t.Abandoned || c.allowsFailure() && !f.strict) {
 		return m.finish(c, Outcome{Allowed: f.text()})
 	}
