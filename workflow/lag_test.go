@@ -311,7 +311,7 @@ func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
 		w.ran()
 		w.succeeds()
 		w.sleep(time.Minute)
-		w.expect("release-check b", "global-afterall z")
+		w.expect("module-kubernetes-synchronization b/h", "release-check b", "global-afterall z")
 		w.expectAllEnded()
 	})
 }

@@ -252,6 +252,42 @@ func TestASynchronizationThatAnEarlierStartLeftFollowsTheOnStartupHooks(t *testi
 	}
 }
 
+func TestASynchronizationWhoseEffectsAnEarlierStartLeftRunsAgain(t *testing.T) {
+	for _, failsAgain := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fails again %t", failsAgain), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.discovers(modules("m"), nil, nil)
+				w.lists(lifecycle.ModuleOnStartup, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}})
+				w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "a"}, Queue: "q", Wait: true})
+				w.reports("module-run m", lifecycle.JustEnabled)
+				w.set("module-kubernetes-synchronization m/h a", returns(effects("old")))
+				errs := map[string]error{"old": errors.New("503")}
+				done := w.doEffects(errs)
+				w.start(on(lifecycle.OnStart))
+				w.crash()
+				w.set("module-kubernetes-synchronization m/h a", returns(effects("new")))
+				if !failsAgain {
+					w.locked(func() { delete(errs, "old") })
+				}
+				*done = nil
+				open := w.gate("module-onstartup m/h")
+				w.start(newStart())
+				w.sleep(time.Minute)
+				w.expect("discover-modules", "module-run m", "module-onstartup m/h")
+				open(workflow.Outcome{}, nil)
+				w.locked(func() { delete(errs, "old") })
+				w.sleep(time.Minute)
+				w.expect("module-kubernetes-synchronization m/h a", "release-check m")
+				if i := slices.Index(*done, "new"); i != len(*done)-1 || i == 0 {
+					t.Errorf("the executed effects are %q", *done)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
 func TestCrashingTaskIsQuarantinedAlthoughEachProcessMakesANewStart(t *testing.T) {
 	for _, c := range []struct {
 		crashes string

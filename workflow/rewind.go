@@ -181,8 +181,9 @@ func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 }
 
 // cancelItems removes the items of parent that wait in other queues, and returns their number.
-// Running items continue, and the next fan-out task with an equal item takes them over. In a
-// parallel group, only the running step continues, and it gets no successors. The fan-out task
+// Running items continue, and the next fan-out task with an equal item takes them over. Items that
+// do not run but have begun their effects are abandoned: an equal item runs after these effects,
+// because an earlier start may have begun them. In a parallel group, only the running step continues, and it gets no successors. The fan-out task
 // keeps waiting for this step. Items beyond the budget of the transition stay: the next run of the
 // node takes them over.
 func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
@@ -200,11 +201,15 @@ func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
 			}
 			return err
 		}
-		if holder != nil {
+		if holder != nil && (!t.Journal || t.Abandoned || claimed(w.tx, t)) {
 			return nil
 		}
 		if !w.fits(costOf(t)) {
 			return errEnough
+		}
+		if holder != nil {
+			t.Abandoned = true
+			return w.queues.save(t)
 		}
 		dropped++
 		if err := noteInterruption(w.tx, t); err != nil {
