@@ -212,6 +212,24 @@ func TestASuspectWaitsForTasksThatRunAlready(t *testing.T) {
 	})
 }
 
+func TestASuspectStartsWhenTheLastOtherTaskEndsInAPausedQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		w.gate("event m/h b")
+		w.start(event("h", "b", "1", false))
+		w.crash()
+		w.start()
+		w.crash()
+		end := w.gate("event n/other b")
+		w.start(in("a", on("event", "n", "other", "b")), in("a", on("event", "n", "next", "b")))
+		w.expect("event n/other b")
+		w.pause(workflow.PauseTarget{Queue: "a"})
+		end(workflow.Outcome{}, nil)
+		w.expect("event m/h b")
+		w.expectPending("a", "event n/next b")
+	})
+}
+
 func TestDeliberateEndIsNoCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())

@@ -193,9 +193,7 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 		return nil, false, err
 	// For each of the next three reasons, the whole queue waits. So the checks below, which can
 	// move or remove t, must not be reached.
-	case reason.Is(store.AwaitsQueue):
-		return nil, true, nil
-	case reason.Is(store.AwaitsExclusive):
+	case reason.Is(store.AwaitsQueue), reason.Is(store.AwaitsExclusive):
 		return nil, true, m.exclusive.touchNext() // the exclusive task may have waited for the task before t
 	case reason.Is(store.AwaitsRetry):
 		m.later(followUp{work: claimQueueHead, queue: t.Queue, due: reason.Until})
