@@ -348,6 +348,39 @@ func TestAFailingModuleInARetryQueueWaitsForTheNextStart(t *testing.T) {
 	})
 }
 
+func TestAModuleRunBelowEffectsInARetryQueueWaitsForTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEnabling(t)
+		w.e.ContinueOnFailure = true
+		w.discovers(modules("bad", "good"), nil, nil)
+		w.lists(lifecycle.GlobalOnStartup, hooks("g")...)
+		w.set("module-beforehelm bad/c", returns(effects("old")))
+		errs := map[string]error{"old": errors.New("503")}
+		done := w.doEffects(errs)
+		w.start(newStart())
+		w.sleep(time.Minute)
+		w.crash()
+		w.e.ContinueOnFailure = true
+		w.set("module-beforehelm bad/c", returns(effects("new")))
+		w.locked(func() { delete(errs, "old") })
+		*done = nil
+		open := w.gate("global-onstartup g")
+		w.start(newStart())
+		w.sleep(time.Minute)
+		w.expect("global-onstartup g")
+		open(workflow.Outcome{}, nil)
+		w.sleep(time.Minute)
+		ran := w.ran()
+		if n := len(slices.DeleteFunc(ran, func(what string) bool { return what != "module-onstartup bad/a" })); n != 1 {
+			t.Errorf("onStartup of the module ran %d times", n)
+		}
+		if !slices.Equal(*done, []string{"old", "new"}) {
+			t.Errorf("the executed effects are %q", *done)
+		}
+		w.expectAllEnded()
+	})
+}
+
 func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirRetryQueuesBeforeItBegins(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed meanwhile %t", killed), func(t *testing.T) {
