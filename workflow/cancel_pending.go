@@ -8,7 +8,8 @@ import (
 
 // pendingCancels removes the pending tasks of a module that is being deleted. If this takes several
 // transitions, pendingCancels stores a mark for the module. While the mark exists, no task of the
-// module that is older than the mark begins, except in the slot of the mark.
+// module that is older than the mark begins, except in the slot of the mark. The mark is deleted
+// with the task that has CancelsPending, because a later task of this deletion has another slot.
 type pendingCancels struct {
 	*txn
 	queues  *queues

@@ -387,3 +387,44 @@ func TestDeletionInPiecesGoesOnAfterACrash(t *testing.T) {
 		}
 	})
 }
+
+func TestDeletionInPiecesGoesOnAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		check := w.mem.After
+		w.mem.After = nil
+		w.raise(append(manyEvents(4000, "q1"), in("q1", kubeEvent("other", "a")))...)
+		w.mem.After = check
+		w.gate("module-kubernetes-event m/h0 b")
+		deletes := w.gate("module-delete m")
+		w.start()
+		w.deletion()
+		w.fragile = true
+		w.ran()
+		w.mem.After = func(int) error { return errors.New("the process is killed after the first part") }
+		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
+		w.restart()
+		if head := w.pending("main")[0]; head.Node != "module-retire" || !head.CancelsPending {
+			t.Fatalf("the deletion has removed all tasks in one transaction: %+v", head)
+		}
+		w.reports("module-delete m", lifecycle.Unwanted)
+		w.reports("module-kubernetes-event m/h0 b")
+		w.raise(on(lifecycle.OnResourcesAbsent, "x"))
+		x := w.gate("module-run x")
+		w.unchecked() // because the many events that are left run after the pause
+		w.pause(module("m"))
+		w.start()
+		w.expectAny("module-kubernetes-event other/a b", "module-run x")
+		w.resume(module("m"))
+		w.raise(on(lifecycle.OnResourcesAbsent, "y")) // so that the deletion gets another slot than before the pause
+		x(workflow.Outcome{}, nil)
+		if ran := w.ran(); !slices.Contains(ran, "release-delete m") {
+			t.Errorf("the release was not deleted: %q", ran)
+		}
+		if left := w.queues(); len(left) > 0 {
+			t.Errorf("tasks are left in %q", left)
+		}
+		w.expectHeld()
+		w.expectAllEnded()
+	})
+}

@@ -39,6 +39,9 @@ func (rm *remover) drop(t *store.Task, state store.State, into *store.Task) erro
 func (rm *remover) remove(t *store.Task) error {
 	rm.queues.clearTop(t)
 	rm.unique.unwait(t)
+	if t.CancelsPending {
+		rm.tx.Delete(cancelKey(t))
+	}
 	store.DropTask(rm.tx, t)
 	rm.history.count(t.Run, -1)
 	rm.queues.touch(t.Queue)
