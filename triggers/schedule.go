@@ -143,7 +143,7 @@ func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 		return nil
 	})
 	if unreadable(err, store.Bindings) != nil {
-		return nil
+		err = nil
 	}
 	return err
 }
