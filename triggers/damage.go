@@ -36,8 +36,33 @@ func (r *receiver) withoutDamage(ctx context.Context, fn func() error) error {
 // moveDamaged moves an unreadable record to the table of damaged records.
 func (r *receiver) moveDamaged(tx *store.Tx, lost *store.RecordError) error {
 	d, moved, err := store.MoveDamaged(tx, store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, lost.Key, lost.Err)
-	if err == nil && moved && r.damaged != nil {
+	if err != nil || !moved {
+		return err
+	}
+	if r.damaged != nil {
 		tx.OnCommit(func() { r.damaged(d) })
 	}
-	return err
+	if lost.Key.Table() == store.Bindings {
+		return startAgain(tx, lost.Key)
+	}
+	return nil
+}
+
+// startAgain makes the next run of a module its first run in this start, because only such a run attaches the bindings of
+// the module. The argument binding is the key of a lost binding. For a global hook, startAgain does nothing.
+func startAgain(tx *store.Tx, binding store.Key) error {
+	p, err := binding.Parts()
+	if err != nil {
+		return err
+	}
+	key := store.ModuleKey(p.Str())
+	m, ok, err := store.Load[store.Module](tx, key)
+	if unreadable(err, store.Modules) != nil || err == nil && !ok {
+		return nil //nolint:nilerr // without a readable record, the next run is the first one
+	}
+	if err != nil {
+		return err
+	}
+	m.RanInStart = 0
+	return store.Save(tx, key, m)
 }

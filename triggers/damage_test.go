@@ -124,7 +124,7 @@ func TestADamagedBindingDoesNotStopTheOtherBindings(t *testing.T) {
 				return err
 			}
 			tx.Put(store.BindingKey("a", "h", "pods"), []byte(`{"kind":`))
-			return nil
+			return store.Save(tx, store.ModuleKey("db"), store.Module{State: store.On, RanInStart: 3})
 		})
 		c.ready("db")
 		damage(t, c.db, store.BindingKey("db", "h", "pods"))
@@ -138,6 +138,12 @@ func TestADamagedBindingDoesNotStopTheOtherBindings(t *testing.T) {
 		if diff := cmp.Diff(want, damagedKeys(t, c.db)); diff != "" {
 			t.Errorf("damaged records (-want +got):\n%s", diff)
 		}
+		c.update(func(tx *store.Tx) error {
+			if m, _, err := store.Load[store.Module](tx, store.ModuleKey("db")); err != nil || m.RanInStart != 0 {
+				t.Errorf("the next run of the module does not attach its bindings: %+v, %v", m, err)
+			}
+			return nil
+		})
 	})
 }
 

@@ -67,7 +67,8 @@ func (c *components) connect(x *txn) {
 		deferral: &c.deferral, rewinds: &c.rewinds, pendingCancels: &c.pendingCancels,
 	}
 	c.retries = retries{
-		txn: x, history: &c.history, queues: &c.queues, exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals, lagging: &c.lagging,
+		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, exclusive: &c.exclusive, remover: &c.remover,
+		arrivals: &c.arrivals, lagging: &c.lagging,
 	}
 	c.preparations = preparations{
 		txn: x, history: &c.history, queues: &c.queues, backlogs: &c.backlogs, parents: &c.parents, lanes: &c.lanes,

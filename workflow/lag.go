@@ -21,8 +21,15 @@ type lagging struct {
 // continue. In a converge, step 8 then waits for the moved run. If no step follows the fan-out that
 // started the run, as after step 16, no task waits.
 func (g *lagging) lagBehind(b *bound, t *store.Task) error {
-	if !g.continueOnFailure || t.Abandoned {
+	if !g.continueOnFailure || t.Abandoned && !t.OwnQueue {
 		return nil
+	}
+	if t.Abandoned { // the run to move is that of the equal item, which waits behind the effects of t
+		next, ok, err := equalWaiting(g.tx, t)
+		if err != nil || !ok {
+			return err
+		}
+		t = next
 	}
 	if t.OwnQueue { // t processes an item; the run to move is that of the fan-out task
 		parent, ok, err := fanOutAt(g.tx, t.Parent)

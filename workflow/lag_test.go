@@ -316,6 +316,30 @@ func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
 	})
 }
 
+// The failing effect is one of a Synchronization that an earlier start began.
+func TestAnAbandonedSynchronizationThatFailsDoesNotHoldUpTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.failsToSynchronize("q")
+		w.set("module-kubernetes-synchronization b/h", returns(effects("patch")))
+		w.doEffects(map[string]error{"patch": errors.New("500 Internal Server Error")})
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		w.restart()
+		w.e.ContinueOnFailure = true
+		w.start(newStart())
+		w.sleep(time.Minute)
+		if ran := w.ran(); !slices.Contains(ran, "release-check c") {
+			t.Errorf("module c was not reached: %q", ran)
+		}
+		w.succeeds()
+		w.sleep(time.Minute)
+		w.expect("module-kubernetes-synchronization b/h", "release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
+
 func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)

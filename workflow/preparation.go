@@ -45,7 +45,7 @@ func (ps *preparations) prepare(p preparation) error {
 	}
 	work := []func() error{ps.restartRuns}
 	if p.Start {
-		work = append(work, ps.leaveRetryQueues, ps.finishFirst)
+		work = append(work, ps.abandonSynchronizations, ps.leaveRetryQueues, ps.finishFirst)
 	}
 	for _, fn := range work {
 		err := fn()
@@ -152,6 +152,22 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 		return err
 	}
 	return ps.arrivals.enqueue(next)
+}
+
+// abandonSynchronizations abandons the items that no fan-out task waits for, if they do not run but have begun their
+// effects: an equal item of the start run runs after these effects. cancelItems does the same for items of unfinished
+// fan-out tasks. abandonSynchronizations returns errEnough if the budget is spent.
+func (ps *preparations) abandonSynchronizations() error {
+	return eachHead(ps.tx, func(t *store.Task) error {
+		if !t.OwnQueue || !t.Journal || t.Abandoned || t.Parent != nil || claimed(ps.tx, t) {
+			return nil
+		}
+		if !ps.fits(costOf(t)) {
+			return errEnough
+		}
+		t.Abandoned = true
+		return ps.queues.save(t)
+	})
 }
 
 // leaveRetryQueues moves the waiting runs of modules from their retry queues, and from the parallel queues in which

@@ -15,6 +15,7 @@ type retries struct {
 	*txn
 	history   *history
 	queues    *queues
+	parents   *parents
 	exclusive *exclusive
 	remover   *remover
 	arrivals  *arrivals
@@ -47,6 +48,9 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 		if err := rt.queues.save(t); err != nil {
 			return err
 		}
+		if err := rt.letPass(t); err != nil {
+			return err
+		}
 		return rt.lagging.lagBehind(b, t)
 	}
 	back := rt.backTo(b, n.RetryFrom, t)
@@ -57,6 +61,33 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 		return err
 	}
 	return rt.lagging.lagBehind(b, back)
+}
+
+// letPass moves the task behind t to the front of the main queue if both were put at the front: t by finishFirst, because
+// it has a journal, and the other task as the start run. The effects of t have failed, and the start may repair what
+// makes them fail, for example by installing a CRD.
+func (rt *retries) letPass(t *store.Task) error {
+	if t.Queue != Main || t.Slot >= store.FirstSlot || !t.Journal || t.Abandoned {
+		return nil
+	}
+	for next, err := range store.TasksFrom(rt.tx, Main, t.Slot) {
+		if err != nil {
+			return err
+		}
+		if next.Journal || covers(t, next) {
+			continue
+		}
+		if next.Slot >= store.FirstSlot || next.Depth > 0 || next.Claim != nil {
+			return nil // the run was not put at the front, or has begun
+		}
+		slot, err := store.FrontSlot(rt.tx, Main)
+		if err != nil {
+			return err
+		}
+		rt.queues.touch(Main)
+		return rt.parents.relocate(next, store.Pos{Queue: Main, Slot: slot}, "")
+	}
+	return nil
 }
 
 // wakeFailed retries the failing tasks at once.
