@@ -155,7 +155,7 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 		return nil, err
 	}
 	t := &ticker{config: string(b.Config), crontab: c.Crontab}
-	schedule, err := ParseCrontab(c.Crontab)
+	schedule, err := hook.ParseCrontab(c.Crontab)
 	if err != nil {
 		s.Log.Error().Err(err).Str("hook", subject.String()).Msg("schedule does not tick")
 		return t, nil
@@ -178,24 +178,6 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 	}
 	return t, nil
 }
-
-// ParseCrontab returns the schedule of a crontab in the syntax of [hook.ParseCrontab]. If the crontab has no time zone,
-// it is in the time zone of this process. The method Next of the schedule accepts a time in any time zone, and returns a
-// time in UTC.
-func ParseCrontab(crontab string) (cron.Schedule, error) {
-	schedule, err := hook.ParseCrontab(crontab)
-	if err != nil {
-		return nil, err
-	}
-	return localSchedule{schedule}, nil
-}
-
-// A localSchedule is a schedule whose crontab is in the time zone of this process unless it has a time zone. The schedules
-// of the package cron would use the time zone of the argument of Next.
-type localSchedule struct{ cron.Schedule }
-
-// Next returns the first time after t that the crontab selects; the zero time if it selects none.
-func (s localSchedule) Next(t time.Time) time.Time { return s.Schedule.Next(t.In(time.Local)).UTC() }
 
 // tick raises the due ticks. If the store has no space, tick waits.
 func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) error {

@@ -5,6 +5,9 @@ import "addon-operator/store"
 // A cost estimates how many keys and bytes a piece of work adds to a transaction.
 type cost struct{ keys, bytes int }
 
+// plus returns the sum of c and other.
+func (c cost) plus(other cost) cost { return cost{c.keys + other.keys, c.bytes + other.bytes} }
+
 // Estimated sizes of the records for a task, without its header, in bytes.
 const (
 	runBytes    = 512 // the record of a run

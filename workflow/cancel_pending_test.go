@@ -357,29 +357,43 @@ func TestDeletionInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
 	})
 }
 
+// killedDeletion returns a fixture in which the process was killed after the first part of a deletion of module m, which
+// has many events in queue q1.
+func killedDeletion(t *testing.T) *fixture {
+	t.Helper()
+	w := newLifecycle(t)
+	check := w.mem.After
+	w.mem.After = nil
+	w.raise(append(manyEvents(4000, "q1"), in("q1", kubeEvent("other", "a")))...)
+	w.mem.After = check
+	w.gate("module-kubernetes-event m/h0 b")
+	deletes := w.gate("module-delete m")
+	w.start()
+	w.deletion()
+	w.fragile = true
+	w.ran()
+	w.mem.After = func(int) error { return errors.New("the process is killed after the first part") }
+	deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
+	w.restart()
+	return w
+}
+
+// expectDeletionInPieces checks that the deletion at the head of queue main has tasks left to remove.
+func (w *fixture) expectDeletionInPieces() {
+	w.t.Helper()
+	if head := w.pending("main")[0]; head.Node != "module-retire" || !head.CancelsPending {
+		w.t.Fatalf("the deletion has removed all tasks in one transaction: %+v", head)
+	}
+}
+
 func TestDeletionInPiecesGoesOnAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLifecycle(t)
-		check := w.mem.After
-		w.mem.After = nil
-		w.raise(append(manyEvents(4000, "q1"), in("q1", kubeEvent("other", "a")))...)
-		w.mem.After = check
-		w.gate("module-kubernetes-event m/h0 b")
-		deletes := w.gate("module-delete m")
-		w.start()
-		w.deletion()
-		w.fragile = true
-		w.ran()
-		w.mem.After = func(int) error { return errors.New("the process is killed after the first part") }
-		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
-		w.restart()
+		w := killedDeletion(t)
 		if n := len(w.pending("q1")); n <= 1 || n > 1000 {
 			t.Fatalf("%d tasks are left after the first piece", n)
 		}
 		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // the module is enabled again
-		if head := w.pending("main")[0]; head.Node != "module-retire" || !head.CancelsPending {
-			t.Fatalf("the deletion has removed all tasks in one transaction: %+v", head)
-		}
+		w.expectDeletionInPieces()
 		w.start()
 		w.expectAny("release-delete m", "module-kubernetes-event other/a b", "module-run m", "release-check m")
 		if left := w.queues(); len(left) > 0 {
@@ -390,23 +404,8 @@ func TestDeletionInPiecesGoesOnAfterACrash(t *testing.T) {
 
 func TestDeletionInPiecesGoesOnAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLifecycle(t)
-		check := w.mem.After
-		w.mem.After = nil
-		w.raise(append(manyEvents(4000, "q1"), in("q1", kubeEvent("other", "a")))...)
-		w.mem.After = check
-		w.gate("module-kubernetes-event m/h0 b")
-		deletes := w.gate("module-delete m")
-		w.start()
-		w.deletion()
-		w.fragile = true
-		w.ran()
-		w.mem.After = func(int) error { return errors.New("the process is killed after the first part") }
-		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
-		w.restart()
-		if head := w.pending("main")[0]; head.Node != "module-retire" || !head.CancelsPending {
-			t.Fatalf("the deletion has removed all tasks in one transaction: %+v", head)
-		}
+		w := killedDeletion(t)
+		w.expectDeletionInPieces()
 		w.reports("module-delete m", lifecycle.Unwanted)
 		w.reports("module-kubernetes-event m/h0 b")
 		w.raise(on(lifecycle.OnResourcesAbsent, "x"))

@@ -230,6 +230,20 @@ func (w *fixture) failsToPatch() {
 	w.doEffects(map[string]error{"patch": errors.New("500 Internal Server Error")})
 }
 
+// failsAgainInTheNextStart makes an effect of a Synchronization of module b fail, before and after a restart with a new
+// start.
+func (w *fixture) failsAgainInTheNextStart() {
+	w.t.Helper()
+	w.failsToSynchronize("q")
+	w.set("module-kubernetes-synchronization b/h", returns(effects("patch")))
+	w.doEffects(map[string]error{"patch": errors.New("500 Internal Server Error")})
+	w.start(on(lifecycle.OnStart))
+	w.ran()
+	w.restart()
+	w.e.ContinueOnFailure = true
+	w.start(newStart())
+}
+
 // succeeds makes all steps and effects of module b succeed from now on.
 func (w *fixture) succeeds() {
 	w.reports("release-check b")
@@ -300,14 +314,7 @@ func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
 		w.discovers(group("10", 2, "b", "c"), nil, nil)
-		w.failsToSynchronize("q")
-		w.set("module-kubernetes-synchronization b/h", returns(effects("patch")))
-		w.doEffects(map[string]error{"patch": errors.New("500 Internal Server Error")})
-		w.start(on(lifecycle.OnStart))
-		w.ran()
-		w.restart()
-		w.e.ContinueOnFailure = true
-		w.start(newStart())
+		w.failsAgainInTheNextStart()
 		w.ran()
 		w.succeeds()
 		w.sleep(time.Minute)
@@ -321,14 +328,7 @@ func TestAnAbandonedSynchronizationThatFailsDoesNotHoldUpTheNextStart(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
 		w.discovers(modules("b", "c"), nil, nil)
-		w.failsToSynchronize("q")
-		w.set("module-kubernetes-synchronization b/h", returns(effects("patch")))
-		w.doEffects(map[string]error{"patch": errors.New("500 Internal Server Error")})
-		w.start(on(lifecycle.OnStart))
-		w.ran()
-		w.restart()
-		w.e.ContinueOnFailure = true
-		w.start(newStart())
+		w.failsAgainInTheNextStart()
 		w.sleep(time.Minute)
 		if ran := w.ran(); !slices.Contains(ran, "release-check c") {
 			t.Errorf("module c was not reached: %q", ran)

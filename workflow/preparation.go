@@ -250,9 +250,7 @@ func (ps *preparations) moveToFront(t *store.Task) error {
 		if !covers(t, other) {
 			break
 		}
-		batch = append(batch, other)
-		c := costOf(other)
-		total.keys, total.bytes = total.keys+c.keys, total.bytes+c.bytes
+		batch, total = append(batch, other), total.plus(costOf(other))
 	}
 	if !ps.fits(total) { // all tasks move in one transaction, because the claim of t names its batch by the last slot
 		return errEnough

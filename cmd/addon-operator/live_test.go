@@ -164,14 +164,7 @@ func TestARefusedConfigMapIsSaidInAnEventAndCountedOnce(t *testing.T) {
 func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 	c := cluster.Start(t)
 	s := newFixture(t)
-	db := makeStore(t, s.path("store.db"))
-	id := db.ID()
-	if err := db.Update(func(tx *store.Tx) error {
-		return store.Save(tx, store.StartupKey(), store.Startup{Cluster: "11111111-2222", Converged: 7, StartRun: 7})
-	}); err != nil {
-		t.Fatal(err)
-	}
-	closeStore(t, db)
+	id := s.storeOfAnotherCluster()
 	// The operator must rename the store of the other cluster. The first possible name is the name
 	// of the file below. This file exists, so the operator must choose another name.
 	s.file("store.db.cluster-11111111.1", "kept")
@@ -223,13 +216,7 @@ func TestAStoreOfAnotherClusterIsNotUsedIfTheAPIServerAnswersLate(t *testing.T) 
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
 	s := newFixture(t)
-	db := makeStore(t, s.path("store.db"))
-	if err := db.Update(func(tx *store.Tx) error {
-		return store.Save(tx, store.StartupKey(), store.Startup{Cluster: "11111111-2222", Converged: 7, StartRun: 7})
-	}); err != nil {
-		t.Fatal(err)
-	}
-	closeStore(t, db)
+	s.storeOfAnotherCluster()
 	listen := s.lateServer(c)
 	s.fails = true
 	s.start(s.path("kubeconfig"), namespace)
@@ -261,6 +248,19 @@ func TestAnOperatorWorksIfItCannotWriteTheIdentityOfItsContainer(t *testing.T) {
 	if err := s.end(); err != nil {
 		t.Error(err)
 	}
+}
+
+// storeOfAnotherCluster creates a store that belongs to cluster 11111111-2222, and returns its ID.
+func (s *fixture) storeOfAnotherCluster() string {
+	s.t.Helper()
+	db := makeStore(s.t, s.path("store.db"))
+	if err := db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.StartupKey(), store.Startup{Cluster: "11111111-2222", Converged: 7, StartRun: 7})
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	closeStore(s.t, db)
+	return db.ID()
 }
 
 // lateServer writes a kubeconfig with the address of a server that refuses connections until the returned function is

@@ -9,7 +9,6 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/store"
-	"addon-operator/triggers"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
@@ -137,7 +136,7 @@ func runCommand(hook graph.Subject, binding string, schedules int) []string {
 // selects none. An invalid crontab, which another version of the operator may have stored, selects
 // no time.
 func tickAfter(crontab string, t time.Time) time.Time {
-	schedule, err := triggers.ParseCrontab(crontab)
+	schedule, err := hook.ParseCrontab(crontab)
 	if err != nil {
 		return time.Time{}
 	}
