@@ -1,12 +1,13 @@
 # The version of a build: the last tag, the number of commits since, and "-dirty" for uncommitted changes.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-# Without cgo the linker removes unused code. With cgo, a library that can load plugins makes it keep all code, which needs
-# 30 MB of memory. Tests and tools are built with the settings of the programs, so that they share the build cache.
+# Without cgo the linker removes unused code. With cgo, a library that can load plugins makes the linker keep all code,
+# and this code needs 30 MB of memory. Tests and tools are built with the settings of the programs, so that they share
+# the build cache.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(strip $(GOFLAGS) -trimpath)
 
-# The version control stamp is off, because with it each commit would link every program again.
+# The version control stamp is off. With the stamp, every program would be linked again after each commit.
 BUILD := go build -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL  := go tool -modfile=tools.mod
 
@@ -14,9 +15,9 @@ TOOL  := go tool -modfile=tools.mod
 CONTROLPLANE := e2e/controlplane
 KUBERNETES   := go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/
 
-# All packages except e2e and the shell framework, whose tests run other processes: the race detector cannot check these.
-# Tests in a browser are left out for the same reason. Tests of power losses are left out because their only goroutines are
-# those of the tests.
+# All packages except e2e and the shell framework, whose tests run other processes: the race detector cannot check
+# these. Tests in a browser are left out for the same reason. Tests of power losses are left out because nearly all
+# goroutines in them belong to the tests, and not to the tested code.
 RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS  ?= 50

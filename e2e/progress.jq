@@ -21,7 +21,7 @@ foreach inputs as $r ({m: 0, n: 0};
     .now = $r.subject | .n = ([.n + 1, .m] | min)
   elif ($r.node // "") | test("^global-(afterall|beforeall)$") then
     {m: 0, n: 0}
-  else . end; # jq 1.6 wants the else
+  else . end; # jq 1.6 requires the else
   . as $state | $r |
   if .output then "\(.time[11:19])         \(.hook | split("/")[-1] | pad(33)) \(.msg)" +
     (to_entries | map(select(.key | startswith("hook_")) | " \(.key[5:])=\(.value)") | add // "")

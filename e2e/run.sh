@@ -32,7 +32,7 @@ apart() {
 exec {never}<> <(:) # reading from this descriptor blocks, because nothing writes to it
 nap() { read -rt "$1" -u "$never" || true; }
 
-# await PID SECONDS: waits for the end of a program, at most that long. It fails if the program still runs.
+# await PID SECONDS: waits at most SECONDS for the end of a program. It fails if the program still runs.
 await() {
   local i
   for ((i = 0; i < $2 * 10; i++)); do
@@ -42,7 +42,7 @@ await() {
   ! alive "$1"
 }
 
-# end PID SECONDS: asks a program to end, and kills it if it still runs after that time.
+# end PID SECONDS: asks a program to end, and kills it if it still runs after SECONDS.
 end() {
   alive "$1" || return 0
   kill -TERM "$1" 2>/dev/null || return 0
@@ -108,7 +108,7 @@ start_repository() {
   repository=$!
 }
 
-# create ARG...: runs kubectl create, and leaves objects that exist as they are.
+# create ARG...: runs kubectl create. Objects that exist already stay unchanged, and are no error.
 create() {
   local errors
   errors=$(kubectl create "$@" 2>&1 >/dev/null) || ! grep -v '(AlreadyExists)' <<<"$errors" >&2
@@ -202,7 +202,7 @@ start_operator() {
   follower=$!
 }
 
-# An installed jq is preferred, as it is by hooks: bin/hooktools is last on their PATH.
+# An installed jq is preferred. Hooks prefer it, too, because bin/hooktools is last on their PATH.
 follow() {
   local jq=(bin/hooktools/jq)
   if command -v jq >/dev/null; then jq=(jq --unbuffered); fi
@@ -236,7 +236,8 @@ show_running() {
   done < <(bin/addon-operator queue main --debug-unix-socket $run/debug.socket 2>/dev/null)
 }
 
-# show_resumed prints where the newest start run was resumed, if an earlier run of this script began it.
+# show_resumed prints the time at which the newest start run was resumed, if an earlier call of this script began that
+# start run.
 show_resumed() {
   local run
   run=$(bin/addon-operator workflow list | sed -nE 's/^ *([0-9]+) .* operator start: .*/\1/p' | head -n 1)
@@ -274,8 +275,8 @@ END
 
 [[ $cluster == local || $cluster == current ]] || die "CLUSTER is $cluster; it can be current, or nothing for a local one"
 mkdir -p $run
-# This process only waits, with a builtin of bash, and another session does the work. When Ctrl-C reaches bash while
-# it waits for a program in the foreground, and this program then ends by itself, bash ignores the Ctrl-C.
+# This process only waits, with a builtin of bash, and a process in another session does the work. When Ctrl-C reaches
+# bash while it waits for a program in the foreground, and this program then ends by itself, bash ignores the Ctrl-C.
 if [[ -z ${APART:-} ]]; then
   trap '[[ -z $worker ]] || kill -TERM -- "-$worker" 2>/dev/null || kill -TERM "$worker" 2>/dev/null' INT TERM HUP
   APART=1 setsid bash e2e/run.sh &

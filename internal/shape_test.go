@@ -17,9 +17,9 @@ import (
 
 const moduleName = "addon-operator"
 
-// mayImport lists, by prefixes of import paths, the packages of this project that a package may import. For a
-// package, the first entry with a matching prefix is used. If no entry matches, the package may import no package of
-// this project.
+// mayImport lists the packages of this project that a package may import, as prefixes of import paths. For a package,
+// the first entry whose field from is a prefix of its path is used. If no entry matches, the package may import no
+// package of this project.
 var mayImport = []struct {
 	from string
 	to   []string
@@ -89,8 +89,8 @@ type pkg struct {
 	imports []string // imported packages of this project
 	doc     bool
 	bare    []string // exported names without a comment
-	names   int      // exported names
-	words   []string // words in exported names that are too general
+	names   int      // number of exported names
+	words   []string // exported names with a word that is too general
 }
 
 func TestImportsGoOneWay(t *testing.T) {

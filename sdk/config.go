@@ -40,8 +40,8 @@ func (c Config) MarshalJSON() ([]byte, error) {
 // Schedule is a binding that runs the hook on a schedule.
 type Schedule struct {
 	Name string `json:"name,omitempty"`
-	// Crontab has the five fields of cron, or six fields of which the first is seconds, or is a descriptor such as
-	// @hourly.
+	// Crontab is a cron expression with five fields, a cron expression with a field for seconds before these five, or
+	// a descriptor such as @hourly.
 	Crontab              string   `json:"crontab"`
 	Queue                string   `json:"queue,omitempty"`
 	Group                string   `json:"group,omitempty"`

@@ -1,10 +1,10 @@
-// Package sdk is a library for hooks in Go. A hook is an executable that the operator calls; it reads its inputs from
-// files and writes its outputs to files.
+// Package sdk is a library for hooks in Go. A hook is an executable that the operator calls. The hook reads its inputs
+// from files and writes its outputs to files.
 //
 // A [Hook] has a [Config] and a function. The argument of the function is a [Run], which has the inputs of one
 // execution and collects its outputs. An [Element] of the binding context is one reason for the run, and an [Item] is
-// an object in an element. [Values] can be read and patched. [Objects] and [Metrics] collect operations on objects
-// and metrics.
+// an object in an element. [Values] can be read and patched. [Objects] collects operations on objects, and [Metrics]
+// collects changes of metrics.
 //
 //	func main() {
 //		sdk.Main(sdk.Hook{
@@ -17,6 +17,6 @@
 //	}
 //
 // If the function returns without an error, the collected outputs are written; otherwise they are dropped. The
-// package depends only on the standard library. Package sdktest runs hooks, in Go or other languages, in tests with
+// package depends only on the standard library. For tests, package sdktest runs hooks in Go or other languages with
 // given objects and values.
 package sdk

@@ -153,7 +153,7 @@ func TestAReviewIsReadByTheElementsOfItsTypeOnly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		element               sdk.Element
-		admission, conversion string // the errors
+		admission, conversion string // the errors of AdmissionRequest and of ConversionObjects
 	}{
 		"a validating element": {sdk.Element{Binding: "b", Type: sdk.TypeValidating, Review: json.RawMessage(`{}`)}, "", `binding b is of type "Validating", which has no such review`},
 		"a mutating element":   {sdk.Element{Binding: "b", Type: sdk.TypeMutating, Review: json.RawMessage(`{}`)}, "", `binding b is of type "Mutating", which has no such review`},

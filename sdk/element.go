@@ -37,7 +37,8 @@ type Element struct {
 	Item
 	// Objects is set for a Synchronization: it has all existing objects of the binding.
 	Objects []Item `json:"objects"`
-	// Snapshots are the objects of kubernetes bindings, by binding name; [Snapshot] says of which bindings.
+	// Snapshots are the objects of kubernetes bindings, by binding name. The comment of the function [Snapshot]
+	// describes which snapshots are available.
 	Snapshots map[string][]Item `json:"snapshots"`
 	// FromVersion and ToVersion are the versions of a conversion.
 	FromVersion string `json:"fromVersion"`
@@ -90,8 +91,9 @@ func DecodeAll[T any](items []Item) ([]T, error) {
 
 // Snapshot decodes all objects of a kubernetes binding, sorted by namespace and name; see [Decode]. In runs for
 // onStartup, no snapshots are available. In runs for other ordered bindings, all snapshots of the hook are available.
-// In all other runs, a snapshot is available only if the binding of the run names it in includeSnapshotsFrom, or if
-// both bindings have the same group. All elements of a run have the same objects for a binding.
+// In all other runs, the snapshot of a kubernetes binding is available only if the binding of the run names the
+// kubernetes binding in includeSnapshotsFrom, or has the same group. All elements of a run have the same objects for a
+// binding.
 func Snapshot[T any](r *Run, binding string) ([]T, error) {
 	var have []string
 	for _, element := range r.Elements {

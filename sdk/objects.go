@@ -73,7 +73,7 @@ type Option func(*operation)
 // Subresource applies a patch to a subresource of the object, such as "/status".
 func Subresource(name string) Option { return func(o *operation) { o.Subresource = name } }
 
-// IgnoreMissing makes the patch of an object that does not exist succeed without effect.
+// IgnoreMissing makes a patch succeed without effect if the object does not exist.
 func IgnoreMissing() Option { return func(o *operation) { o.IgnoreMissing = true } }
 
 // Create creates an object. If the object exists already, the operation fails.

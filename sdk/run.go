@@ -16,13 +16,12 @@ import (
 type Run struct {
 	// Elements are the binding context: the reasons for this run, in the order in which they occurred.
 	Elements []Element
-	// Values are the merged values. The operator saves a change of Values, and applies it again whenever it merges the
-	// values, until the change is dropped, for example when the module is disabled or the hook is deleted. The page
-	// docs/reference/values-and-schemas.md lists all cases.
+	// Values are the merged values. The operator saves a change of Values. Each time the operator merges the values,
+	// the change is applied again, until it is dropped: for example, when the module is disabled or the hook is
+	// deleted. The page docs/reference/values-and-schemas.md lists all cases.
 	Values *Values
 	// ConfigValues are the values of the operator's ConfigMap. The operator writes changes to the ConfigMap, where
-	// users see them. A run that answers a review request of the API server
-	// fails if it changes ConfigValues.
+	// users see them. A run that answers a review request of the API server fails if it changes ConfigValues.
 	ConfigValues *Values
 	// Objects collects operations on objects in the cluster.
 	Objects *Objects
@@ -73,8 +72,8 @@ func newRun(env environment, stdout io.Writer) (*Run, error) {
 	return r, nil
 }
 
-// decode decodes one JSON value to the variable to which the argument into points. Numbers have the type json.Number,
-// which keeps the digits as written.
+// decode decodes one JSON value. The argument into is a pointer to the variable for the result. Numbers have the type
+// json.Number, which keeps the digits as written.
 func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -11,8 +11,8 @@ import (
 // of its module, whose key is the name of the module in camelCase. A path is a sequence of keys separated by dots,
 // such as web.hosts.0; [Path] quotes keys that contain dots.
 //
-// Set and Remove add to the values patch of the run. Later reads in the same run see the change. If a change is
-// invalid, the run fails after the function of the hook has returned.
+// Set and Remove add to the values patch of the run. Later reads in the same run return the changed values. If a change
+// is invalid, the run fails after the function of the hook has returned.
 type Values struct {
 	variable string // environment variable with the path of the patch file
 	tree     map[string]any
@@ -129,7 +129,7 @@ func (v *Values) set(keys []string, value any) error {
 }
 
 func (v *Values) remove(keys []string) error {
-	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 { // a flag can exist although the operator does not add it to the tree
+	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 { // an enabled override has one key, and can exist although it is not in the tree
 		return nil
 	}
 	depth, err := patchable(v.tree, keys)

@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // A Lifecycle implements the nodes of the lifecycle graph. Its parts share data through the store. They also keep some
-// data in memory, such as the result of the last scan of the directories in State.
+// data in memory: for example, State keeps the result of its last scan of the directories.
 type Lifecycle struct {
 	State     *scan.State         // the modules on disk, their values, and the ConfigMap
 	Releases  *releases.Releases  // the charts of modules and their Helm releases

@@ -12,7 +12,8 @@ import (
 // mostActions is the maximum number of stored actions.
 const mostActions = 1000
 
-// An Action is a person's use of a command that changes what the operator does, such as a pause or the skip of a task.
+// An Action is one use of a command with which a person changes the work of the operator, such as a pause or the skip
+// of a task.
 type Action struct {
 	At time.Time `json:"at"`
 	By string    `json:"by"`
@@ -29,8 +30,8 @@ type Action struct {
 	Run     uint64        `json:"run,omitempty"`
 }
 
-// AddAction stores a with the time of tx, and truncates its long texts. It deletes the oldest actions, so that at
-// most mostActions are stored.
+// AddAction stores the action a with the time of tx, and truncates long texts of the action. It deletes the oldest
+// actions, so that at most mostActions are stored.
 func AddAction(tx *Tx, a Action) error {
 	a.At = tx.Now()
 	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)

@@ -29,8 +29,8 @@ type Configuration struct {
 	// Modules is true if the annotation addons.kyma-project.io/modules of the configuration is "true". The annotation
 	// has no effect on a namespaced configuration.
 	Modules bool `json:"modules,omitempty"`
-	// Image is a checksum of the names of the modules in the operator's image when the addons were last compared with
-	// them. It is empty if the image has no modules, or if the addons cannot be used as modules.
+	// Image is a checksum of the names of the modules with which the addons were last compared: the modules in the
+	// operator's image. It is empty if the image has no modules, or if the addons cannot be used as modules.
 	Image string `json:"image,omitempty"`
 	// Attempts is the number of consecutive rounds that failed for a temporary reason. Retry is the
 	// time of the next round; zero if none is planned.
@@ -143,8 +143,8 @@ type RegisteredAddon struct {
 // AddonKey returns the key of a registered addon. The namespace is empty for an addon of the cluster.
 func AddonKey(namespace, id string) Key { return AddonsOf(namespace).Str(id) }
 
-// AddonsOf returns the prefix of the keys of the addons that are registered in a namespace. An empty namespace means the
-// cluster.
+// AddonsOf returns the prefix of the keys of the addons that are registered in a namespace. An empty namespace means
+// the cluster.
 func AddonsOf(namespace string) Key { return At(Addons).Str(namespace) }
 
 // ParseAddonKey returns the namespace and the id in the key of a registered addon.

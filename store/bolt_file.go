@@ -112,8 +112,8 @@ var link = os.Link
 
 // name links the file at temp to path, or renames it if the file system does not support links. If a file at path
 // exists already, name does not replace it, and returns an error that wraps fs.ErrExist. On a file system that supports
-// neither links nor RENAME_NOREPLACE, name checks this before the rename, and replaces a file that another process
-// creates after the check.
+// neither links nor RENAME_NOREPLACE, name looks for a file at path before the rename, and replaces a file that another
+// process creates after that.
 func name(temp, path string) error {
 	err := link(temp, path) // unlike a rename, a link never replaces a file
 	if err == nil || errors.Is(err, fs.ErrExist) {

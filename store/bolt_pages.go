@@ -65,8 +65,8 @@ func openPages(f *os.File) (b *boltPages, err error) {
 	return b, err
 }
 
-// page returns the page of the span s in the tree with the store's keys. It verifies the page if it is read for the
-// first time. The argument level is the depth of the page in the tree; 0 for the root.
+// page returns the page of the span s in the tree with the store's keys. It verifies the page at the first read. The
+// argument level is the depth of the page in the tree; 0 for the root.
 func (b *boltPages) page(s span, level int) (p []byte, err error) {
 	switch {
 	case level > deepest:

@@ -256,8 +256,8 @@ func notTheValue(k Key, v []byte) bool {
 }
 
 // TestADamagedStoreIsNeverReadWrongly damages copies of a file, each in one random page, and reads each copy in
-// all ways. Each read must return an undamaged record, or report damage. It skips copies in which the number of the
-// root page is damaged, because nothing else in the file says which page is the root.
+// all ways. Each read must return an undamaged record, or report damage. The test skips copies in which the number of
+// the root page is damaged, because nothing else in the file says which page is the root.
 func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
 	t.Parallel()
 	whole := grown(t)

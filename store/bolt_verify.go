@@ -247,8 +247,8 @@ const (
 	aheadShare = 4
 )
 
-// readAhead reads aheadSize bytes from the first wanted page on with one system call, if that takes less time than
-// reading the wanted pages one by one. The caller must have sorted the wanted pages by number.
+// readAhead reads aheadSize bytes with one system call, beginning at the first wanted page, if that takes less time
+// than reading the wanted pages one by one. The caller must have sorted the wanted pages by number.
 func (v *levelPart) readAhead(wanted []*span) {
 	pages, first := uint64(aheadSize/v.meta.pageSize), wanted[0].page
 	if first >= v.aheadFrom && (first-v.aheadFrom+1)*uint64(v.meta.pageSize) <= uint64(len(v.ahead)) {

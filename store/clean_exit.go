@@ -12,7 +12,8 @@ import (
 // mostCleanExits is the maximum number of epochs in a note of clean exits.
 const mostCleanExits = 32
 
-// mostEpochs is greater than any epoch of a store. The note has no checksum, and a greater number in it is damaged.
+// mostEpochs is greater than any epoch of a store. The note has no checksum, so a greater number in the note is treated
+// as damaged.
 const mostEpochs = 1 << 40
 
 // noteSize is the size in bytes of the file with the note of clean exits. If the store has a ballast, Open allocates

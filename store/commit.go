@@ -97,8 +97,8 @@ func (c *committer) commitGroup(first *request) {
 	sound := false
 	defer func() {
 		if !sound {
-			// A call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow. So does a panic of the
-			// store itself, or of a function of the Options.
+			// A call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow. So does a panic
+			// of the store itself, or of a function of the Options.
 			cause := errors.New("a transaction ended its goroutine")
 			if p := recover(); p != nil {
 				cause = fmt.Errorf("a commit panicked: %v\n%s", p, debug.Stack())

@@ -425,8 +425,8 @@ func TestAPanicInOnCommitPoisons(t *testing.T) {
 	}
 }
 
-// TestAPanicInAFunctionOfTheOptionsPoisons lets a function of the Options panic during a commit for which another caller
-// of Update waits. Both callers must get the panic as an error.
+// TestAPanicInAFunctionOfTheOptionsPoisons lets a function of the Options panic during a commit for which another
+// caller of Update waits. Both callers must get the panic as an error.
 func TestAPanicInAFunctionOfTheOptionsPoisons(t *testing.T) {
 	for name, result := range map[string]error{"Committed": nil, "Shortage": ErrFull} {
 		synctest.Test(t, func(t *testing.T) {

@@ -47,8 +47,8 @@ func (db *DB) Epoch() uint64 { return db.identity.epoch }
 // Now returns the time by the store's clock, as transactions see it.
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
-// ReserveSpace creates the ballast file again if the store has deleted it and the disk has enough free space. The commit
-// that ends a shortage does the same, but often the disk has too little space then.
+// ReserveSpace creates the ballast file again if the store has deleted it and the disk has enough free space. The
+// commit that ends a shortage does the same, but often the disk has too little space then.
 func (db *DB) ReserveSpace() { db.backend.Recovered() }
 
 // Damaged reads all records, and returns the keys of the records whose checksums do not match: at most one hundred

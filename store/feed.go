@@ -9,9 +9,9 @@ import (
 
 // Changes returns a channel that receives a value after commits that wrote or deleted records whose keys begin with one
 // of prefixes. The value arrives before Update returns, and before the functions that were passed to Tx.OnCommit run. A
-// reader that has received it sees the new records, but may not see yet what these functions change in memory. One
-// value can represent several commits. A commit whose writes leave the records as they were also causes a value. The
-// channel is never closed.
+// reader that has received the value sees the new records, but possibly not yet the changes that these functions make
+// in memory. One value can represent several commits. The channel also receives a value if the writes of a commit do
+// not change the records. The channel is never closed.
 //
 // Changes is for parts of the operator that react to records, such as triggers. The writers of a record do not know
 // who reacts to it.

@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// heldTask returns a task of the lane k with the number n.
+// heldTask returns the task with the number n in the lane k.
 func heldTask(k store.LaneKey, n uint64) *store.Task {
 	return &store.Task{
 		ID: store.ID{Epoch: 1, N: n}, Pos: store.Pos{Queue: k.Queue}, Lane: k.Kind, Graph: "g", Node: "n", Run: 1,

@@ -21,8 +21,8 @@ type identity struct {
 	epoch  uint64
 }
 
-// raiseEpoch raises the stored epoch above used, by at least 1, and sets the schema. After raiseEpoch, commits of earlier
-// epochs fail with ErrStale.
+// raiseEpoch raises the stored epoch by at least 1, to a number above the argument used, and sets the schema. After
+// raiseEpoch, commits of earlier epochs fail with ErrStale.
 func raiseEpoch(b Backend, i *identity, used uint64) error {
 	next := max(i.epoch, used) + 1
 	raise := []Write{{Key: epochKey(), Value: number(next)}, {Key: schemaKey(), Value: number(schema)}}

@@ -15,7 +15,7 @@ func InterruptionKey(graph, node string, s graph.Subject) Key {
 // returns the prefix for the items without a module.
 func InterruptionsOf(module string) Key { return At(Interruptions).Str(module) }
 
-// InterruptedItem returns the item in k, which is the key of an interruption. It reports as ok whether the item
+// InterruptedItem returns the item in k, which is the key of an interruption. The result ok reports whether the item
 // belongs to this node of this graph.
 func InterruptedItem(k Key, graph, node string) (item graph.Subject, ok bool, err error) {
 	p, err := k.Parts()

@@ -17,13 +17,13 @@ const (
 	Meta Table = iota + 1
 	// Queues holds the waiting and running tasks. Key: queue, slot, complement of depth.
 	Queues
-	// Payloads holds the pieces of payloads that are too large for a task's header, and the items of fan-out tasks. Key:
-	// task id (epoch, number), number of the piece or, for an item, its number plus 1<<32.
+	// Payloads holds the pieces of payloads that are too large for a task's header, and the items of fan-out tasks.
+	// Key: task id (epoch, number), number of the piece or, for an item, its number plus 1<<32.
 	Payloads
 	// Unique holds, for each waiting unique task, the key of its header. Of several equal tasks, at most one waits.
-	// Key: home queue, graph, node, module, hook, binding, and the configuration if the task has one. The table also holds
-	// the marks of modules whose pending tasks are being canceled. Key of a mark: empty queue (no task has one), graph,
-	// module. The value of a mark is a Ref as JSON.
+	// Key: home queue, graph, node, module, hook, binding, and the configuration if the task has one. The table also
+	// holds the marks of modules whose pending tasks are being canceled. Key of a mark: empty queue (no task has one),
+	// graph, module. The value of a mark is a Ref as JSON.
 	Unique
 	// Values holds, for each section of the values, the patches that hooks have returned. Key: section.
 	Values
@@ -54,8 +54,8 @@ const (
 	Journal
 	// Deferred holds deferred tasks, which are in no queue. Key: due time, task id (epoch, number).
 	Deferred
-	// Quarantine holds the tasks that crashed the process, until a user releases or skips them. It also holds the
-	// pauses. Key: task id (epoch, number).
+	// Quarantine holds the items that crashed the process, until a user releases or skips them. It also holds the
+	// pauses. Key: id of the item or pause (epoch, number).
 	Quarantine
 	// Addons holds the registered addons. Key: namespace or empty for the cluster, id.
 	Addons
@@ -86,9 +86,9 @@ const (
 	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook,
 	// binding, graph, node, task id (epoch, number).
 	Events
-	// Interruptions holds the claims that a process had on items when it ended, if the tasks of these items have been
-	// deleted. The next task that processes such an item gets the claim. Key: module or empty for global, hook,
-	// binding, graph, node, and the configuration if the item has one.
+	// Interruptions holds the claims that a process had on items when the process ended, if the tasks of these items
+	// have been deleted. The next task that processes such an item gets the claim. Key: module or empty for global,
+	// hook, binding, graph, node, and the configuration if the item has one.
 	Interruptions
 	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster,
 	// name, normalized version.
@@ -124,7 +124,7 @@ const (
 // tables has the name and the properties of each table, by number.
 var tables = [...]struct {
 	name   string
-	layout string // types of the parts of a key: s is a string, u is a number of 8 bytes, i one of 4 bytes
+	layout string // types of the parts of a key: s is a string, u is a number of 8 bytes, i is a number of 4 bytes
 	secret bool   // records can contain secrets
 	raw    bool   // a record is not JSON, but a key or a piece of a larger record
 	work   bool   // records are pending work, which [DB.DropWork] deletes, except pauses

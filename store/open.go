@@ -131,8 +131,8 @@ func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err
 	}
-	// The note beside the store can have epochs of another store that had the same path, or of the store before an older
-	// copy of it took its place. An epoch of this process must not be among them.
+	// The note beside the store can have epochs of another store that had the same path. It can also have later epochs
+	// of this store, if an older copy has replaced its file. The epoch of this process must not be among them.
 	used := db.exits.newest()
 	raise := func(db *DB) error { return raiseEpoch(db.backend, &db.identity, used) }
 	move := func(db *DB) (err error) {
@@ -151,12 +151,12 @@ func begin(db *DB) (err error) {
 	return nil
 }
 
-// openError adds to err the path of the store and what the user can do.
+// openError adds to err the path of the store and advice for the user.
 func openError(path string, err error) error {
 	return withAdvice(fmt.Errorf("store: open %s: %w", path, err))
 }
 
-// openOrCreateError does the same for a function that creates a missing file.
+// openOrCreateError is like openError, but for a function that creates a missing file.
 func openOrCreateError(path string, err error) error {
 	err = openError(path, err)
 	if errors.Is(err, ErrNotStore) {
@@ -165,7 +165,7 @@ func openOrCreateError(path string, err error) error {
 	return err
 }
 
-// withAdvice adds to err what the user can do.
+// withAdvice adds to err advice for the user.
 func withAdvice(err error) error {
 	advice := ""
 	switch {

@@ -84,9 +84,9 @@ func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 	return true, nil
 }
 
-// ReplaceProblems replaces the stored problems of kind by problems. ReplaceProblems reports whether
-// any record changed. If the problems exceed a limit, ReplaceProblems stores only those at the
-// beginning of the slice.
+// ReplaceProblems replaces the stored problems of the given kind with the argument problems.
+// ReplaceProblems reports whether any record changed. If the problems exceed a limit,
+// ReplaceProblems stores only those at the beginning of the slice.
 func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool, err error) {
 	stays := map[string]bool{}
 	size := 0

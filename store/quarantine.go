@@ -76,8 +76,8 @@ type QuarantinedItem struct {
 	// Rerun is set if other runs have skipped this work because it is paused or in quarantine. After the resumption or
 	// the release, a new run starts at the node that Rerun names.
 	Rerun string `json:"rerun,omitempty"`
-	// RerunOf is the last run that skipped this work. The new run has its trigger. RerunOf is zero if an older version
-	// has set Rerun.
+	// RerunOf is the last run that skipped this work. The new run has the trigger of that run. RerunOf is zero if an
+	// older version has set Rerun.
 	RerunOf uint64 `json:"rerunOf,omitempty"`
 	// Tasks and Released are only written by older versions. Tasks are the tasks of the item.
 	// Released are the items that were released while this item was still in quarantine.
@@ -137,9 +137,9 @@ func (q *QuarantinedItem) paused() string {
 }
 
 // Holds reports whether q prevents the work on s at the given node of the graph from starting. An
-// item holds all work of its module, configuration or global hook; an item with none of these holds
-// only the work without a subject at its node. A pause of a module's hook holds only that hook. For
-// a pause of a queue or of all work, Holds returns false; see [QuarantinedItem.PausesQueue].
+// item holds all work of its module, configuration or global hook; an item without a subject holds only the work
+// without a subject at its node. A pause of a module's hook holds only that hook. For a pause of a queue or of all
+// work, Holds returns false; see [QuarantinedItem.PausesQueue].
 func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {
 	case q.Graph != graphName:

@@ -181,7 +181,7 @@ func TestAPauseStopsItsQueueOrAllQueues(t *testing.T) {
 		name  string
 		items []store.QuarantinedItem
 		queue string
-		by    uint64 // 0 for no pause
+		by    uint64 // number of the pause to find; 0 if none must be found
 	}{
 		{"no items", nil, "main", 0},
 		{"a pause of the queue", []store.QuarantinedItem{pause(1, "main", graph.Subject{})}, "main", 1},
@@ -231,8 +231,8 @@ func TestAnEpochWithoutACleanExitHasCrashed(t *testing.T) {
 	never := func(uint64) bool { return false }
 	type exit struct {
 		epoch uint64
-		clean bool // its end is stored
-		noted bool // its end is only in the note beside the store
+		clean bool // the clean exit of the epoch is in the store
+		noted bool // the clean exit of the epoch is only in the note beside the store
 	}
 	for _, test := range []struct {
 		name    string

@@ -32,9 +32,9 @@ const (
 	AwaitsResume ReasonKind = "pause"
 	// AwaitsQueue: a person paused the task's queue, or all work.
 	AwaitsQueue ReasonKind = "queue pause"
-	// AwaitsLimit: the rate limit of the task's hook defers it.
+	// AwaitsLimit: the rate limit of the task's hook defers the task.
 	AwaitsLimit ReasonKind = "rate limit"
-	// AwaitsDelay: the task is deferred, because its run has changed values in each round of a loop.
+	// AwaitsDelay: the task is deferred, because its run has changed values in each pass of a loop.
 	AwaitsDelay ReasonKind = "delay"
 	// AwaitsRetry: the task has failed, and its delay has not passed yet.
 	AwaitsRetry ReasonKind = "retry"

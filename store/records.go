@@ -34,7 +34,7 @@ func HookKey(module, hook string) Key { return At(Hooks).Str(module).Str(hook) }
 // HooksOf returns the prefix of the keys of the records of module's hooks.
 func HooksOf(module string) Key { return At(Hooks).Str(module) }
 
-// A BindingKind names what triggers the hook of a binding.
+// A BindingKind names the source that triggers the hook of a binding.
 type BindingKind string
 
 // Kinds of bindings that are stored while they are attached.

@@ -66,7 +66,7 @@ type TableCount struct {
 // Restore replaces the store at path with the snapshot. If a process uses the store, Restore returns ErrLocked. The
 // restored store has all records of the snapshot except pending work, and is marked as a copy. Restore does not change
 // the present file, but gives it another name. After a crash, either the present file or the restored one is at path,
-// and the next call finishes the work. The errors are those of Open and ErrOtherStore.
+// and the next call finishes the work. The error is ErrOtherStore, or one of the errors of Open.
 func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	r := &restore{path: path, snapshot: snapshot, options: o}
 	if err := r.isOther(); err != nil {
@@ -112,7 +112,7 @@ func (r *restore) openSnapshot() (*DB, error) {
 	return from, nil
 }
 
-// snapshotError adds to err the path of the snapshot and what the user can do.
+// snapshotError adds to err the path of the snapshot and advice for the user.
 func snapshotError(path string, err error) error {
 	advice := ""
 	switch {
@@ -266,7 +266,7 @@ func (r *restore) replace(from *DB, present *os.File) error {
 	return remove(temp)
 }
 
-// restoreAdvice adds to err what a person can do.
+// restoreAdvice adds to err advice for the user.
 func restoreAdvice(err error, r *restore) error {
 	if err = fullOr(err); errors.Is(err, ErrFull) {
 		return fmt.Errorf("%w; free about %d bytes on its file system, nothing was changed", err, r.Bytes)
@@ -347,8 +347,8 @@ func namedTwice(f *os.File) (bool, error) {
 	return stat.Nlink > 1, err
 }
 
-// own empties the file f and, if this process runs as root, gives f the owner of the present file or, if there is
-// none, of the snapshot.
+// own empties the file f. If this process runs as root, own gives f the owner of the present file. If there is no
+// present file, own gives f the owner of the snapshot.
 func (r *restore) own(f *os.File) error {
 	owned := r.path
 	if !r.Replaces {
@@ -422,9 +422,8 @@ func Beside(path, pattern string) (found []string, err error) {
 	return found, err
 }
 
-// LinkAside gives the file at path a second name, which consists of path, suffix and a number, and
-// returns it. If the file already has such a name, LinkAside returns that one. LinkAside never
-// replaces another file.
+// LinkAside gives the file at path a second name, which consists of path, suffix and a number, and returns this name.
+// If the file already has such a name, LinkAside returns that name. LinkAside never replaces another file.
 func LinkAside(path, suffix string) (string, error) {
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s.%s.%d", path, suffix, n)

@@ -31,7 +31,7 @@ type roomWatch struct {
 
 	mu       sync.Mutex
 	shortage *Shortage     // nil if the last commit had enough space
-	again    chan struct{} // closed at the next end of a shortage, which may be the current one
+	again    chan struct{} // closed when the current shortage or, if there is none, the next one ends
 }
 
 func newRoomWatch(o Options, recovered func()) *roomWatch {
@@ -78,8 +78,8 @@ func (db *DB) UpdateWithRoom(ctx context.Context, fn func(*Tx) error) error {
 	return db.WithRoom(ctx, func() error { return db.Update(fn) })
 }
 
-// next returns a channel that is closed at the next end of a shortage: of the current one or, if there
-// is none, of a later one.
+// next returns a channel that is closed when the current shortage ends or, if there is none, when the next shortage
+// ends.
 func (w *roomWatch) next() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

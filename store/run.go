@@ -129,10 +129,10 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 }
 
 // TrimHistory deletes finished runs and their history, in the order of their numbers. It deletes runs of any age until
-// it has freed as many bytes as the argument excess says. After that, it deletes only runs that ended before the given
-// time, and stops at the first run that ended later. In one call, TrimHistory deletes at most as many records of the
-// history as the argument limit says. It returns the number of freed bytes and whether it must be called again. It
-// never deletes the newest run.
+// it has freed the number of bytes in the argument excess. After that, it deletes only runs that ended before the given
+// time, and stops at the first run that ended later. The argument limit is the maximum number of records of the history
+// that one call deletes. TrimHistory returns the number of freed bytes, and whether it must be called again. It never
+// deletes the newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

@@ -114,7 +114,7 @@ type Task struct {
 	// NoBatch is set if an attempt must process this task alone.
 	NoBatch bool `json:"alone,omitempty"`
 	// OwnQueue is set if the task processes one item of a node's fan-out in place of the fan-out task. The item is for
-	// another queue than that of the fan-out task, or runs without a fan-out task.
+	// another queue than the queue of the fan-out task, or runs without a fan-out task.
 	OwnQueue bool `json:"solo,omitempty"`
 	// Waits is set while a unique task waits for its first attempt. While Waits is set, no equal
 	// task is added to the queue.
@@ -158,8 +158,8 @@ type Task struct {
 	// Abandoned is set if the result of the task is ignored. The end of the task is written to the
 	// history, and has no other effect.
 	Abandoned bool `json:"orphan,omitempty"`
-	// DropEffects is set if effects of the abandoned task that have not begun must not begin, because its module is
-	// being deleted.
+	// DropEffects is set if no further effect of the abandoned task may begin, because the module of the task is being
+	// deleted.
 	DropEffects bool `json:"dropEffects,omitempty"`
 	// Journal is set while the table [Journal] has the outcome of the task, whose effects are being
 	// carried out.
@@ -240,7 +240,8 @@ type Claim struct {
 	Exclusive bool `json:"alone,omitempty"`
 	// Excused is set if crashes of the process are not counted for this claim.
 	Excused bool `json:"excused,omitempty"`
-	// Restored is set if the claim was made on an earlier task with the same item, which may have been in another queue.
+	// Restored is set if the claim was made on an earlier task with the same item. That task may have been in another
+	// queue.
 	Restored bool `json:"restored,omitempty"`
 	// Tasks replaces End when the tasks of a batch leave their slots for a lane. It is the number of
 	// tasks that the claim covers; before that, and for a single task, it is zero.

@@ -40,7 +40,7 @@ type taskCheck struct {
 	open     map[uint64]int   // number of tasks of each run
 	children map[ID]int       // number of tasks that each fan-out task waits for
 	lagging  map[ID]int       // number of lagging tasks that each task waits for
-	owned    map[string]bool  // keys of records that must exist, because a task has them
+	owned    map[string]bool  // keys of records that must exist, because they belong to a task
 	byID     map[ID]*Task     // all tasks
 	byKey    map[string]*Task // all tasks by the keys of their headers
 	runs     map[string]*Task // the task of each queue that was claimed in the latest epoch

@@ -13,8 +13,8 @@ import (
 // it, the earlier transactions of the same commit, and its own writes. Only one goroutine may use a
 // Tx, and only until the function returns.
 //
-// Get, Range and the other loops return no errors. After a failure of the backend, they find nothing,
-// and the transaction fails, whatever its function returns.
+// Get, Range and the other methods that read return no errors. After a failure of the backend, they find nothing, and
+// the transaction fails, whatever its function returns.
 type Tx struct {
 	db       *DB
 	reader   Reader

@@ -60,8 +60,8 @@ func ValueText(shown, hash string) string {
 // hashed matches a text that ends with the hash of its value.
 var hashed = regexp.MustCompile(` \(hash [0-9a-f]+\)$`)
 
-// showsWhole reports whether a text without a hash shows a whole value: it is not truncated, and it
-// contains no mask without a hash in place of a secret.
+// showsWhole reports whether a text without a hash shows a whole value. A text does not if it is truncated, or if it
+// contains a mask without a hash in place of a secret.
 func showsWhole(text string) bool {
 	return !strings.HasSuffix(text, ellipsis) && !strings.Contains(text, "(redacted)")
 }

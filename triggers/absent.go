@@ -174,8 +174,9 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 			return nil
 		}
 		if busy, err := workedAt(tx, release); busy || err != nil {
-			// This must precede the commit, because the same commit may contain the end of the run, which wakes follow. If the
-			// commit fails, the absent objects are reported once more than necessary.
+			// Call reportAgain before the commit, because the same commit may contain the end of the run, and the
+			// goroutine that calls follow wakes at that end. If the commit fails, the absent objects are reported once
+			// more than necessary.
 			a.reportAgain(release)
 			return err
 		}

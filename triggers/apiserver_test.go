@@ -101,8 +101,8 @@ type followedCluster struct {
 	raised []string
 }
 
-// followCluster starts a Kube, after the function before has changed its store. The Kube runs until the test ends. The
-// API server denies access to the given resources.
+// followCluster creates a Kube, calls the function before to change the store, and starts the Kube. The Kube runs until
+// the test ends. The API server denies access to the given resources.
 func followCluster(t *testing.T, before func(*store.Tx) error, denied ...string) *followedCluster {
 	t.Helper()
 	c := &followedCluster{t: t, server: &apiServer{version: 10, denied: map[string]bool{}, watches: map[*io.PipeWriter]string{}}}

@@ -93,8 +93,9 @@ func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
 	}
 }
 
-// The size of the events limits each piece of the delivery, so that a piece can end in each part of the delivery of an
-// object to two bindings. Each binding must get the deletions of the objects that were delivered to it before.
+// The size of the events decides where each piece of the delivery ends. With different sizes, pieces end at different
+// points of the delivery of an object to two bindings. Each binding must get the deletions of the objects that were
+// delivered to it before.
 func TestDeletionsSinceAnInterruptedDeliveryOfLargeObjectsAreDelivered(t *testing.T) {
 	for size := 4000; size < 12000; size += 500 {
 		d := newTestReceiver(t)

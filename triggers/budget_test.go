@@ -33,7 +33,7 @@ type queued struct {
 	*receiver
 	t      *testing.T
 	owners []string
-	left   []string // events without their object
+	left   []string // events that were delivered without the object
 }
 
 func newQueued(t *testing.T, bindings int) *queued {

@@ -107,7 +107,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 		_ = c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			record, _, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 			version := cmp.Or(last.ResourceVersion, last.AbsentAt)
-			same := last.ResourceVersion == record.ResourceVersion // also if the ConfigMap does not exist, with the empty version
+			same := last.ResourceVersion == record.ResourceVersion // true also if no ConfigMap exists: both versions are empty
 			newer := !same && kube.After(version, record.ResourceVersion) || left && same
 			if err != nil || version == "" || !newer {
 				return err // there is no content from the watch, or it is not newer than the content in force

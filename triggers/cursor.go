@@ -260,8 +260,8 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 }
 
 // sweepOwners removes bindings from the cursors whose views they do not select any more. The function isUnused reports
-// whether the view is none of the binding's views. The binding is a text as in [mark.Owners], and the source of the view
-// has no kind.
+// whether the view is none of the binding's views. The argument binding is a text as in [mark.Owners], and the source
+// of v has no kind.
 func sweepOwners(ctx context.Context, db *store.DB, isUnused func(binding string, v kube.View) bool) error {
 	all, err := allCursors(db)
 	if err != nil {
@@ -316,7 +316,7 @@ func identityOf(o *kube.Object, source kube.Source) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"apiVersion": source.APIVersion(), "kind": source.Kind, "metadata": meta})
 }
 
-// reach stores the version up to which the views of source with these filters were delivered.
+// reach stores the version up to which the views of source with the given filters were delivered.
 func reach(tx *store.Tx, source kube.Source, version string, filters ...string) error {
 	all, _, err := store.Load[versions](tx, versionKey(source))
 	if err != nil {

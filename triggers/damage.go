@@ -8,7 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// unreadable returns the record of one of the tables that cannot be read and has caused err; nil if err has another cause.
+// If a record of one of the tables cannot be read and has caused err, unreadable returns the error about this record.
+// If err has another cause, unreadable returns nil.
 func unreadable(err error, tables ...store.Table) *store.RecordError {
 	lost := (*store.RecordError)(nil)
 	if errors.As(err, &lost) && slices.Contains(tables, lost.Key.Table()) {
@@ -17,9 +18,10 @@ func unreadable(err error, tables ...store.Table) *store.RecordError {
 	return nil
 }
 
-// withoutDamage calls fn. If fn fails because a record of a binding, a cursor or a version cannot be read, withoutDamage
-// moves this record to the table of damaged records, and calls fn again. Without the record of a binding, the binding is
-// not attached until its module runs again. Without the mark of a cursor, its view is delivered as a new view.
+// withoutDamage calls fn. If fn fails because a record of a binding, a cursor or a version cannot be read,
+// withoutDamage moves this record to the table of damaged records, and calls fn again. Without the record of a binding,
+// the binding is not attached until its module runs again. Without the mark of a cursor, its view is delivered as a new
+// view.
 func (r *receiver) withoutDamage(ctx context.Context, fn func() error) error {
 	for {
 		err := fn()
@@ -48,8 +50,8 @@ func (r *receiver) moveDamaged(tx *store.Tx, lost *store.RecordError) error {
 	return nil
 }
 
-// startAgain makes the next run of a module its first run in this start, because only such a run attaches the bindings of
-// the module. The argument binding is the key of a lost binding. For a global hook, startAgain does nothing.
+// startAgain makes the next run of a module its first run in this start, because only such a run attaches the bindings
+// of the module. The argument binding is the key of a lost binding. For a global hook, startAgain does nothing.
 func startAgain(tx *store.Tx, binding store.Key) error {
 	p, err := binding.Parts()
 	if err != nil {

@@ -147,8 +147,8 @@ func TestADamagedBindingDoesNotStopTheOtherBindings(t *testing.T) {
 	})
 }
 
-// TestADamagedBindingDoesNotEndTheSchedulesAndTheWebhooks deletes the damaged binding, as the trigger Kube does. Then the
-// other binding must be used.
+// TestADamagedBindingDoesNotEndTheSchedulesAndTheWebhooks deletes the damaged binding, as the trigger Kube does. Then
+// the other binding must be used.
 func TestADamagedBindingDoesNotEndTheSchedulesAndTheWebhooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.Memory(t)

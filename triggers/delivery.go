@@ -85,11 +85,11 @@ type piece struct {
 	source   kube.Source
 	budget   store.Limits
 	events   []workflow.Event
-	cost     store.Limits // of raising events
+	cost     store.Limits // cost of raising the events
 	begun    bool         // something was delivered
 	bindings map[string]*target
 	marks    map[string]mark // by filter
-	absent   *absence        // of the last change
+	absent   *absence        // absent owners of the last change
 	reduced  func(graph.Subject, *kube.Object, int)
 	attached func(text string) (graph.Subject, bool)
 
@@ -161,8 +161,8 @@ func (p *piece) add(events []workflow.Event) bool {
 
 // move delivers one change to its owners and updates the cursor. The events for an owner depend on
 // the state of the object that the cursor records as delivered to that owner. If the piece has no
-// room for all owners, the cursor records which owners are behind, and done is false. If done is
-// false, the next piece must move the same change again.
+// room for all owners, the cursor records which owners are behind, and the result done is false. The next piece must
+// then move the same change again.
 func (p *piece) move(c kube.Change) (done bool, err error) {
 	o := c.Object
 	if o.Unfiltered && c.Type != kube.Deleted {
@@ -345,7 +345,8 @@ func (p *piece) save(key store.Key, t delivered) error {
 	return store.Save(p.tx, key, t)
 }
 
-// copyBehind adds bindings to now.Behind: those in before.Behind that are still attached and are not among owners.
+// copyBehind copies bindings from before.Behind to now.Behind. It leaves out bindings that are not attached any more or
+// are among owners.
 func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 	if before == nil {
 		return nil
@@ -392,9 +393,8 @@ func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Ch
 	return nil, nil
 }
 
-// addFor adds an Added event of o for each owner from the index next on that needs one. It stops if
-// the piece has no room for an event. addFor returns the index of the owner at which it stopped, or
-// len(owners).
+// addFor adds an Added event of o for each owner that needs one, beginning at the index next. It stops if the piece has
+// no room for an event, and returns the index of the owner at which it stopped, or len(owners).
 func (p *piece) addFor(owners []string, next int, o *kube.Object) (int, error) {
 	for ; next < len(owners); next++ {
 		t, err := p.target(owners[next])
@@ -490,8 +490,8 @@ func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 	return payload, nil
 }
 
-// largestPayload returns the maximum size of an event's payload in bytes: three quarters of what one
-// transaction can write. The budget is half of what it can write.
+// largestPayload returns the maximum size of an event's payload in bytes: three quarters of the limit of a transaction.
+// The budget is half of this limit.
 func largestPayload(tx *store.Tx) int { return tx.Budget().Bytes * 3 / 2 }
 
 // reducedItem returns item with only the identity of the object. If this is still larger than the

@@ -43,8 +43,8 @@ type Kube struct {
 	mu      sync.Mutex
 	follows map[graph.Subject]*followed // the followed bindings; guarded by mu
 
-	// attached has the kubernetes bindings in the store at their last read, also detached ones. Each key is the text of a
-	// binding.
+	// attached has the kubernetes bindings in the store at their last read, also detached ones. Each key is the text of
+	// a binding.
 	attached atomic.Pointer[map[string]graph.Subject]
 }
 
@@ -138,9 +138,10 @@ type closedView struct {
 	owner string
 }
 
-// forget deletes the cursors of the closed views that no binding uses any more. It removes the owners of the closed views
-// from the other cursors, unless they follow the views again. Otherwise, an owner that was attached again in this epoch
-// with another selection would be treated as an owner that has not joined yet.
+// forget deletes the cursors of the closed views that no binding uses any more. If the cursor of a closed view stays,
+// forget removes the owner of the closed view from it, unless the owner follows the view again. Without this removal,
+// an owner that was attached again in this epoch with another selection would be treated as an owner that has not
+// joined yet.
 func (k *Kube) forget(ctx context.Context, closed []closedView) error {
 	for _, c := range closed {
 		inUse := func() (bool, error) { return k.receiver.inUse(c.view, []string{c.owner}) }
@@ -180,7 +181,7 @@ func (k *Kube) sweep(ctx context.Context) {
 // isUnused reports whether the binding with the given text is followed and does not use the view v, whose source has no
 // kind. If the binding has no views, for example because its kind is not served, it is unknown which views it will use,
 // and isUnused returns false. A binding has a view before it becomes an owner of the view's cursor. So if isUnused is
-// called in a transaction that has read this owner, the result is still true when the transaction is committed.
+// called in a transaction that has read this owner, the result is still correct when the transaction is committed.
 func (k *Kube) isUnused(text string, v kube.View) bool {
 	subject, attached := k.attachedAs(text)
 	k.mu.Lock()

@@ -121,7 +121,7 @@ func (c *modelCluster) change(what, name, label string) (change kube.Change) {
 	return change
 }
 
-// list returns the objects of the cluster, by name.
+// list returns the objects of the cluster, sorted by name.
 func (c *modelCluster) list() (all []*kube.Object) {
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		all = append(all, c.pods[name])
@@ -129,7 +129,7 @@ func (c *modelCluster) list() (all []*kube.Object) {
 	return all
 }
 
-// baseline sets the objects that owners were shown to all objects of the cluster, as a Synchronization would.
+// baseline records that all objects of the cluster were shown to owners, as a Synchronization shows them.
 func (c *modelCluster) baseline(owners ...string) {
 	for _, name := range owners {
 		c.shown[name] = c.now()
@@ -146,9 +146,9 @@ func (c *modelCluster) now() map[string]shownObject {
 }
 
 // TestTheEventsOfABindingLeadFromItsFirstListToTheCluster changes a cluster at random. A watch delivers some changes in
-// batches, and misses others until it lists the objects again. A transaction has room for a few events only. The process
-// ends at random commits, and then one of two bindings has not joined yet. The events of each binding must be in an
-// order in which they can happen, and must lead to the state of the cluster.
+// batches, and misses others until it lists the objects again. A transaction has room for a few events only. The
+// process ends at random commits, and then one of two bindings has not joined yet. The events of each binding must be
+// in an order in which they can happen, and must lead to the state of the cluster.
 func TestTheEventsOfABindingLeadFromItsFirstListToTheCluster(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]string{"both want the same": "", "one wants full objects": `,"keepFullObjectsInMemory":true`} {

@@ -29,7 +29,8 @@ func NewRateLimits(db *store.DB, engine Limiter) *RateLimits {
 // more check covers all of them.
 func (l *RateLimits) Run(ctx context.Context) {
 	l.read(l.all())
-	// If settings changed before the first read, l.known has the new ones already, so comparing them shows no difference.
+	// If settings changed before the first read, l.known has the new ones already, so comparing them shows no
+	// difference.
 	if keys := l.changed.Take(); len(keys) > 0 {
 		l.read(keys)
 		l.engine.RateLimitsChanged()

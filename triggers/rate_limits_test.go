@@ -36,7 +36,7 @@ func TestDeferredTasksAreCheckedWhenTheSettingsOfAHookChange(t *testing.T) {
 		update(save("a.sh", slow, 0))
 		var n checks
 		l := NewRateLimits(db, &n)
-		update(save("a.sh", fast, 0)) // perhaps after the start of the engine, and before Run reads the settings
+		update(save("a.sh", fast, 0)) // a change can occur before Run reads the settings
 		ctx, cancel := context.WithCancel(t.Context())
 		go l.Run(ctx)
 		if synctest.Wait(); n != 1 {
@@ -60,7 +60,7 @@ func TestDeferredTasksAreCheckedWhenTheSettingsOfAHookChange(t *testing.T) {
 				t.Errorf("%s: %d checks, want %d", step.what, n, step.want)
 			}
 		}
-		update(func(tx *store.Tx) error { tx.Delete(store.HookKey("web", "b.sh")); return nil }) // for the check of the store
+		update(func(tx *store.Tx) error { tx.Delete(store.HookKey("web", "b.sh")); return nil }) // so that the check of the store succeeds
 		cancel()
 		synctest.Wait()
 	})

@@ -18,8 +18,8 @@ type receiver struct {
 	engine workflow.Raiser
 	// isFollowed reports whether a monitor of a binding follows the view.
 	isFollowed func(kube.View) bool
-	// attached returns the kubernetes binding in the store with the given text, which is like a key of [mark.Owners]. The
-	// binding may be detached.
+	// attached returns the kubernetes binding in the store with the given text, which is like a key of [mark.Owners].
+	// The binding may be detached.
 	attached func(text string) (graph.Subject, bool)
 	// reduced is called when the payload of events was too large, so that the object, or also the
 	// filter result, was left out. The binding is the first one whose event has this payload. reduced
@@ -162,11 +162,10 @@ func (r *receiver) receive(ctx context.Context, list kube.List) error {
 
 // appear delivers all existing objects to the owners of list. An earlier call may have delivered
 // some objects before it was interrupted; appear delivers these again. If the argument known is
-// true, the view has a cursor for other owners already. This cursor does not record what an
-// interrupted call delivered, so a deletion that follows the interruption may not be delivered to
-// the owners of list. Otherwise appear writes the cursor. An interrupted call may have left a part
-// of this cursor, so appear first delivers the deletions of the objects in this part that no longer
-// exist.
+// true, the view has a cursor for other owners already. This cursor does not record which objects an interrupted call
+// delivered, so a deletion that follows the interruption may not be delivered to the owners of list. Otherwise appear
+// writes the cursor. An interrupted call may have left a part of this cursor, so appear first delivers the deletions of
+// the objects in this part that no longer exist.
 func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
 	if !known {
 		gone, err := r.gone(list)

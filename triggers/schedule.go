@@ -116,7 +116,7 @@ func earliest(tickers map[graph.Subject]*ticker) (next time.Time, ok bool) {
 }
 
 // follow makes tickers match the attached schedule bindings. If the record of a binding is damaged, follow does nothing
-// more: the trigger [Kube] moves the record, and the next follow is for this change.
+// more: the trigger [Kube] moves the record, and this change leads to the next call of follow.
 func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 	err := s.DB.View(func(tx *store.Tx) error {
 		attached := map[graph.Subject]bool{}

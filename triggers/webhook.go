@@ -27,8 +27,8 @@ func NewWebhook(db *store.DB, serve func(webhook.Table)) *Webhook {
 	return &Webhook{db: db, serve: serve, changed: store.Changes(db, store.At(store.Bindings), store.StartupKey())}
 }
 
-// Run passes the attached bindings to the function serve, at once and after each change, until ctx is done. If the record
-// of a binding is damaged, Run waits for the next change: the trigger [Kube] moves the record.
+// Run passes the attached bindings to the function serve, at once and after each change, until ctx is done. If the
+// record of a binding is damaged, Run waits for the next change: the trigger [Kube] moves the record.
 func (w *Webhook) Run(ctx context.Context) error {
 	var before *webhook.Table
 	for {
@@ -49,8 +49,8 @@ func (w *Webhook) Run(ctx context.Context) error {
 }
 
 // attached returns the attached bindings. Complete is set once the current start has converged, because from then on
-// all bindings are attached. A converge of an earlier start is not enough: if the code has changed since, a webhook can
-// belong to another hook or binding than before, which may not be attached yet.
+// all bindings are attached. A converge of an earlier start is not enough: if the code has changed since then, a
+// webhook can belong to another hook or binding than before, which may not be attached yet.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())

@@ -10,8 +10,9 @@ import (
 // clock, and the clock jumps when a machine wakes from sleep.
 const longestSleep = time.Minute
 
-// alarms start work when the head of a queue or the first deferred task is due. There is at most
-// one alarm for each queue, and none before the call of the method open or after the call of close.
+// alarms start work when the head of a queue or the first deferred task is due. There is at most one
+// alarm for each queue, and one for the deferred tasks. There is no alarm before the call of the
+// method open or after the call of close.
 type alarms struct {
 	now  func() time.Time
 	ring func(followUp)
@@ -68,9 +69,10 @@ func (s *alarms) arm(now time.Time, f followUp) {
 	})
 }
 
-// rings reports whether the work of a is due. The work is due at its time by the clock, or when the
-// timer has counted the whole delay, because the clock can be set back. If the work is not due yet,
-// rings starts the timer again. If a was replaced or stopped, rings returns false.
+// rings reports whether the work of a is due. The work is due when the clock reaches its due time.
+// Because a person can set back the clock, the work is also due when the timer has counted the whole
+// delay. If the work is not due yet, rings starts the timer again. If a was replaced or stopped,
+// rings returns false.
 func (s *alarms) rings(a *alarm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,10 +14,10 @@ const (
 	deleted  = "Deleted"
 )
 
-// backlogs counts the events of a binding that wait or that an attempt processes. The count begins
-// when many tasks are in the queue or lane, or are deferred, and ends when no event of the binding
-// is left. In between, the count is exact. The newest event of an object is recorded if it was
-// added while at least mostEvents events of the binding were waiting.
+// backlogs counts the pending events of each binding, including those that an attempt processes. The
+// count begins when many tasks are in the queue or lane, or are deferred, and ends when no event of
+// the binding is left. In between, the count is exact. The newest event of an object is recorded if
+// it was added while at least mostEvents events of the binding were waiting.
 type backlogs struct {
 	*txn
 	history *history
@@ -77,9 +77,8 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	return false, nil
 }
 
-// backlog returns the number of events that wait for the binding of t, and whether they are
-// counted. If they are not counted yet, and the queue or lane of t has become long, backlog counts
-// them.
+// backlog returns the number of pending events of t's binding, and whether they are counted. If they
+// are not counted yet, and the queue or lane of t has become long, backlog counts them.
 func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	n, counted, err = store.Load[int](l.tx, store.BacklogKey(t, nil))
 	if err != nil || counted {
@@ -106,8 +105,8 @@ func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
 	return t.Slot-first.Slot >= mostEvents, err
 }
 
-// countBacklog starts to count the events that wait for the binding of t. If t is not an event, or
-// these events are counted already, countBacklog does nothing.
+// countBacklog starts to count the pending events of t's binding. If t is not an event, or these
+// events are counted already, countBacklog does nothing.
 func (l *backlogs) countBacklog(t *store.Task) error {
 	key := store.BacklogKey(t, nil)
 	if !l.isEvent(t) || l.tx.Get(key) != nil {

@@ -6,10 +6,10 @@ import (
 	"addon-operator/store"
 )
 
-// Limits of the batch of one claim. If the payload of the first task is larger, the batch has only
-// this task. All running batches share sharedBytes of memory. Even if the other batches use all of
-// this memory, a batch may use leastBytes, and a batch that repeats an earlier attempt may use
-// batchBytes.
+// Limits of the batch of one claim. If the payload of the first task alone exceeds the limit in
+// bytes, the batch has only this task. All running batches share sharedBytes of memory. Even if the
+// other batches use all of this memory, a batch may use leastBytes, and a batch that repeats an
+// earlier attempt may use batchBytes.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
@@ -31,10 +31,10 @@ type batches struct {
 	loaded int           // payload bytes that the transition has added to memory; subtracted if the transition fails
 }
 
-// extendBatch adds the tasks that directly follow c's own task, and belong to the same hook, to the
-// batch of c. If an interrupted attempt is repeated, or a journal is executed again, old is the
-// earlier claim on the task; otherwise old is nil. If old is not nil, the batch has only tasks that
-// old covered.
+// extendBatch adds to the batch of c the tasks that directly follow the first task of the batch and
+// belong to the same hook. If an interrupted attempt is repeated, or a journal is executed again,
+// old is the earlier claim on the task; otherwise old is nil. If old is not nil, the batch has only
+// tasks that old covered.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit, err := k.deferral(b, c)
@@ -55,7 +55,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 			return nil
 		}
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
-			return nil // because there can be deferred tasks that are expedited and older than the task in other
+			return nil // because expedited tasks that are still deferred can be older than other
 		}
 		if err := store.LoadPayload(k.tx, other); err != nil {
 			return err
@@ -87,8 +87,8 @@ func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
 	return bucket.Deferrals[t.Queue], err
 }
 
-// covered reports whether c, an earlier claim on a batch, covered the task other. The parameter n is
-// the number of tasks that c covered before this task.
+// covered reports whether c, an earlier claim on a batch, covered the task other. The parameter n
+// is the number of tasks of the batch that precede other in the queue.
 func covered(c *store.Claim, n int, other *store.Task) bool {
 	if c.Tasks > 0 {
 		return n < c.Tasks

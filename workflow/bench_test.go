@@ -18,7 +18,7 @@ import (
 )
 
 // Each benchmark in this file measures two cases in alternating rounds, so that other load on the
-// machine slows down both:
+// machine slows down both. This command runs the benchmarks:
 //
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 
@@ -150,8 +150,8 @@ func raiseRuns(b *testing.B, db *store.DB, queues int) {
 	}
 }
 
-// benchEngine returns an engine whose steps call the function ran and do nothing else. The engine calls the function
-// ended at the end of each run.
+// benchEngine returns an engine whose steps call the function ran and do nothing else. At the end of each run, the
+// engine calls the function ended.
 func benchEngine(b *testing.B, db *store.DB, g *graph.Graph, ran func(workflow.Task), ended func()) *workflow.Engine {
 	b.Helper()
 	steps := map[graph.NodeID]workflow.Step{}

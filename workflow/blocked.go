@@ -10,9 +10,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// BlockedBy returns the reason why t cannot start; nil if there is none. BlockedBy ignores the
-// tasks before t in the queue of t, and an incomplete preparation. BlockedBy only reads records, so
-// every reader of a store finds the reason that the engine acts on, even if no engine runs.
+// BlockedBy returns the reason why t cannot start; nil if there is none. BlockedBy ignores the tasks
+// before t in the queue of t. BlockedBy also ignores an incomplete preparation, during which no task
+// of the main queue or of a parallel queue is claimed. BlockedBy only reads records, so every reader
+// of a store finds the reason that the engine acts on, even if no engine runs.
 //
 // Two kinds of reasons are known only to the implementation of a step: the answer of a [Gater], and
 // the rate limit of a [RateLimiter]. The engine asks the step for them when the task reaches the
@@ -65,8 +66,8 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	}
 }
 
-// limitReason returns the reason of a task that a rate limit defers until due. The limit allows one
-// run of the hook in each interval of the length every.
+// limitReason returns the reason of a task that a rate limit defers until due. The parameter every
+// is the interval in which the limit allows one run of the hook.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
@@ -182,9 +183,9 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &store.Reason{Kind: store.AwaitsModules, Detail: "waits until these failing modules have succeeded: " + strings.Join(modules, ", ")}, nil
 }
 
-// itemsReason returns the reason why the fan-out task t waits for its items in other queues: no
-// item is left to start, or those items are in a parallel group. If t does not wait for items,
-// itemsReason returns nil.
+// itemsReason returns the reason of the fan-out task t if t waits for its items in other queues;
+// otherwise nil. While such items run, t waits if no item is left to start, or if the running items
+// are in a parallel group.
 func itemsReason(t *store.Task) *store.Reason {
 	l := t.FanOut
 	if l == nil || l.Open == 0 || l.Next < l.Len && l.Group == "" {

@@ -44,8 +44,8 @@ func (b *bound) prepares(n *graph.Node) bool {
 }
 
 // first returns the node at which a run that is at n starts over after a quarantine or a pause, in a
-// new container, or when a start run begins. After a failure, only RetryFrom counts; step 5b, for
-// example, has none and is retried itself.
+// new container, or when a start run begins. After a failure, RetryFrom alone decides. For example,
+// step 5b has no RetryFrom, so the step itself is retried.
 //   - If n has RetryFrom, the run starts over at that node. Step 5c starts over at 5.
 //   - If the scope of n is a configuration, the run starts over at the first node of this scope to
 //     which a trigger leads.
@@ -86,8 +86,8 @@ func (b *bound) entry(n *graph.Node) graph.NodeID {
 }
 
 // byItself reports whether s is a global hook that can run again at n without the other items of
-// the fan-out. A global hook can run again by itself in the fan-outs of a start run, because a
-// start run is not repeated.
+// the fan-out. In the lifecycle, these are the hooks of steps 1 and 2, because a reload does not
+// repeat these steps.
 func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }

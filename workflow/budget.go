@@ -17,8 +17,8 @@ const (
 // claimCost estimates the cost of claiming the next task of a queue.
 var claimCost = cost{keys: 8, bytes: 2*store.InlinePayload + recordBytes}
 
-// costOf estimates the cost of removing, moving or changing t: its header and mark, a line of
-// history, its run, its backlog, its payload and its items.
+// costOf estimates the cost of removing, moving or changing t: its header, its mark as a waiting
+// task, a line of history, its run, its backlog, its payload and its items.
 func costOf(t *store.Task) cost {
 	c := cost{keys: 5 + t.Chunks, bytes: len(t.Payload) + 2*recordBytes}
 	if t.Object != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // pendingCancels removes the pending tasks of a module that is being deleted. If this takes several
-// transitions, pendingCancels stores a mark for the module. While the mark exists, no task of the
-// module that is older than the mark begins, except in the slot of the mark. The mark is deleted
+// transitions, pendingCancels stores a mark for the module, with an ID and a slot. While the mark
+// exists, no older task of the module begins, except in the slot of the mark. The mark is deleted
 // with the task that has CancelsPending, because a later task of this deletion has another slot.
 type pendingCancels struct {
 	*txn
@@ -78,7 +78,7 @@ func (c *pendingCancels) abandon(t, other *store.Task) error {
 	return c.parents.relocate(other, store.Pos{Queue: other.Queue, Slot: slot}, other.HomeQueue)
 }
 
-// cancelWaiting removes the tasks that t cancels from the queues. A task that a running attempt or
+// cancelWaiting removes from the queues the tasks that t cancels. A task that a running attempt or
 // a journal covers is not removed, but abandoned.
 func (c *pendingCancels) cancelWaiting(t *store.Task) error {
 	return eachQueued(c.tx, func(other, holder *store.Task) error {
@@ -95,7 +95,7 @@ func (c *pendingCancels) cancelWaiting(t *store.Task) error {
 	})
 }
 
-// continueCancel removes the tasks that did not fit in the budget of cancelPending.
+// continueCancel continues the work of cancelPending in a later transition.
 func (c *pendingCancels) continueCancel(t *store.Task) error {
 	c.claimHeadLater(t.Queue)
 	if err := c.cancelPending(t); err != nil {

@@ -191,7 +191,8 @@ func TestOfSeveralEffectsOfADeletedModuleOnlyTheOneUnderWayIsDone(t *testing.T) 
 }
 
 func TestOnlyTheFirstEffectOfADeletedModuleIsRepeated(t *testing.T) {
-	for _, abandoned := range []bool{false, true} { // before the deletion, as if its run had started over
+	// If abandoned is set, the task is abandoned before the deletion, as if its run had started over.
+	for _, abandoned := range []bool{false, true} {
 		t.Run(fmt.Sprintf("abandoned %t", abandoned), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newLifecycle(t)

@@ -80,8 +80,8 @@ func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
 	}
 }
 
-// An imageChecker checks crash images. From the images with different records, it continues the small
-// operator to its end.
+// An imageChecker checks crash images. Then it continues the small operator from the image to its end.
+// Of several images with the same records, it does so only from the first.
 type imageChecker struct {
 	t    *testing.T
 	want map[string]string // the final state of the undisturbed operator

@@ -26,7 +26,7 @@ func repairable(err error) *store.RecordError {
 }
 
 // engineTables are the tables with the engine's records about tasks, runs and hooks, and the table
-// of the steps' notes. After a record of these tables is lost, repair corrects the others.
+// of the steps' notes. If a record of these tables is lost, repair corrects the remaining records.
 var engineTables = []store.Table{
 	store.Queues, store.Deferred, store.Held, store.Payloads, store.Journal, store.Notes, store.Unique, store.Backlogs, store.Events,
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
@@ -145,9 +145,10 @@ func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 	return found, err
 }
 
-// recount counts all tasks, and corrects the numbers of tasks that are stored for runs, fan-out
-// tasks, lanes, backlogs, and tasks that wait for lagging tasks. recount deletes the marks of tasks
-// and the references to events that no longer exist, and corrects the index of events.
+// recount counts all tasks, and corrects the stored numbers of tasks: those of runs, fan-out tasks,
+// lanes and backlogs, and the numbers of lagging tasks. If a task does not exist any more, recount
+// deletes its mark, and the record that names it as the newest event of an object. recount also
+// corrects the index of events.
 func (rp *repair) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lagging: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
@@ -302,7 +303,7 @@ func (rp *repair) recountMarks(c census) error {
 	return nil
 }
 
-// recountBacklogs corrects the numbers of events that wait for bindings, and deletes references to
+// recountBacklogs corrects the numbers of pending events of bindings, and deletes references to
 // events that no longer exist.
 func (rp *repair) recountBacklogs(c census) error {
 	for k := range rp.tx.Range(store.At(store.Backlogs)) {

@@ -20,8 +20,8 @@ const (
 // time in a row, the next task is delayed again, for longer.
 const freeLoops = 3
 
-// dueAt returns when t is due. If the stored time is further in the future than any delay of t can
-// be, the time was computed with a wrong clock, and t is due now.
+// dueAt returns when t is due. If the time until the stored due time exceeds the longest delay that t
+// can have, the due time was computed with a wrong clock, and t is due now.
 func dueAt(t *store.Task, now time.Time) time.Time {
 	if t.Due.Sub(now) > max(longestDelay, t.Every) {
 		return now

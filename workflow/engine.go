@@ -38,7 +38,7 @@ type Engine struct {
 	// ContinueOnFailure must be set before Start.
 	ContinueOnFailure bool
 
-	// NewContainer is set if this process runs in another container than the previous one. Files
+	// NewContainer is set if this process runs in another container than the previous process. Files
 	// that earlier steps left in the previous container are gone, so runs of modules that were in
 	// progress start over at their first node. NewContainer must be set before Start.
 	NewContainer bool

@@ -7,8 +7,8 @@ import (
 )
 
 // arrivals puts new tasks into queues and lanes. At the tail of a queue, a new task is placed
-// behind all older tasks of its hook, whether they are queued, held or deferred. Of two equal tasks
-// of a unique node that wait, only one stays.
+// behind all older tasks of its hook, whether they are queued, held or deferred. Of two equal
+// waiting tasks of a unique node, only one stays.
 type arrivals struct {
 	*txn
 	history  *history

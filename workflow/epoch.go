@@ -6,9 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// exclusiveAfter is the number of processes that must have crashed while they processed a task
-// before the task runs alone. quarantineAfter is the number of such crashes after which the task is
-// quarantined, if it ran alone in the last of them.
+// If exclusiveAfter processes have crashed while they processed a task, the task runs alone. If
+// quarantineAfter processes have crashed, and the task ran alone in the last of these crashes, the
+// task is quarantined.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3

@@ -108,7 +108,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 }
 
 // own returns the given item, which t processes itself. If a quarantine or a pause holds the item,
-// own skips it and returns nil.
+// and the item has not begun its effects, own skips the item and returns nil.
 func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) (*graph.Item, error) {
 	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, ofRun(item.Subject))
 	if err != nil {
@@ -148,8 +148,9 @@ func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 }
 
 // passOver skips the current item of the fan-out task t, because the quarantine or pause q holds
-// the item. If the item can be repeated alone, as in a start run, it is held as a task of its own.
-// If the item cannot be repeated alone, a new run starts when q no longer holds the item.
+// the item. If the item can be repeated alone, as a global hook of step 1 or 2, it is held as a
+// task of its own. If the item cannot be repeated alone, a new run starts when q no longer holds
+// the item.
 func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
 	s := item.Subject
 	if err := fs.exclusive.endExclusive(t); err != nil {

@@ -337,7 +337,7 @@ func (w *fixture) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// gate makes each run of the given step last until the returned function is called with the result of
+// gate makes each run of the given step wait until the returned function is called with the result of
 // this run. Each call ends one run. The name of the step is a node or "node subject".
 func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {

@@ -61,10 +61,11 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	return g.moveTo(run, retryQueue(t.Subject.Module))
 }
 
-// lag makes a task wait for run, the upper tasks of a slot, which must move to a retry queue. The
-// waiting task is the last one in rest, the tasks below run. If rest is empty, because run is in a
-// parallel queue, it is the last task below the fan-out task that started run, and this fan-out task
-// stops waiting for run.
+// lag makes a task wait for a module's run, which must move to another queue. The parameter run
+// has the tasks of this run, which are the upper tasks of a slot. The parameter rest has the other
+// tasks of the slot, and the last of these tasks waits. If rest is empty, because the run is in a
+// parallel queue, the last task below the fan-out task that started the run waits, and the fan-out
+// task stops waiting.
 func (g *lagging) lag(run, rest stack) error {
 	bottom := run.bottom()
 	var last *store.Task
@@ -174,7 +175,7 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 			return false, err
 		}
 	}
-	// Of two equal waiting tasks, the one in that queue stays.
+	// Of two equal waiting tasks, the one in the parallel queue stays.
 	next := *run[0]
 	if err := g.remover.remove(run[0]); err != nil {
 		return false, err
@@ -185,7 +186,7 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 
 // replaceParked removes the parked tasks of runs that have begun the node of t, because the run of t reaches the steps
 // of these tasks itself. The result more is true if the budget was too small for some of these tasks. In this case, t
-// starts after a later transition has removed the other parked tasks.
+// starts after a later transition has removed the rest of them.
 func (g *lagging) replaceParked(b *bound, t *store.Task) (more bool, err error) {
 	for other, err := range store.Tasks(g.tx, Parked) {
 		if err != nil {

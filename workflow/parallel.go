@@ -64,8 +64,8 @@ func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	return next.Group == item.Group, err
 }
 
-// freeQueue returns the first of width parallel queues without an item of t. freeQueue prefers an
-// empty queue.
+// freeQueue returns a queue without an item of t. The queue is one of the parallel queues with the
+// numbers 0 to width-1. freeQueue prefers an empty queue.
 func freeQueue(tx *store.Tx, t *store.Task, width int) (free string, err error) {
 	for i := range width {
 		queue := fmt.Sprint(parallelPrefix, i)

@@ -9,7 +9,8 @@ import (
 
 // parents updates the links between a task and its parent, which is the task that waits for it. A
 // fan-out task counts exactly the pending tasks whose parent it is. The last task of a run counts
-// its lagging tasks. Each of the counted tasks stores the position of its parent.
+// its lagging tasks, which are the runs of failing modules that it waits for. Each of the counted
+// tasks stores the position of its parent.
 type parents struct {
 	*txn
 	queues *queues

@@ -18,7 +18,7 @@ type preparation struct {
 }
 
 // preparations does the work of a preparation, and writes its record. When the record is deleted,
-// no interrupted run of a module is past its first node.
+// no interrupted run of a module is past its first node, except a run at an Uninterruptible node.
 type preparations struct {
 	*txn
 	history  *history
@@ -31,10 +31,10 @@ type preparations struct {
 	rewinds  *rewinds
 }
 
-// If a run of a module has no running task and is past its first node, prepare moves the run back
-// to its first node. For a start, prepare also moves waiting runs of modules out of retry queues and
-// parallel queues, and tasks with a journal to the front. Work that exceeds the budget is done in
-// later transactions.
+// prepare moves interrupted runs of modules back to their first nodes, as restartRuns describes. For
+// a start run, prepare also abandons Synchronizations that have begun their effects, moves waiting
+// runs of modules out of retry queues and parallel queues, and moves tasks with a journal to the
+// front of the main queue. Work that exceeds the budget is done in later transactions.
 func (ps *preparations) prepare(p preparation) error {
 	pending, err := loadPreparation(ps.tx)
 	if err != nil {
@@ -92,8 +92,8 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 }
 
 // If a run of a module has no running task and is past its first node, restartRuns moves the run
-// back to its first node. A moved run joins an equal pending run, if there is one. restartRuns
-// returns errEnough if the budget is spent.
+// back to its first node. Runs at an Uninterruptible node stay. A moved run joins an equal pending
+// run, if there is one. restartRuns returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		b, first := ps.runStart(t)
@@ -107,9 +107,9 @@ func (ps *preparations) restartRuns() error {
 	})
 }
 
-// runStart returns the first node of the module's run or deletion that t belongs to: step 6 checks again whether the
-// module must be deleted. runStart returns an empty node if t is at the first node already, is not part of such a run,
-// is abandoned, is running, or must not be interrupted.
+// runStart returns the first node of the module's run or deletion that t belongs to. A deletion starts over at step 6,
+// which checks again whether the module must be deleted. runStart returns an empty node if t is at the first node
+// already, is not part of such a run, is abandoned, is running, or must not be interrupted.
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
 	if err != nil || n.Uninterruptible || t.OwnQueue || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {

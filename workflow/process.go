@@ -52,7 +52,8 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	w.reach(c, AtClaimed)
 	out, failed := w.do(w.e.observer.context(c.ctx, c.task), c)
 	if failed != nil {
-		if damaged := repairable(failed.err); damaged != nil { // no transition has read the damaged record: the step has read it
+		// If the step has read a damaged record, no transition repairs it.
+		if damaged := repairable(failed.err); damaged != nil {
 			failed.err = errors.Join(failed.err, w.e.repair(damaged))
 		}
 	}
@@ -146,9 +147,9 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 	return out, nil
 }
 
-// dropsEffects reports whether the store says that the remaining effects of c's task must not begin. This can change
-// after the claim. The store does not say which effect has begun. So if execution starts again, only the first effect of
-// such a task is executed.
+// dropsEffects reports whether the store says that the remaining effects of c's task must not begin. dropsEffects reads
+// the task again, because another transition can change it after the claim. The store does not say which effect has
+// begun. So if execution starts again, only the first effect of such a task is executed.
 func (w worker) dropsEffects(c *claim) (drops bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)

@@ -64,7 +64,8 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 }
 
 // removeItem removes the item of q from its queue. Events and schedule ticks are held, like the other tasks of their
-// hook. A fan-out task without a module only moves to its next item. Any other task is removed.
+// hook. If the item belongs to a fan-out task and has no module, the fan-out task only moves to its next item. Any
+// other task is removed.
 func (z *quarantines) removeItem(b *bound, t *store.Task, q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(t.Node)]
 	switch {
@@ -111,8 +112,8 @@ func (z *quarantines) holdItem(n *graph.Node, t *store.Task, q *store.Quarantine
 	return nil
 }
 
-// freeHeld lets the work start that was held because of q, and adds a task for the work that runs
-// have skipped because of q. The caller must have deleted the record of q.
+// freeHeld allows the work that was held because of q to start, and starts a run for the work that
+// was skipped because of q. The caller must have deleted the record of q.
 func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	z.openings.mayUnblockModule(q.Subject.Module)
 	for i := range q.Released { // only older versions store such items
@@ -127,7 +128,7 @@ func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	return z.rerun(b, q)
 }
 
-// rerun starts the run that does the work that other runs have skipped because of q.
+// rerun starts a run for the work that other runs have skipped because of q.
 func (z *quarantines) rerun(b *bound, q *store.QuarantinedItem) error {
 	skipped, _, err := store.Load[store.Run](z.tx, store.RunKey(cmp.Or(q.RerunOf, q.Run)))
 	if err != nil {

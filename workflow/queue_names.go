@@ -12,7 +12,7 @@ import (
 // configuration.
 const Main = "main"
 
-// Parked is the queue for the last steps of runs that wait for failing modules. A hook that names this queue is
+// Parked is the queue in which the last step of a run waits for failing modules. A hook that names this queue is
 // rejected.
 const Parked = "after failing modules"
 
@@ -38,7 +38,7 @@ func LaggingModules(tx *store.Tx) (modules []string, err error) {
 	return modules, nil
 }
 
-// homeQueue returns the queue that t belongs to, even if t is in a parallel queue.
+// homeQueue returns the queue of t or, if t is in a parallel queue, the queue in which t would run otherwise.
 func homeQueue(t *store.Task) string {
 	if t.HomeQueue != "" {
 		return t.HomeQueue

@@ -22,8 +22,8 @@ type Event struct {
 	AllowFailure bool
 	// NoBatch keeps the task out of batches with other tasks of its hook.
 	NoBatch bool
-	// Supersedes names a node. The new run replaces all runs in the main queue that have begun the node or have yet to
-	// reach it.
+	// Supersedes names a node. The new run replaces all runs in the main queue and in the queue Parked that have begun
+	// the node or have yet to reach it.
 	Supersedes graph.NodeID
 }
 

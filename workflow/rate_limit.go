@@ -225,8 +225,8 @@ func (l *limits) joinDeferred(t *store.Task) error {
 	return nil
 }
 
-// deferralOf returns the deferral of t's hook and queue if t must wait, because the next deferred
-// task is older than t or is not due yet.
+// deferralOf returns the deferral of t's hook and queue if the next deferred task is older than t, or
+// is not due yet, so that t must wait. Otherwise, deferralOf returns zero.
 func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Deferral, err error) {
 	put, ok := bucket.Deferrals[t.Queue]
 	if !ok {
@@ -278,7 +278,7 @@ type newerTasks struct {
 
 // returning are the deferred tasks of one hook and queue that return in one transition.
 type returning struct {
-	first *store.Task // as it was deferred
+	first *store.Task // copy of the first of these tasks, made before it returned
 	last  *store.Task // the task that has returned last; nil if there is none yet
 	mixed bool        // whether a returned task was older than the task that had returned before it
 }
@@ -323,8 +323,8 @@ func (r *returning) returned(t *store.Task) {
 	r.last = &last
 }
 
-// save stores, for each hook and queue, the task that has returned last, and its slot. The next transition begins its
-// search for newer tasks behind this slot.
+// save stores, for each hook and queue whose tasks have returned in order, the task that has returned last, and its
+// slot. The next transition begins its search for newer tasks behind this slot.
 func (n *newerTasks) save() error {
 	for _, r := range n.done {
 		if r.last == nil || r.mixed {
@@ -347,8 +347,8 @@ func (n *newerTasks) save() error {
 	return nil
 }
 
-// deferNewer defers the tasks that [newerTasks.deferFor] must defer for first, the first deferred task that returns.
-// The tasks get the due time of first. deferNewer returns errEnough if it has deferred any.
+// deferNewer defers the newer tasks for [newerTasks.deferFor]. The parameter first is the first deferred task that
+// returns. The newer tasks get its due time. deferNewer returns errEnough if it has deferred any of them.
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {

@@ -20,8 +20,8 @@ type remover struct {
 	exclusive *exclusive
 }
 
-// drop removes the waiting task t and records its state. The parameter into is the task that replaces t; nil if there
-// is none.
+// drop removes the waiting task t, and adds a line with the given state to the history. The parameter into is the task
+// that replaces t; nil if there is none.
 func (rm *remover) drop(t *store.Task, state store.State, into *store.Task) error {
 	r := recordOf(t, state)
 	if into != nil {

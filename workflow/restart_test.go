@@ -531,7 +531,7 @@ func TestEffectsThatAnEventHasBegunPrecedeTheNextStart(t *testing.T) {
 	}
 }
 
-// The effect of an event that precedes a start run can fail until the run of a module repairs its cause.
+// An effect that is executed before a start run can fail until the run of a module removes the cause of the failure.
 func TestAStartDoesNotWaitForAnEffectThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnabling(t)
@@ -635,8 +635,8 @@ func TestEventsOfALongBacklogThatHaveBegunTheirEffectsPrecedeTheNextStart(t *tes
 	})
 }
 
-// The effects of the interrupted deletion come before the start run. The deletion itself begins again after it, because
-// the module may be enabled again.
+// The effects of the interrupted deletion come before the start run. The deletion itself begins again after the start
+// run, because the module may be enabled again.
 func TestTheEffectsOfAnInterruptedDeletionPrecedeTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnabling(t)

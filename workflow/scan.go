@@ -129,8 +129,8 @@ func fanOutAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
 	return t, ok && t.FanOut != nil, err
 }
 
-// isStandalone reports whether t is an item that can run without its fan-out: an item of a global
-// hook, or an item of a module for which no fan-out task waits.
+// isStandalone reports whether t is an item that can run without its fan-out. This is the case if
+// the item belongs to a global hook, or if no fan-out task waits for t.
 func isStandalone(tx *store.Tx, t *store.Task) (bool, error) {
 	if !t.OwnQueue || t.Subject.Module == "" {
 		return t.OwnQueue, nil
@@ -198,7 +198,7 @@ func pendingTask(tx *store.Tx, id store.ID) (found *store.Task, err error) {
 	return nil, err
 }
 
-// holders returns the tasks of queue with a running attempt or a journal.
+// holders returns those tasks of queue that have a running attempt or a journal.
 func holders(tx *store.Tx, queue string) (holders []*store.Task, err error) {
 	for t, err := range heads(tx, queue) {
 		if err != nil {

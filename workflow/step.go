@@ -25,11 +25,11 @@ type Task struct {
 	// outcome may be done already.
 	Resumed bool
 
-	applied *applied // of Apply
-	output  *output  // of Do
+	applied *applied // requests of Apply
+	output  *output  // lines that Do prints
 }
 
-// applied collects what Apply requests beside its facts.
+// applied collects the remarks and the withdrawals that Apply requests.
 type applied struct {
 	remarks     []string
 	withdrawals []Withdrawal
@@ -106,7 +106,7 @@ type Effect struct {
 //
 // A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter], [Gater] or
 // [Skipper]. A panic in a method is treated as an error of the method. A method that gets a transaction must change
-// nothing but the store, because if the commit fails, the method is called again in another transaction.
+// nothing but the store: if the commit fails, the method is called again in another transaction.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }
@@ -114,8 +114,10 @@ type Step interface {
 // An Effecter executes the effects of its step's outcomes in order, one per call. After an error made by [Refused], the
 // attempt has failed, and the remaining effects are dropped. After any other error, and after a crash, execution starts
 // again later at the first effect, so Effect must first check whether the effect is done. Effect can keep notes for
-// this check with [store.SaveNote]. If a task is abandoned, its running effect is completed, and the effects after it
-// do not begin. If the running effect fails or is interrupted, only the first effect of the outcome is executed again.
+// this check with [store.SaveNote]. If a task is abandoned before its effects begin, none of them begins. If the module
+// of a task is being deleted, the running effect of the task is completed, and the effects after it do not begin. If
+// the running effect fails, it is not executed again. If an effect was interrupted or waits for its retry, at most the
+// first effect of the outcome is executed again.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }

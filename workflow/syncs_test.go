@@ -32,8 +32,8 @@ func BenchmarkSyncsOfAChain(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// commitsIn opens the store for use and returns the number of commits to its file since its
-// creation.
+// commitsIn opens the store, calls the function use with it, and returns the number of commits to the
+// file of the store since its creation.
 func commitsIn(b *testing.B, path string, use func(*store.DB)) int {
 	b.Helper()
 	db, err := store.Open(path, store.Options{})

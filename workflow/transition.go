@@ -29,9 +29,9 @@ type transition struct {
 	stuck   map[string]error    // errors of queues in which an earlier attempt of this transition could claim no task
 }
 
-// A transition claims a task like this. Components touch each queue whose head they change. For
-// each touched queue, end calls advance, and so do finish, pass and fail for the queue of the ended
-// task. advance calls claimNext, which tries the head of the queue with tryStart, until a task is
+// A transition claims a task like this. Components touch each queue whose head they change. end calls
+// advance for each touched queue. finish, pass and fail call advance for the queue of the ended task.
+// advance calls claimNext, which tries the head of the queue with tryStart, until a task is
 // claimed or must wait. If nothing blocks a task, start decides whether to claim the task, its next
 // item or its preparation, and claims.tryClaim writes the claim. After the commit, workers process
 // the claimed tasks: the same worker if finish, pass or fail claimed the task, and a new worker if

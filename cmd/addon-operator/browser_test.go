@@ -177,8 +177,8 @@ func (b *tab) until(what, script string) {
 	}
 }
 
-// untilView waits until a view is completely loaded whose title begins with the argument title. untilView does not
-// return when only the title is loaded.
+// untilView waits for a view whose title begins with the argument title, until the whole view is loaded. untilView does
+// not return when only the title is loaded.
 func (b *tab) untilView(title string) {
 	b.t.Helper()
 	b.until("the view "+title+" is shown", fmt.Sprintf("document.readyState === \"complete\" && document.title.startsWith(%q)", title))

@@ -29,7 +29,7 @@ type bundlePage struct {
 	name  string // name of the files of the page in the archive, without a suffix
 	path  string
 	query url.Values
-	// text renders the page as text; nil if the archive has only its JSON.
+	// text renders the page as text; nil if the archive has the page only as JSON.
 	text func(page []byte, layout inspect.Layout) (string, error)
 }
 

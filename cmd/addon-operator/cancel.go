@@ -17,10 +17,10 @@ type moduleCanceler struct {
 	steps  *steps.Lifecycle
 }
 
-// configRaised cancels the running tasks of the modules that a new content of the ConfigMap disables. The results of
+// configRaised cancels the running tasks of the modules that the new content of the ConfigMap disables. The results of
 // these tasks are not needed, because the modules are about to be deleted. Step 16, which waits at the front of the
-// main queue, puts the new content in force. The reload after step 16 deletes the modules. If a task of the main queue
-// is failing, the modules are usually deleted before this reload, directly after step 16.
+// main queue, puts the new content in force. The reload after step 16 deletes the modules. But if a task of the main
+// queue is failing, the modules are usually deleted directly after step 16, before this reload.
 func (c moduleCanceler) configRaised(content kube.Content) {
 	modules, err := c.steps.ConfigMap.DisabledBy(content.ResourceVersion, content.Data)
 	if err != nil {

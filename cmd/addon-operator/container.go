@@ -32,8 +32,8 @@ func (m containerMark) inNewContainer() (bool, error) {
 	return string(last) != containerIdentity(), nil
 }
 
-// write writes the identity of this container for the next process. It replaces the file as a whole, because an incomplete
-// identity would be that of another container.
+// write writes the identity of this container for the next process. write replaces the file as a whole, because the
+// next process would treat an incomplete identity as the identity of another container.
 func (m containerMark) write() error {
 	next := string(m) + ".new"
 	err := os.WriteFile(next, []byte(containerIdentity()), 0o600)

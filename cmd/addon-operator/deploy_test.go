@@ -357,7 +357,7 @@ func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 		t.Fatal(err)
 	}
 	others := map[inspect.Kind]string{
-		inspect.KindFull: "store_full", inspect.KindSlow: "hook_runs_slow", inspect.Kind(store.StaleWebhook): "", // exists only while no operator runs
+		inspect.KindFull: "store_full", inspect.KindSlow: "hook_runs_slow", inspect.Kind(store.StaleWebhook): "", // such a problem exists only while no operator runs
 	}
 	for _, kind := range inspect.Kinds() {
 		metric, isOther := others[kind]

@@ -43,8 +43,8 @@ func (s *surveys) updateFailingFilters(ctx context.Context) {
 	}
 }
 
-// differ reports whether the store has a problem of the kind, or the argument problems is not empty. In the usual case,
-// there are no problems in either, and no transaction has to write.
+// differ reports whether the store has a problem of the kind, or the argument problems is not empty. Usually, the store
+// and the argument have no problems, and the transaction writes nothing.
 func differ(tx *store.Tx, kind store.ProblemKind, problems []store.Problem) bool {
 	for range tx.Range(store.At(store.Problems).Str(string(kind))) {
 		return true

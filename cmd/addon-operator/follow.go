@@ -22,9 +22,10 @@ func (f *follow) declare(cmd *cobra.Command, about string) {
 	cmd.Flags().BoolVarP(&f.on, "follow", "f", false, about)
 }
 
-// show prints the entries that the route at path streams, until Ctrl-C or the end of the operator:
-// JSON as one object per line, YAML as documents, and otherwise the result of text. If the source
-// is the store of a stopped operator, show prints only the existing entries.
+// show prints the entries that the route at path streams, until Ctrl-C or the end of the operator.
+// In JSON, each entry is one line. In YAML, each entry is a document. In the other formats, show
+// prints the result of text. If the source is the store of a stopped operator, show prints only the
+// existing entries.
 func (f *follow) show(cmd *cobra.Command, t *table[inspect.Timeline], path string, query url.Values, text func(*inspect.Entry, inspect.Layout) string) error {
 	if err := t.output.check(); err != nil {
 		return err

@@ -46,7 +46,7 @@ func (l *leadership) check() error {
 	return l.lease.Check()
 }
 
-// standby describes in words what this process waits for; empty if this process is not a standby.
+// standby returns a text about the wait for the Lease; empty if this process is not a standby.
 func (l *leadership) standby() string { return l.waiting().Text }
 
 // waiting describes the wait for the Lease. The result is zero if this process is not a standby.
@@ -72,9 +72,9 @@ func (l *leadership) describe() string {
 	return "held by this operator: " + l.lease.String()
 }
 
-// acquire begins to acquire the Lease in the background, and returns. l.got is closed when the Lease is held, cannot be
-// acquired, or ctx ends. If the Lease is held, it is renewed until release is called, also after ctx has ended. If it
-// is lost, the store is fenced.
+// acquire begins to acquire the Lease in the background, and returns. l.got is closed when the Lease is held or cannot
+// be acquired, or when ctx ends. With --lease=off, l.got is closed at once. A held Lease is renewed until release is
+// called, also after ctx has ended. If the Lease is lost, the store is fenced.
 func (l *leadership) acquire(ctx context.Context) (err error) {
 	l.got = make(chan struct{})
 	if l.settings.Lease == settings.LeaseOff {

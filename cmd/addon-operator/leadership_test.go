@@ -144,7 +144,7 @@ func TestTheLeaseIsRenewedWhileTheOperatorPreparesAndReleasedIfItGivesUp(t *test
 		return held
 	}
 	acquired := read().Spec.RenewTime
-	cancel() // also a process that ends keeps the Lease until it has stopped its work
+	cancel() // a process that is stopping keeps the Lease until all its work has ended
 	newFixture(t).until("the Lease is renewed", func() bool { return read().Spec.RenewTime.After(acquired.Time) })
 	l.release()
 	if holder := *read().Spec.HolderIdentity; holder != "" {

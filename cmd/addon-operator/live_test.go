@@ -264,7 +264,7 @@ func (s *fixture) storeOfAnotherCluster() string {
 }
 
 // lateServer writes a kubeconfig with the address of a server that refuses connections until the returned function is
-// called. Then the server forwards them to the API server of c.
+// called. After that, the server accepts connections, and forwards them to the API server of c.
 func (s *fixture) lateServer(c *cluster.Cluster) (listen func()) {
 	s.t.Helper()
 	server, err := url.Parse(c.Config().Host)
@@ -471,10 +471,11 @@ func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 		t.Errorf("snapshots %q, %v", left, err)
 	}
 	written := left[2]
-	for i := range 3 { // the clock was ahead
+	for i := range 3 { // as if the clock was ahead when these snapshots were written
 		s.file("store.db.snapshot-2099010"+strconv.Itoa(i+1)+"T000000Z", "")
 	}
-	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // the name has the time in seconds
+	// The name of a snapshot has the time in seconds, and the next snapshot must have a new name.
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	if err := m.snapshot(); err != nil {
 		t.Fatal(err)
 	}

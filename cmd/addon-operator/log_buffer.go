@@ -118,8 +118,8 @@ func (b *logBuffer) drain() (lines []byte, lost int, ended bool) {
 	return lines, lost, b.ended
 }
 
-// close waits until the pending lines are written, or for flushWithin if w blocks. Lines that are
-// added after the last pending line was written are written directly to w.
+// close waits until the pending lines are written, or for flushWithin if w blocks. When the pending
+// lines are written, Write writes further lines directly to w.
 func (b *logBuffer) close() {
 	b.mu.Lock()
 	b.closing = true

@@ -1,6 +1,6 @@
 // Command addon-operator keeps a cluster's addons installed and configured. Command addon-operator runs hooks and
-// modules written for flant's addon-operator as a persistent workflow: every piece of work is a durable task, and a
-// restarted process resumes the pending tasks.
+// modules that are written for flant/addon-operator. The execution is a persistent workflow: every piece of work is a
+// durable task, and a restarted process resumes the pending tasks.
 package main
 
 import (

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// firstWork is the minimum time from the start until the first work of a maintenance, because a start has other
-	// work.
+	// firstWork is the minimum time from the start of the operator to the first work of a maintenance, because the
+	// operator has other work at its start. Only the first snapshot can be written earlier, if the interval of
+	// snapshots is shorter.
 	firstWork = time.Minute
 	trimEvery = time.Hour
 	// trimPiece is the maximum number of history records that one transaction removes.
@@ -27,8 +28,8 @@ const (
 	snapshotTime  = "20060102T150405Z"
 )
 
-// A maintenance verifies the records of the store once, reserves disk space for it, limits the history, and writes
-// snapshots of the store.
+// A maintenance verifies the records of the store once, reserves disk space for the store, limits the history, and
+// writes snapshots of the store.
 type maintenance struct {
 	db   *store.DB
 	log  zerolog.Logger
@@ -165,9 +166,9 @@ func (m *maintenance) snapshots() ([]string, error) {
 	return store.Beside(m.path, ".snapshot-*Z")
 }
 
-// untilSnapshot returns the time until the next snapshot. The interval begins at the newest
-// existing snapshot, so that snapshots are also written if each process runs only briefly. If there is no snapshot yet,
-// the first snapshot is due after firstWork.
+// untilSnapshot returns the time until the next snapshot. The interval begins at the newest existing snapshot, so that
+// snapshots are also written if each process runs only briefly. If there is no snapshot yet, the first snapshot is due
+// after firstWork, or after the interval if the interval is shorter.
 func (m *maintenance) untilSnapshot() time.Duration {
 	wait := time.Duration(0)
 	if found, err := m.snapshots(); err == nil && len(found) > 0 {

@@ -39,7 +39,8 @@ func newNotices(client *kube.Client, s *settings.Settings, log zerolog.Logger) *
 }
 
 // add queues an Event for n. add does not block: if the queue is full because the API server does
-// not respond, the notice is dropped. What n reports is also in the log.
+// not respond, the notice is dropped. The operator also logs each problem for which it adds a
+// notice.
 func (q *notices) add(n notice) {
 	select {
 	case q.queue <- n:

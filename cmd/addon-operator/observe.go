@@ -40,8 +40,9 @@ type moduleRun struct {
 	run   uint64
 }
 
-// A lifecycleObserver logs, counts and reports as Events what the engine and the steps do. If the
-// observer fails, no task fails. A lifecycleObserver is a steps.Observer.
+// A lifecycleObserver logs and counts the work of the engine and of the steps, and reports problems
+// as Kubernetes Events. If the observer fails, no task fails. A lifecycleObserver is a
+// steps.Observer.
 type lifecycleObserver struct {
 	log     zerolog.Logger
 	metrics *metrics.Set
@@ -84,8 +85,8 @@ func (o *lifecycleObserver) engine() workflow.Observer {
 	})
 }
 
-// activation returns the value of the metric label activation: OperatorStartup before the end of the first converge of
-// this process, and empty after it.
+// activation returns the value of the metric label "activation": OperatorStartup before the end of the first converge
+// of this process, and empty after it.
 func (o *lifecycleObserver) activation() string {
 	if o.converged.Load() {
 		return ""
@@ -220,7 +221,7 @@ func (o *lifecycleObserver) HookRan(r report.Run) {
 }
 
 // waitedAs returns the metric labels for the waiting time of a task. If the task has no hook, the
-// label binding is the type of the task.
+// label "binding" has the type of the task.
 func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
 	b := debugapi.BindingOf(s, node, queue)
 	if b.Hook == "" {

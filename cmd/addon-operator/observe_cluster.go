@@ -141,7 +141,7 @@ func (l *bindingLabels) forgetChanged() {
 }
 
 // of returns the labels of the binding whose name is the argument owner. If the binding is not
-// attached any more, the label queue is empty.
+// attached any more, the label "queue" is empty.
 func (l *bindingLabels) of(owner string) metrics.Binding {
 	l.forgetChanged()
 	l.mu.RLock()
@@ -152,7 +152,7 @@ func (l *bindingLabels) of(owner string) metrics.Binding {
 		return b
 	}
 	subject, queue := triggers.SubjectOf(owner), ""
-	// If the store cannot be read, the label queue is empty too; the store itself reports the
+	// If the store cannot be read, the label "queue" is empty too; the store itself reports the
 	// error.
 	_ = l.db.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))

@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// timeActions returns observer. If the settings enable it, the returned observer measures actions
-// on queues.
+// timeActions returns observer. If the settings enable the measurement of actions on queues, the
+// returned observer also measures these actions.
 func (o *lifecycleObserver) timeActions(observer workflow.Observer) workflow.Observer {
 	if o.queueActions {
 		observer.Clock = time.Now

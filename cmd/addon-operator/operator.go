@@ -143,7 +143,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	if o.traces, err = traces.New(ctx, &o.settings, o.db.ID(), version, o.log); err != nil {
 		return err
 	}
-	// debugAPI is called at each scrape, because the engine does not exist yet.
+	// debugAPI is called at each scrape, and not here, because the engine does not exist yet.
 	o.metrics = metrics.New(s.MetricsPrefix, func() (metrics.State, error) { return o.debugAPI().State() })
 	o.metrics.Exemplars = o.traces != nil
 	o.lifecycleObserver = newLifecycleObserver(o)

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// errNotBegun is the error of a request that only an operator with the right to change the cluster can carry out.
+// errNotBegun is the error of a request that the operator can carry out only after it has begun its work.
 var errNotBegun = debugapi.BadRequest("the operator has not started yet: it waits for the Lease, the API server, or free space on the disk of its store")
 
 // debugAPI returns the debug API of the running operator.

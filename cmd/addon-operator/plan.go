@@ -133,8 +133,8 @@ func (v *planVerb) print(cmd *cobra.Command, plan *inspect.Plan) (err error) {
 	return err
 }
 
-// make returns the plan. make requests the plan from the running operator, or makes it without one
-// if a flag names a cluster or a store.
+// make returns the plan. make requests the plan from the running operator. If a flag names a
+// cluster or a store, make computes the plan itself, without a running operator.
 func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, error) {
 	if err := v.output.check(); err != nil {
 		return nil, err

@@ -222,7 +222,8 @@ invalid request, 404 for a missing object, 409 for a conflict with the current s
 |---|---|
 `
 
-// routesOfNone lists the routes of the debug socket for which there is no command.
+// routesOfNone describes the routes of the debug socket that routesOf does not have. No command requests these routes,
+// or a command requests them only with a flag.
 var routesOfNone = map[string]string{
 	"/":                         "none: confirms that the operator runs",
 	"/graph":                    "none: the modules in their order, with the enabled ones marked, in DOT",

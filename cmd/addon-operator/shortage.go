@@ -39,7 +39,7 @@ func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 // fail and succeed alternately, many times a second. A shortageLog treats alternating commits as
 // one shortage, which ends when no commit has failed for the time roomLasts.
 type shortageLog struct {
-	changed  <-chan struct{} // receives when a shortage starts or ends
+	changed  <-chan struct{} // receives a value when a shortage starts or ends
 	shortage func() *store.Shortage
 	full     func(s *store.Shortage, first bool) // called once a minute while the shortage lasts
 	room     func()

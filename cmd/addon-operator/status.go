@@ -110,8 +110,8 @@ func pendingModules(tx *store.Tx) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// started reports whether the converge of the start has ended. The converge has also ended if the
-// start has no work, so that no task is pending.
+// started reports whether the converge of the start has ended. If the start has no work, no task is
+// pending, and the result is true too.
 func (s *status) started(startup store.Startup, tasks int) bool {
 	return startup.ConvergedIn == s.db.Epoch() || s.converged.Load() ||
 		tasks == 0 && startup.HasConverged()

@@ -80,7 +80,7 @@ func (v *reportVerb[T]) show(cmd *cobra.Command) error {
 		_, err = cmd.OutOrStdout().Write(body)
 	}
 	if err == nil && v.bad(report) {
-		err = &codedError{exitAttention, errors.New("")} // without a message, because the first line of the report says it
+		err = &codedError{exitAttention, errors.New("")} // without a message, because the first line of the report says that something needs attention
 	}
 	return err
 }

@@ -140,10 +140,10 @@ func (f *storeFile) killLeftovers() error {
 	return nil
 }
 
-// settle checks that the open store belongs to the current cluster. If the store belongs to another
-// cluster, settle renames its file and creates a new store. If the API server does not respond, or
-// refuses the request, settle returns nil without this check, and checkCluster and awaitCluster make
-// the check later.
+// settle checks that the open store belongs to the current cluster. If the store belongs to another cluster, settle
+// renames its file and creates a new store. If the API server does not respond, or refuses the request for the ID of
+// the cluster, settle returns nil without this check. awaitCluster then makes the check later. If the API server did
+// not respond, checkCluster makes the check even before the engine starts.
 func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
 	id, err := cluster.id, cluster.err
 	if f.refused = kube.IsRefused(err); f.refused {
@@ -208,8 +208,9 @@ func (f *storeFile) rename(cluster string) (string, error) {
 }
 
 // checkCluster checks the cluster of the store before the engine starts, if the API server did not respond in time when
-// the store was opened. It has usually responded to the requests for the Lease since then. checkCluster returns an error
-// if the store belongs to another cluster, and nil if the API server does not respond within clusterWait.
+// the store was opened. Since then, the API server has usually responded to the requests for the Lease. checkCluster
+// returns an error if the store belongs to another cluster, and nil if the API server does not respond within
+// clusterWait.
 func (f *storeFile) checkCluster(ctx context.Context) error {
 	if f.refused {
 		return nil

@@ -87,7 +87,8 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 
 func makeStore(t *testing.T, path string) *store.DB {
 	t.Helper()
-	// A process that another test starts holds the lock of an earlier process until it executes its program.
+	// If another test starts a process, the child process inherits the lock of a store that this process has opened.
+	// The child process holds the lock until it executes its program, even if the store is closed.
 	db, err := store.Open(path, store.Options{LockWait: time.Minute})
 	if err != nil {
 		t.Fatal(err)

@@ -23,8 +23,8 @@ const (
 	// surveyShare is the ratio between the delay before a survey and the duration of the previous
 	// survey, so that surveys use little CPU.
 	surveyShare = 20
-	// surveyMost is the maximum delay before a survey. Without it, a survey that had to wait would delay the next one for
-	// many minutes.
+	// surveyMost is the maximum delay before a survey. Without this maximum, a survey that takes long would delay the
+	// next survey by many minutes.
 	surveyMost = time.Minute
 )
 

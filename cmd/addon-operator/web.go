@@ -20,7 +20,7 @@ import (
 
 // listenWeb listens on the address of the web page. listenWeb returns the listener, and the server that the function
 // page returns. listenWeb returns nil if the page is disabled, the port is in use, or the certificate cannot be read. A
-// used port and an unreadable certificate only cause a warning, because commands show the same data as the page.
+// port in use or an unreadable certificate only causes a warning, because commands show the same data as the page.
 func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page func() (*http.Server, error)) (net.Listener, *http.Server) {
 	if w.Address == "" {
 		return nil, nil

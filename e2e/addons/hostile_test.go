@@ -231,8 +231,8 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		}
 	})
 
-	// Each configuration has hostile repositories, and one repository that does not exist. The hostile repositories
-	// must not change the reason that the status has for the missing repository.
+	// Most configurations have hostile repositories, and one repository that does not exist. The checks below leave out
+	// the status of the missing repository.
 	type repository = map[string]any
 	at := func(path string) repository { return repository{"url": repo + "/" + path} }
 	hidden := func(url string) repository {

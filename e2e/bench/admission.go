@@ -108,8 +108,8 @@ func (w *environment) ask(ctx context.Context, namespace string) error {
 	return err
 }
 
-// reviews returns the duration of the hook in milliseconds for each answered admission review in the
-// operator's log, in order. The argument text is the log.
+// reviews returns the duration of the hook in milliseconds for each answered admission review, in order. The operator's
+// log is in text.
 func reviews(text string) []float64 {
 	var ran []float64
 	for line := range strings.Lines(text) {

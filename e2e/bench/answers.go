@@ -304,7 +304,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 		}
 		return errors.Join(errors.New("the events ended"), lines.Err())
 	}
-	if err := event(); err != nil { // sent when the connection is opened, not after a commit
+	if err := event(); err != nil { // this event is sent when the connection is opened, not after a commit
 		return err
 	}
 	for _, path := range []string{"/", "/module/" + askedModule, "/queues"} {
@@ -344,7 +344,7 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// overSocket measures the commands over a socket. The argument handler answers their requests.
+// overSocket measures the commands over a socket. Their requests are answered by handler.
 func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 	socket := filepath.Join(a.dir, "socket")
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
@@ -356,7 +356,8 @@ func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 	return errors.Join(a.commands(ctx, "socket", "--debug-unix-socket", socket), server.Close())
 }
 
-// commands measures all commands. The argument flags makes them read the socket or the store, which source names.
+// commands measures all commands. The flags in flags make them read the socket or the store. The text in source says
+// which of the two.
 func (a *answers) commands(ctx context.Context, source string, flags ...string) error {
 	for _, command := range commands {
 		name := source + ": " + strings.Join(command, " ")

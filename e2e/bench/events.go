@@ -105,8 +105,8 @@ func (w *environment) make(ctx context.Context, namespace, name string, i int) e
 	return w.makeFor(ctx, namespace, name, moduleName(i%modules))
 }
 
-// makeFor creates an object whose label "for" has the value label. Each hook watches the objects with one value of
-// this label.
+// makeFor creates an object whose label "for" has the given value. Each hook watches the objects with one value of this
+// label.
 func (w *environment) makeFor(ctx context.Context, namespace, name, label string) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": label}},

@@ -36,7 +36,8 @@ type environment struct {
 	progress *log.Logger
 }
 
-// openEnvironment builds the operator and starts a control plane. The caller calls the returned function to stop it.
+// openEnvironment builds the operator and starts a control plane. The caller must call the returned function, which
+// stops the control plane and removes all files.
 func openEnvironment(progress *log.Logger) (_ *environment, _ func() error, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -165,7 +166,8 @@ func (w *environment) newBareEnvironment(ctx context.Context, namespace string) 
 }
 
 // readyEvery is the interval between requests for readiness. It is long, because each request takes CPU time from the
-// running hooks. That does not make the result less exact: the end of the converge is read from the operator's log.
+// running hooks. The long interval does not make the result less exact: the end of the converge is read from the
+// operator's log.
 const readyEvery = 50 * time.Millisecond
 
 // converge starts the operator with n modules, and returns the time until the end of its first converge.

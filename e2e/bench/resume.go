@@ -154,8 +154,8 @@ func (w *environment) resumed(ctx context.Context) (_ []figure, err error) {
 	var took []float64
 	for i := range resumeKills {
 		w.progress.Printf("kill %d of %d", i+1, resumeKills)
-		// Wait until the operator process p has started four hook runs for each module, so that few tasks are
-		// interrupted twice.
+		// Wait until the operator process p has started four hook runs for each module on average, so that few tasks
+		// are interrupted twice.
 		if _, err := startedSince(ctx, p, record, p.Started, 4*modules); err != nil {
 			return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 		}

@@ -29,7 +29,7 @@ const (
 	// soakInterval is the time by which each task advances the clock of the store.
 	soakInterval = 10 * time.Second
 	// soakHistory is the age at which history is removed. It is the default of the operator. Each time the clock of the
-	// store has advanced by soakTrim, the soak removes the history that is older.
+	// store has advanced by soakTrim, the soak removes the history that is older than soakHistory.
 	soakHistory = 7 * 24 * time.Hour
 	soakTrim    = time.Hour
 )

@@ -153,7 +153,7 @@ func (w *environment) watchMany(ctx context.Context, env operator.Environment, f
 	return c, p.Stop()
 }
 
-// flood creates many objects while the hook that watches them is busy. It measures the time from the end of that hook
+// flood creates many objects while the hook that watches them is busy. It measures the time from the end of the busy
 // run until all objects are delivered.
 func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	const namespace = "flood"

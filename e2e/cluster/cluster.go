@@ -156,7 +156,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// AwaitGarbageCollector returns when the garbage collector of the cluster deletes objects. The collector begins some
+// AwaitGarbageCollector waits until the garbage collector of the cluster deletes objects. The collector begins some
 // time after the API server is ready, and 30 s later if its first attempt fails. An operation that deletes an object
 // with propagation Foreground waits for the collector, but only for some time.
 func (c *Cluster) AwaitGarbageCollector(t testing.TB, namespace string) {

@@ -20,7 +20,7 @@ func configureControllers(ctx context.Context, d *directory) (*config.CompletedC
 		"--kubeconfig="+d.file("kubeconfig"),
 		"--service-account-private-key-file="+d.file("sa.key"),
 		"--leader-elect=false",
-		"--controller-shutdown-timeout=0", // it has no limit of its own; stopWithin is the limit
+		"--controller-shutdown-timeout=0", // 0 is no limit; stopWithin limits the shutdown
 		"--secure-port=0",
 	)
 	if err != nil {

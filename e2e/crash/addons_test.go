@@ -97,7 +97,7 @@ func addonsKillings() (all []string) {
 // TestKilledAddonsConfigurationsEndAsUndisturbed kills the operator at each node of the addons graph, once in each
 // subtest. First, the addon is removed from the spec of its owner, so that it passes to the contender. Then the
 // contender is deleted, so that the addon passes back, and then the owner is deleted. At the end, the store must have
-// no configurations, addons and files of addons.
+// no configurations, addons or files of addons.
 func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())

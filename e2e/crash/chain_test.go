@@ -139,7 +139,7 @@ func (c *failpointCount) kill(t *testing.T, seed uint64, continues bool, prepare
 }
 
 // chain kills the operator within a converge, and compares the state at the end of the converge with want. The
-// parameter most is the maximum number of kills. The result within is false if the last kill came after the end of the
+// parameter most is the maximum number of kills. The second result is false if the last kill came after the end of the
 // converge, for example while a later event was processed. In this case the next process would begin another converge,
 // so chain compares nothing.
 func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {

@@ -255,8 +255,9 @@ func (w *environment) upToDate(t *testing.T, runs []run) bool {
 	return true
 }
 
-// receivedConfigMaps returns the data that each hook has received last of each ConfigMap, without the ConfigMaps whose
-// deletion the hook has received. A key is the hook and the name of the ConfigMap, separated by a space.
+// receivedConfigMaps returns, for each hook and ConfigMap, the last data that the hook has received. It leaves out
+// ConfigMaps whose deletion the hook has received. A key is the hook and the name of the ConfigMap, separated by a
+// space.
 func receivedConfigMaps(runs []run) map[string]map[string]string {
 	received := map[string]map[string]string{}
 	for _, r := range runs {

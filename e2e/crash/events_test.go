@@ -101,7 +101,7 @@ func (w *environment) until(t *testing.T, p *operator.Process, what string, hold
 
 // attached waits until the operator delivers changes of objects to the hook, and returns the events delivered so far.
 // To find out, it changes an object again and again until the hook receives an event. It cannot wait for the
-// Synchronization instead, because the hook of its test has executeHookOnSynchronization: false.
+// Synchronization instead, because the hook of the calling test has executeHookOnSynchronization: false.
 func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	t.Helper()
 	for version := 1; len(w.events(t)) == 0; version++ {

@@ -77,8 +77,8 @@ func queueOf(name string) string {
 	return "main"
 }
 
-// addModule adds the files of a module to files: a chart whose objects contain the text edition, a hook for all steps
-// of a module, and a hook that watches the ConfigMap of the chart.
+// addModule adds the files of a module to files: a chart whose objects contain the text in edition, a hook for all
+// steps of a module, and a hook that watches the ConfigMap of the chart.
 func addModule(files map[string]string, name, edition string) {
 	dir := "modules/" + name + "/"
 	files[dir+"Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n"

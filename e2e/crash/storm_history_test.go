@@ -16,9 +16,8 @@ type history struct {
 	records map[uint64][]store.Record
 }
 
-// readHistory reads all runs. wrong describes what must not be there: tasks that are pending, held, deferred,
-// quarantined or damaged, runs that have not ended, and runs that neither have a record in the history nor have joined
-// another run.
+// readHistory reads all runs. wrong has a line for each problem: tasks that are pending, held, deferred, quarantined or
+// damaged, runs that have not ended, and runs that neither have a record in the history nor have joined another run.
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
 	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -195,7 +194,8 @@ func (h history) tasks(record *stormRecord) (wrong []string) {
 			if r.State == store.Quarantined && hook != crashHook {
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s of %s was quarantined, but its hook does not kill the operator: %s", r.Task, r.Node, hook, r.Detail))
 			}
-			if r.State == store.Dropped && r.Subject.Module != toggled && r.Detail != absorbed { // events checks these tasks
+			// The method events checks the dropped tasks with the detail absorbed.
+			if r.State == store.Dropped && r.Subject.Module != toggled && r.Detail != absorbed {
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d was dropped: %s%s", r.Task, r.Node, r.Subject, id, r.Detail, r.Error))
 			}
 		}

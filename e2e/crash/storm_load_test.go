@@ -87,9 +87,9 @@ func (l *load) run(ctx context.Context) error {
 // early reports whether the load made c before the end of the first converge.
 func (l *load) early(c change) bool { return c.At.Before(l.counts) }
 
-// silentSince reports, for each object of the load, whether the hook of the set need not have received its last change.
-// This is so if the hook does not run on Synchronization, and the object has not changed since the end of the first
-// converge.
+// silentSince reports, for each object of the load, whether the hook of the set may lack the last change of the object.
+// The hook may lack the change if it does not run on Synchronization, and the object has not changed since the end of
+// the first converge.
 func (l *load) silentSince() map[string]bool {
 	silent := map[string]bool{}
 	for _, c := range l.changes {

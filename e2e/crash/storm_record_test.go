@@ -15,7 +15,7 @@ type hookRun struct {
 	context                             string // name of the file with the binding context
 }
 
-// A stormRecord has what the hooks of a storm test have recorded so far.
+// A stormRecord has the hook runs that a storm test has recorded so far, and the deliveries in them.
 type stormRecord struct {
 	path string
 	read int64
@@ -76,7 +76,7 @@ func (r *stormRecord) update() error {
 	return nil
 }
 
-// A filtered is the result of the jqFilter, which is the same in all bindings of a storm test.
+// A filtered is a result of the jqFilter. All bindings of a storm test have the same jqFilter.
 type filtered struct {
 	Name string `json:"name"`
 	Seq  int    `json:"seq,string"`
@@ -213,8 +213,8 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 }
 
 // silentlyRepeated returns runs that were repeated without notice: an earlier run of the hook for the same task began
-// and did not end, but the next run did not receive the previous result "interrupted". It does not check the hook
-// hooks/all.sh of any module, and no hook of the module that the test disables.
+// and did not end, but the next run did not receive the previous result "interrupted". It leaves out the hook
+// hooks/all.sh of each module, and all hooks of the module that the test disables.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {

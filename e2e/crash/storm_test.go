@@ -465,8 +465,8 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 	})
 }
 
-// checkOperations checks the ConfigMap that each run of m03's hook writes: it must have the content of the last run.
-// It also checks that each module has exactly one release that is not superseded, with status deployed.
+// checkOperations checks the ConfigMap that each run of m03's hook writes: it must have the content of the last run. It
+// also checks that the release of each module has exactly one revision that is not superseded, with status deployed.
 func (s *storm) checkOperations(t *testing.T) {
 	t.Helper()
 	last, err := s.client.CoreV1().ConfigMaps(s.operator.Namespace).Get(t.Context(), "m03-last", metav1.GetOptions{})

@@ -185,8 +185,8 @@ func (w *environment) changes(before, after map[string]map[string]any) map[strin
 	return changes
 }
 
-// planLive starts the operator with the files of the last converge, and requests a plan for the edited files from it.
-// The result before has the objects from which the plan was made, because the start may have restored deleted objects.
+// planLive starts the operator with the files of the last converge, and requests from it a plan for the edited files.
+// The objects in before are those from which the plan was made, because the start may have restored deleted objects.
 func (w *environment) planLive() (before map[string]map[string]any, plan *inspect.Plan, code int) {
 	next := filepath.Join(w.site.Dir, "next")
 	w.must(os.RemoveAll(next))

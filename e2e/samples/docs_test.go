@@ -321,8 +321,8 @@ func metricsServed(t *testing.T, p *operator.Process) {
 			}
 		}
 	}
-	// One scrape can lack metrics, such as those of waiting tasks if no task waits. So the map missing has the metrics
-	// that no scrape has shown yet.
+	// One scrape can lack metrics, such as those of waiting tasks if no task waits. So the map named missing has the
+	// metrics that no scrape has shown yet.
 	missing := maps.Clone(named)
 	eventually(t, "all metrics that are named are served", func() error {
 		page, err := get(t, p, "/metrics")

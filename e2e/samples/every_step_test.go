@@ -26,8 +26,8 @@ func TestSamplesBearAKillAtEveryStep(t *testing.T) {
 	shown := blockOf(t, "docs/writing-hooks.md", "bin/addon-operator test").text
 	command := exec.CommandContext(t.Context(), "bash", "-euc", strings.TrimSuffix(shown, "\n")+" --rounds 4 --parallel 2 --work-dir work")
 	command.Dir = dir
-	// The hooks read the clock: the office opens and closes, and at midnight a certificate has a day less. So all runs
-	// must see the same time.
+	// The results of the hooks depend on the clock: the office opens and closes, and at midnight each certificate has
+	// one day less until it expires. So all runs must get the same time.
 	date, err := exec.LookPath("date")
 	clock := filepath.Join(dir, "clock")
 	if err := errors.Join(err, os.Mkdir(clock, 0o755), os.WriteFile(filepath.Join(clock, "date"),

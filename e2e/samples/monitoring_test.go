@@ -21,7 +21,8 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A monitoredMetric is a metric in the input of the command e2e/promtool/expressions, which describes the fields.
+// A monitoredMetric is a metric in the input of the command e2e/promtool/expressions. The source of that command
+// describes the fields.
 type monitoredMetric struct {
 	Counts bool     `json:"counts"`
 	Labels []string `json:"labels"`

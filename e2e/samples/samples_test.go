@@ -227,8 +227,8 @@ func gone(err error) error {
 	return err
 }
 
-// TestSamplesDoWhatTheySay checks in one long scenario what the samples do. Each part begins with the cluster and the
-// operator as the part before has left them.
+// TestSamplesDoWhatTheySay checks in one long scenario what the samples do. Each part continues with the cluster and
+// the operator of the part before it.
 func TestSamplesDoWhatTheySay(t *testing.T) {
 	s := newSample(t)
 	s.converged()

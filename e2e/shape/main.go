@@ -40,7 +40,7 @@ type row struct {
 	AtLeast float64 `json:"atLeast,omitempty"`
 	// Where is the place in the source with the worst value, or the numbers from which the value is computed.
 	Where string `json:"where,omitempty"`
-	// Details are the places in the source to improve first, worst first.
+	// Details are the places in the source to improve first. Counts are sorted, greatest first.
 	Details []string `json:"details,omitempty"`
 }
 

@@ -103,7 +103,7 @@ func (t *tree) calls() *callGraph {
 	return g
 }
 
-// written returns the declared function in which f is written. If f is not a literal, that is f.
+// written returns the declared function in which f is written. If f is not a literal, written returns f.
 func written(f *ssa.Function) *ssa.Function {
 	for f.Parent() != nil {
 		f = f.Parent()

@@ -55,10 +55,10 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// TestPathNamesTheFilesAReaderOpens checks the files of a path. The path leads through a function literal, which is a
-// part of the function Ring, and through a method value, which is treated as called by the method Bell.call, which uses
-// it. The result must not have the files of methods that do not lead to the end of the path, and of functions after the
-// end of the path.
+// TestPathNamesTheFilesAReaderOpens checks the files of a path. The path leads through a function literal in the method
+// Ring, and through a method value that the method Bell.call uses. Bell.call is treated as the caller of the method
+// value. The result must have neither the files of methods that do not lead to the end of the path, nor the files of
+// functions after the end of the path.
 func TestPathNamesTheFilesAReaderOpens(t *testing.T) {
 	t.Parallel()
 	r, err := house(t).path(bell, door)

@@ -27,7 +27,7 @@ type checks struct {
 
 	mu      sync.Mutex
 	synced  map[hookName]bool      // hooks whose Synchronization in the last start run has ended
-	last    map[[2]string]store.ID // last completed task of an event, by queue and hook
+	last    map[[2]string]store.ID // last completed task for an event or a schedule tick, by queue and hook
 	start   uint64                 // number of the last start run
 	commits int
 	every   int // number of commits between two complete checks; changed only while no goroutine of the operator runs

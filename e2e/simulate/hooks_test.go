@@ -115,8 +115,8 @@ type hookName struct{ module, name string }
 
 func (h hookName) String() string { return strings.TrimPrefix(h.module+" "+h.name, " ") }
 
-// hooks simulates the programs of all hooks, and has what each hook remembers. The programs are not part of the
-// operator, so a crash of the operator changes nothing here.
+// hooks simulates the programs of all hooks, and has the data that each hook remembers. The programs are not part of
+// the operator, so a crash of the operator changes nothing here.
 type hooks struct {
 	simulation *simulation
 

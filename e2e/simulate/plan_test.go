@@ -33,7 +33,7 @@ type plan struct {
 
 type round struct {
 	actions []action
-	quiet   int // number of days after the calm in which nothing but schedule ticks happens
+	quiet   int // number of days after the calm; in these days, only schedule ticks happen
 }
 
 // whatHappens has the kinds of actions from which newPlan chooses. A kind that is listed several times is chosen more

@@ -70,8 +70,8 @@ func (w *simulation) loseStore() {
 	w.replaceStore(new(store.Memory), time.Time{})
 }
 
-// replaceStore replaces the store with the given disk, and starts the operator. The parameter written is the time at
-// which the disk was written. The last process must have been killed.
+// replaceStore replaces the store with the given disk, and starts the operator. The time in written is that of the last
+// write to the disk. The last process must have been killed.
 func (w *simulation) replaceStore(disk *store.Memory, written time.Time) {
 	synctest.Wait()
 	w.checks.stored("after the end of a process")

@@ -64,7 +64,7 @@ func (p plan) numbers() (out []int) {
 
 // shrink searches for the fewest actions of p with which the simulation still has a violation, and returns their
 // numbers. It tries to omit half of the actions, then quarters, and at last single actions, until it can omit no
-// further action. The result fails is false if the simulation of all actions has no violation.
+// further action. If the simulation of all actions has no violation, the second result is false.
 func shrink(t *testing.T, p plan) (kept []int, fails bool) {
 	t.Helper()
 	kept = p.numbers()

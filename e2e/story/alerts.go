@@ -51,8 +51,9 @@ func findAlert(name string) (*alertRule, error) {
 
 // followAlert implements the command "alert NAME [PLACEHOLDER=VALUE...]". It does what the page docs/on-call.md says
 // about the alert NAME. First it waits until a metric of the alert is above 0. Then it runs the command in the
-// annotations of the alert, if it is a command of the operator, and all commands in the alert's section of the page
-// that change nothing. Placeholders in the commands, such as MODULE, are replaced by the given values.
+// annotations of the alert, if that is a command of the operator. It also runs all commands of the operator in the
+// alert's section of the page that change nothing. Placeholders in the commands, such as MODULE, are replaced by the
+// given values.
 func followAlert(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("alert NAME [PLACEHOLDER=VALUE...]")
@@ -93,8 +94,8 @@ func followAlert(w *environment, ts *testscript.TestScript, args []string) error
 // quotedCommand matches a code span with a command of the operator in a Markdown page.
 var quotedCommand = regexp.MustCompile("(?s)`addon-operator ([^`]+)`")
 
-// commands returns the command in the annotations of the alert, if it is a command of the operator, and the operator's
-// commands in the section of the alert in docs/on-call.md that change nothing.
+// commands returns the command in the annotations of the alert, if that is a command of the operator. It also returns
+// all commands of the operator in the alert's section of docs/on-call.md that change nothing.
 func (r *alertRule) commands() (all [][]string) {
 	named, ours := strings.CutPrefix(r.Annotations["command"], "addon-operator ")
 	if ours {

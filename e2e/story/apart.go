@@ -21,7 +21,7 @@ var apartCommands = map[string]command{
 
 // apart implements the command "apart HOOK N M AT-LEAST AT-MOST". It fails unless the time from the start of run N to
 // the start of run M of the hook is within these limits, in seconds. The hook records the start of a run itself. On a
-// busy machine, this can be seconds after the start of the attempt.
+// busy machine, the recorded time can be seconds after the start of the attempt.
 func apart(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 5 {
 		return usage("apart HOOK N M AT-LEAST AT-MOST")

@@ -155,8 +155,8 @@ func certificateOf(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// spoils applies the fault of the proxy to a request. spoils returns true if it has answered the request. The proxy
-// must forward the request only if spoils returns false.
+// spoils applies the faults slowServer, limitingServer and failingServer to a request. spoils returns true if it has
+// answered the request. The proxy must forward the request only if spoils returns false.
 func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Query().Get("watch") == "true" || strings.Contains(r.URL.Path, "/leases/") {
 		return false

@@ -105,7 +105,8 @@ func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 	return err
 }
 
-// onSocket returns the arguments of a command of the operator's program that asks the operator of the story.
+// onSocket returns args with the flag that makes a command of the operator's program connect to the operator of the
+// story.
 func onSocket(w *environment, args []string) []string {
 	return append(slices.Clone(args), "--debug-unix-socket", w.path("socket"))
 }

@@ -62,10 +62,10 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 	return w.hold()
 }
 
-// followAdvice implements the command "follow REGEXP...". It takes a command after "next:" on the last screen: the
+// followAdvice implements the command "follow REGEXP...". It selects a command after "next:" on the last screen: the
 // first such command below the match of the screen's first pattern, or the first one on the whole screen if there is
-// none below. It runs the command until its output matches each REGEXP. The command must be one that changes nothing.
-// Including that of "screen", the reader may run at most three commands.
+// none below. It runs the selected command until its output matches each REGEXP. The command must change nothing. The
+// reader may run at most three commands, including the command that "screen" runs.
 func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")

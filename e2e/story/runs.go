@@ -25,7 +25,7 @@ const (
 	// standstill is the time without a change after which settle returns although a task runs, because the task may be
 	// waiting for the story.
 	standstill = 10 * time.Second
-	// settling is the time between two questions of settle.
+	// settling is the time between two requests of settle to the operator.
 	settling = 100 * time.Millisecond
 )
 

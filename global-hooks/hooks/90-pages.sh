@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes the list of the Services with the label of pages to the global values. If a
-# module adds such a Service, this hook sees it after all modules have run. Then the
-# list changes, and the modules are reloaded once.
+# Writes the list of the Services with the label addons.example.com/page to the global
+# values. If a module adds such a Service, this hook sees it after all modules have
+# run. Then the list changes, and the modules are reloaded once.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

@@ -64,8 +64,8 @@ func ConflictMessage(configuration, url, name, version string) string {
 		configuration, url, name, version)
 }
 
-// ImageConflictMessage returns the message for an addon that failed with ConflictWithAlreadyRegisteredAddon because a
-// module in the operator's image has its name. path is the directory of this module.
+// ImageConflictMessage returns the message for an addon that failed with ConflictWithAlreadyRegisteredAddon because it
+// has the name of a module in the operator's image. path is the directory of this module.
 func ImageConflictMessage(module, path string) string {
 	return fmt.Sprintf("An addon with the same ID is already registered: [ConfigurationName: %s, url: %s, addons: %s]",
 		ImageConfiguration, path, module)

@@ -114,8 +114,8 @@ func archiveOf(t testing.TB, texts map[string]string) []byte {
 	return archive(t, entries...)
 }
 
-// addon returns the contents of the files of a small valid addon, by path. The parameter changed has files to replace
-// or add: an empty text removes the file, and a path that ends in a slash creates a directory.
+// addon returns the contents of the files of a small valid addon, by path. For each path in changed, the text replaces
+// or adds the file. An empty text removes the file, and a path that ends in a slash creates a directory.
 func addon(changed map[string]string) map[string]string {
 	all := map[string]string{
 		"meta.yaml": `id: 0f4a

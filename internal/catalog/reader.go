@@ -94,7 +94,7 @@ func (r *reader) list(dir string) ([]fs.FileInfo, error) {
 func linked(fsys fs.FS, name string, link fs.FileInfo) (fs.FileInfo, error) {
 	target, err := fs.Stat(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return link, nil // reading the broken link returns the error
+		return link, nil // a later read of the broken link returns the error
 	}
 	if err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ type unpacker struct {
 
 func (u *unpacker) add(header *tar.Header, data io.Reader) error {
 	if header.Typeflag == tar.TypeXGlobalHeader {
-		return nil // git archive adds this entry, which is not a file
+		return nil // the command "git archive" adds this entry, which is not a file
 	}
 	if u.entries++; u.entries > u.limits.Entries {
 		return fmt.Errorf("archive has more than the limit of %d files and directories", u.limits.Entries)

@@ -32,9 +32,9 @@ const (
 
 // change replaces a definition in the cluster. The argument before is the existing definition, and want is the new one.
 // The API server rejects the removal of a version that is in status.storedVersions, and it cannot read objects that are
-// stored in a removed version. So change first writes all objects of the kind again, which stores them in the storage
-// version, and then removes such a version. If the writes fail, the version stays in the definition but is not served,
-// and the result warning says so.
+// stored in a removed version. So before such a version is removed, all objects of the kind are written again, which
+// stores them in the storage version. If the writes fail, the version stays in the definition but is not served, and
+// the result warning says so.
 func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstructured) (after *unstructured.Unstructured, warning string, err error) {
 	was, err := shapeOf(before)
 	if err != nil {

@@ -448,7 +448,7 @@ func nameOf(o map[string]any) string {
 	return name
 }
 
-// answer returns a response to r that the session makes, without a request to the API server.
+// answer returns a response to r with the given status and body, without a request to the API server.
 func answer(r *http.Request, status int, body map[string]any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {

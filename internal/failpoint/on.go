@@ -14,8 +14,8 @@ import (
 // Enabled says whether the program is built with failpoints.
 const Enabled = true
 
-// armed returns a function that Reach calls with the place it has reached. If the place is that of [Variable], the
-// returned function counts the call. The returned function reports whether the process must die now.
+// armed returns the function that Reach calls with the reached place. If the place is that of [Variable], the returned
+// function counts the call. The returned function reports whether the process must die now.
 var armed = sync.OnceValue(func() func(place string) bool {
 	place, nth, times := os.Getenv(Variable), int64(1), atomic.Int64{}
 	if parts := strings.Split(place, ":"); len(parts) == 3 {

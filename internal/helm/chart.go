@@ -37,8 +37,8 @@ type Release struct {
 	// does not change the name of the release. Templates see it as .Chart.Name.
 	ChartDir string
 
-	// Maintained adds maintenanceLabel to the objects. The label means that the objects are not reconciled. Maintained
-	// is also recorded with the revision.
+	// Maintained adds maintenanceLabel to the objects. The label marks objects that the operator does not reconcile, so
+	// that people can change them. Maintained is also recorded with the revision.
 	Maintained bool
 
 	// Addon says that the chart belongs to a registered addon. Addon is recorded with the revision, see [State.Addon].

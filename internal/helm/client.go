@@ -87,8 +87,7 @@ type Client struct {
 // Helm.
 var ownFields = sync.OnceFunc(func() { kube.ManagedFieldsManager = fieldManager })
 
-// New returns a Client. It sends no request. If the cluster is unreachable, the methods of the Client return the
-// error.
+// New returns a Client. It sends no request. If the cluster is unreachable, the methods of the Client return an error.
 func New(o Options) (*Client, error) {
 	if o.Config == nil {
 		return nil, errors.New("helm: Options.Config is nil: set the configuration of the connection to the cluster")

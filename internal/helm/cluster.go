@@ -26,7 +26,7 @@ const apisPath = "/apis"
 // kinds for each action would take longer than the rest of the action.
 type cluster struct {
 	server discovery.DiscoveryInterface
-	cached discovery.CachedDiscoveryInterface // caches server
+	cached discovery.CachedDiscoveryInterface // caches the responses to server
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	log    func(format string, args ...any)
 

@@ -12,8 +12,9 @@ import (
 // Helm queries them up to three times before it writes the first record. After a write, the next query reads them
 // again.
 //
-// Helm does not see the revisions that killed processes have left. The history removes them directly before it creates
-// the first revision of the action, because they are the only records of the objects that these processes have created.
+// Helm does not see the revisions that killed processes have left. The history keeps their records until directly
+// before it creates the first revision of the action, because no other records contain the objects that these processes
+// have created.
 type history struct {
 	driver.Driver
 	name      string

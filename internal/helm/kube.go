@@ -179,7 +179,8 @@ func endingIfForbidden(source *cache.ListWatch, end context.CancelCauseFunc) *ca
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			events, err := source.WatchWithContext(ctx, options)
-			if apierrors.IsForbidden(err) && options.SendInitialEvents == nil { // otherwise, package cache tries a list
+			// If SendInitialEvents is set, package cache next tries a list.
+			if apierrors.IsForbidden(err) && options.SendInitialEvents == nil {
 				end(err)
 			}
 			return events, err

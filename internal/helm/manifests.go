@@ -107,10 +107,10 @@ func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, er
 	return len(nodes) - len(served), err
 }
 
-// gather adds objects of other revisions to the manifest of the newest revision, and stores the result: the objects of
-// older deployed revisions, and those that unfinished revisions have created. It must be called before an uninstall:
-// Helm deletes only the objects of the newest revision. So if this revision was not applied completely, objects that
-// only another revision has would stay forever.
+// gather adds objects of other revisions to the manifest of the newest revision, and stores the newest revision. It
+// adds the objects of older deployed revisions, and those that unfinished revisions have created. It must be called
+// before an uninstall, because Helm deletes only the objects of the newest revision: if this revision was not applied
+// completely, objects that only another revision has would stay forever.
 func (m manifests) gather(ctx context.Context, name string) error {
 	revisions, err := m.revisions(name)
 	if err != nil {
@@ -189,7 +189,7 @@ func (m manifests) identity(n *yaml.RNode) Object {
 	return o
 }
 
-// gathered is the first line of the added objects in the result of the function with.
+// gathered is the first line of the text that [with] appends to a manifest.
 const gathered = "# These objects are not in the chart of this revision: another revision has created them."
 
 // with returns the manifest with more objects.
@@ -201,7 +201,7 @@ func with(manifest string, more []*yaml.RNode) (string, error) {
 	return strings.TrimSpace(manifest) + "\n---\n" + gathered + "\n" + text, nil
 }
 
-// withoutGathered returns the manifest without the objects that the function with has added.
+// withoutGathered returns the manifest without the objects that [with] has added.
 func withoutGathered(manifest string) string {
 	own, _, added := strings.Cut(manifest, "\n---\n"+gathered)
 	if !added {

@@ -150,9 +150,9 @@ func formed(n *yaml.RNode) error {
 	return nil
 }
 
-// add adds l.labels to the object n, and appends n to l.documents. If n is a list, add does this for each item of the
-// list instead. An item without a kind gets the apiVersion of its list, and the kind of the list without the suffix
-// List.
+// add adds l.labels to the object n, and appends n to l.documents. If n is a list, add also adds the labels to each
+// item of the list, and appends the items instead of the list. An item without a kind gets the apiVersion of its list,
+// and the kind of the list without the suffix List.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),

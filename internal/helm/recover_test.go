@@ -340,7 +340,7 @@ func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
 }
 
 // TestObjectsOfAFailedUpgradeAreDeletedByTheNext stops two upgrades after each has created objects, and then upgrades
-// back to the first chart. The second upgrade does not have the objects of the first one.
+// back to the first chart. The chart of the second upgrade does not have the objects of the first upgrade.
 func TestObjectsOfAFailedUpgradeAreDeletedByTheNext(t *testing.T) {
 	b := start(t)
 	r := wide(t, "web", 1)
@@ -364,8 +364,8 @@ func TestObjectsOfAFailedUpgradeAreDeletedByTheNext(t *testing.T) {
 }
 
 // TestObjectsOfAKilledInstallAreUninstalledAfterAStoppedUpgrade stops an upgrade after a killed install: its context
-// ends with the request that removes the record of the install, or with the first request for objects. An uninstall must
-// find the objects of the install after that.
+// ends with the request that removes the record of the install, or with the first request for objects. After that, an
+// uninstall must find the objects of the install.
 func TestObjectsOfAKilledInstallAreUninstalledAfterAStoppedUpgrade(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]struct{ method, path string }{

@@ -31,16 +31,16 @@ type Manifest struct {
 	source source
 }
 
-// source identifies what a manifest was rendered from.
+// source identifies the inputs from which a manifest was rendered.
 type source struct {
 	sum  [sha256.Size]byte       // result of [Release.sum]
 	caps *chartutil.Capabilities // capabilities of the cluster; equal only if the pointers are equal
 }
 
-// Render renders the chart of r with its values. It changes nothing in the cluster. In templates, .Release describes
-// an upgrade to revision 1, whatever the next revision is, and the function lookup returns nothing. So the result is
-// the same as long as the chart, the values and the served kinds are the same, except if templates use the time or
-// random numbers. Render finds kinds whose CRD was just created. It usually sends one request.
+// Render renders the chart of r with its values. It changes nothing in the cluster. In templates, .Release describes an
+// upgrade to revision 1, whatever the next revision is, and the function lookup returns nothing. So the result depends
+// only on r, the files of its chart and the served kinds, unless templates use the time or random numbers. Render finds
+// kinds whose CRD was just created. It usually sends one request.
 //
 // The error names the release. If it is an error in a template, it also names the file and the line.
 func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
@@ -78,8 +78,8 @@ func (m Manifest) RenderedFrom(r Release) (bool, error) {
 	return err == nil && sum == m.source.sum, err
 }
 
-// sum returns a checksum over everything that a manifest is rendered from, except the capabilities of the cluster: the
-// name and the settings of the release, the files of the chart, and the values.
+// sum returns a checksum over the name and the settings of the release, the files of the chart, and the values. A
+// manifest is rendered from these inputs and the capabilities of the cluster.
 func (r Release) sum(ch *chart.Chart, values chartutil.Values) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	to := json.NewEncoder(h)

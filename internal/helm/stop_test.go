@@ -241,8 +241,8 @@ func TestHelmHookThatTheOperatorMayNotWatchFails(t *testing.T) {
 			text := "jobs.batch is forbidden: the operator cannot " + verb + " jobs"
 			b := start(t, failing(func(r *http.Request) bool {
 				query := r.URL.Query()
-				// Package cache first requests a watch that begins with a list. Package cache sends the list
-				// that must be forbidden only if this watch is forbidden, too.
+				// Package cache first requests a watch with the parameter sendInitialEvents. It requests a list only if
+				// this watch fails, so this watch is forbidden, too.
 				return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/jobs") &&
 					(query.Get("watch") == "true" == isWatch || query.Has("sendInitialEvents"))
 			}, http.StatusForbidden, metav1.StatusReasonForbidden, text))

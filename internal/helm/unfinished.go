@@ -19,10 +19,11 @@ import (
 	kubeobjects "addon-operator/internal/kube"
 )
 
-// gatherUnfinished adds the objects that unfinished revisions have created to the manifest with which Helm compares the
-// new one. Without this, an upgrade would not delete the objects that only a failed or killed upgrade has created. It
-// must be called before the plan p removes revisions. If p removes all revisions, its next step is an install, which
-// compares the new manifest m with nothing. In this case, gatherUnfinished deletes the objects that are not in m.
+// gatherUnfinished extends the manifest with which Helm compares the new manifest: it adds the objects that unfinished
+// revisions have created. Without this, an upgrade would not delete the objects that only a failed or killed upgrade
+// has created. gatherUnfinished must be called before the plan p removes revisions. If p removes all revisions, its
+// next step is an install, which compares the new manifest m with nothing. In this case, gatherUnfinished deletes the
+// objects that are not in m.
 func (c *Client) gatherUnfinished(ctx context.Context, config *rest.Config, name string, p plan, m Manifest) error {
 	revisions, err := c.manifests.decoded(name)
 	if err != nil || len(revisions) == 0 {
@@ -89,8 +90,8 @@ func baseOf(revisions []*release.Release, killed []record) *release.Release {
 }
 
 // unfinished returns the revisions that may have objects of their own in the cluster: the newest revision that was once
-// deployed, and all newer ones. The objects that only an older revision has were deleted by the upgrade to the deployed
-// one. The revisions are sorted newest first.
+// deployed, and all newer ones. The upgrade to the deployed one has deleted the objects that only an older revision
+// has. The revisions are sorted newest first.
 func unfinished(revisions []*release.Release) []*release.Release {
 	for i, r := range revisions {
 		if r.Info.Status == release.StatusDeployed || r.Info.Status == release.StatusSuperseded {
@@ -133,9 +134,9 @@ func (m manifests) created(ctx context.Context, name string, known map[Object]bo
 	return found, nil
 }
 
-// belongs reports whether the object exists, has the annotations of the release, and may be deleted: an upgrade keeps an
-// object with the resource policy "keep", even if only a person has set this annotation. An object whose kind the API
-// server does not serve does not exist.
+// belongs reports whether the object exists, has the annotations of the release, and may be deleted. An upgrade keeps
+// an object with the resource policy "keep", even if a person has set this annotation and the chart has not. If the API
+// server does not serve the kind of the object, belongs returns false.
 func (m manifests) belongs(ctx context.Context, name string, o Object) (bool, error) {
 	mapping, err := m.cluster.mapping(ctx, o.APIVersion, o.Kind)
 	if meta.IsNoMatchError(err) {

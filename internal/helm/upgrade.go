@@ -125,7 +125,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 	failpoint.Reach("helm", "before")
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
-	if done != nil { // also after some errors
+	if done != nil { // Helm returns the release also with some errors
 		acting.Set("revision", done.Version)
 	}
 	acting.End(err)

@@ -113,8 +113,9 @@ func (c versioned[O, L]) Delete(ctx context.Context, name string, options metav1
 	return c.client.Delete(ctx, name, options)
 }
 
-// secrets is a client for the Secrets in which Helm stores records. Of methods with the same name, those of versioned
-// are used and not those of secretClient, because versioned is embedded less deeply.
+// secrets is a client for the Secrets in which Helm stores records. If versioned and secretClient have a method with
+// the same name, that of versioned is used, because secretClient embeds an interface, and so its methods are one level
+// deeper.
 type secrets struct {
 	versioned[*corev1.Secret, *corev1.SecretList]
 	secretClient
@@ -126,8 +127,9 @@ func newSecrets(client typedcorev1.SecretInterface, seen *version) typedcorev1.S
 	return secrets{versioned[*corev1.Secret, *corev1.SecretList]{client, seen}, secretClient{client}}
 }
 
-// configMaps is a client for the ConfigMaps in which Helm stores records. Of methods with the same name, those of
-// versioned are used and not those of configMapClient, because versioned is embedded less deeply.
+// configMaps is a client for the ConfigMaps in which Helm stores records. If versioned and configMapClient have a
+// method with the same name, that of versioned is used, because configMapClient embeds an interface, and so its methods
+// are one level deeper.
 type configMaps struct {
 	versioned[*corev1.ConfigMap, *corev1.ConfigMapList]
 	configMapClient

@@ -13,7 +13,8 @@ var ErrGone = errors.New("is not there any more")
 type BindingIDs struct{ Kubernetes, Schedule, Validating, Mutating, Conversion []string }
 
 // BindingIDs returns the IDs of all bindings except the ordered ones. The ID of a binding is its name. If several
-// bindings have the same name, the ID of the second and of each further one has a number appended, as in "kubernetes#2".
+// bindings have the same name, the ID of the second and of each further one has a number appended, as in
+// "kubernetes#2".
 func (c Config) BindingIDs() BindingIDs {
 	var out BindingIDs
 	taken := map[string]bool{}

@@ -189,8 +189,8 @@ func (o object) ordered(own []string, config *Config) {
 	}
 }
 
-// without returns a copy of o that lacks the keys in misplaced. This map has one error message for each key. If o has
-// such a key, without reports the message as a problem.
+// without returns a copy of o that lacks the keys in misplaced. This map has one error message for each key. The
+// message of each removed key is reported as a problem.
 func (o object) without(misplaced map[string]string) object {
 	o.entries = maps.Clone(o.entries)
 	for _, key := range slices.Sorted(maps.Keys(o.entries)) {

@@ -29,7 +29,7 @@ type Item struct {
 	// memory.
 	Object json.RawMessage `json:"object,omitempty"`
 	// FilterResult is the result of the jqFilter for the object. It is nil, and absent in the encoding, if the binding
-	// has no jqFilter. It is null if the filter returned nothing.
+	// has no jqFilter. It is the JSON value null if the filter returned nothing.
 	FilterResult json.RawMessage `json:"filterResult,omitempty"`
 }
 

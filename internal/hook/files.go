@@ -162,8 +162,8 @@ func safeName(name string) string {
 	return safe
 }
 
-// baseEnvironment returns env with a directory appended to PATH: the argument tools, unless it is empty. The result
-// lacks the variables that each run sets, and the variables of the operator that contain secrets.
+// baseEnvironment returns env with the directory tools appended to PATH, unless tools is empty. The result lacks the
+// variables that each run sets, and the variables of the operator that contain secrets.
 func baseEnvironment(env []string, tools string) ([]string, error) {
 	owned := []string{
 		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",

@@ -29,8 +29,8 @@ type File struct {
 type Skipped struct {
 	Path   string
 	Reason string
-	// MissingBit means that the file is probably a hook whose execute bit is missing: it has a #! line, or is a
-	// binary. A library that hooks source usually has neither a #! line nor the execute bit.
+	// MissingBit means that the file is probably a hook whose execute bit is missing: it has a #! line, or is a binary.
+	// A file that hooks only load as a library usually has neither a #! line nor the execute bit.
 	MissingBit bool
 }
 

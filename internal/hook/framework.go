@@ -69,7 +69,7 @@ func (f framework) create() error {
 
 // environment returns env with the variable BASH_ENV set to the path of bash_env.sh in the copy of the framework. Bash
 // executes this file before it executes a script. If env already has a BASH_ENV, its value is moved to
-// ADDON_OPERATOR_BASH_ENV, and bash_env.sh executes that file, too.
+// ADDON_OPERATOR_BASH_ENV, and bash_env.sh executes the file at that path, too.
 func (f framework) environment(env []string) []string {
 	if f.files == nil {
 		return env

@@ -36,8 +36,8 @@ type KubernetesBinding struct {
 	// ExecuteOnSynchronization means that the hook runs once with all existing objects before it runs for a change.
 	ExecuteOnSynchronization bool `json:"executeHookOnSynchronization"`
 	// WaitForSynchronization makes the later tasks in the main queue wait until the hook has run for Synchronization
-	// or, if ExecuteOnSynchronization is false, until the snapshot of the binding is complete. It has no effect if Queue
-	// is the main queue, where later tasks wait in any case.
+	// or, if ExecuteOnSynchronization is false, until the snapshot of the binding is complete. It has no effect if
+	// Queue is the main queue, where later tasks wait in any case.
 	WaitForSynchronization bool `json:"waitForSynchronization"`
 	// KeepFullObjects means that full objects are kept in memory and included in the binding context. The results of
 	// JqFilter are always kept and included.

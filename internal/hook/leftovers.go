@@ -60,8 +60,8 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 	}
 }
 
-// marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. If there is
-// none, the result starting is true if any process is in execve, so that its environment may be incomplete.
+// marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. If there are
+// none, the result starting says whether a process is in execve, so that its environment may be incomplete.
 func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -163,7 +163,8 @@ func kill(pid int, mark []byte) (t target, ok bool, err error) {
 	t.fd, err = unix.PidfdOpen(pid, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL):
-		// Before Linux 6.16, the error is EINVAL if the process has ended while its ID is still that of a process group.
+		// Before Linux 6.16, the error is EINVAL if the process has ended while its ID is still that of a process
+		// group.
 		return t, false, nil
 	case err != nil:
 		return t, false, fmt.Errorf("pidfd_open: %w", err)

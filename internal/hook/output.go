@@ -26,12 +26,12 @@ const (
 const (
 	maxLine = 10_000  // maximum number of characters in a line that is passed on
 	maxTail = 4 << 10 // maximum number of bytes of the end of a stream in an error or a reason
-	// maxKept is larger than maxTail, so that a secret in the tail is recognized by a name before the tail.
+	// maxKept is larger than maxTail, so that a secret in the tail is recognized even if its name is before the tail.
 	maxKept = 2 * maxTail
 )
 
-// lineWriter splits what a hook writes to a stream into lines, and calls pass for each line. The lineWriters of both
-// streams share the mutex in the field turn, so that pass is not called concurrently.
+// lineWriter splits the output of a hook on one stream into lines, and calls pass for each line. The lineWriters of
+// both streams share the mutex in the field turn, so that pass is not called concurrently.
 type lineWriter struct {
 	stream Stream
 	pass   func(Stream, string)

@@ -229,7 +229,7 @@ func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool)
 }
 
 // release waits until pump has read both pipes to their end. If a child process of the hook keeps a pipe open, release
-// waits at most for [Options.Drain]. Then it makes pump read what is in the pipes, and returns.
+// waits at most for [Options.Drain]. Then it makes pump read the current content of the pipes, and returns.
 func (r *Runner) release(pumped <-chan struct{}, pipes ...*os.File) {
 	patience := time.NewTimer(r.drain)
 	defer patience.Stop()

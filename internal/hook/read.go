@@ -9,7 +9,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// readTree parses what a hook has printed as JSON or YAML. Because it also tries YAML, it accepts handwritten JSON
+// readTree parses the output of a hook, which is JSON or YAML. Because it also tries YAML, it accepts handwritten JSON
 // with tabs, trailing commas, single quotes or True. If a map has the same key several times, the last value is used.
 // If the text has several YAML documents, the first is used.
 func readTree(data []byte) (any, error) {

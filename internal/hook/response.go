@@ -28,9 +28,10 @@ type Verdict struct {
 	Patch json.RawMessage
 }
 
-// ParseVerdict parses the response that a hook has written to an admission request. It must be one JSON object with
-// the fields allowed, message, warnings and, from a kubernetesMutating hook, patch. patch is a JSON patch, either as
-// it is or encoded in base64. Missing fields are false or empty. If text is empty, the error is [ErrNoResponse].
+// ParseVerdict parses the response that a hook has written to an admission request. The response must be one JSON
+// object with the fields allowed, message, warnings and, from a kubernetesMutating hook, patch. patch is a JSON patch,
+// either as a list of operations or as a string with the list in base64. Missing fields are false or empty. If text is
+// empty, the error is [ErrNoResponse].
 func ParseVerdict(text []byte, mutating bool) (Verdict, error) {
 	var written struct {
 		Allowed  bool            `json:"allowed"`

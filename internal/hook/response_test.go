@@ -148,7 +148,8 @@ sleep 0.05`)
 
 func TestAwaitedHookIsKilledAsSoonAsNobodyWaits(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, hook.Options{TermAfter: 5 * time.Minute, KillAfter: 6 * time.Minute}) // for the stop of the operator
+	// These times apply only if the operator stops.
+	r := newRunner(t, hook.Options{TermAfter: 5 * time.Minute, KillAfter: 6 * time.Minute})
 	for name, body := range map[string]string{"patient": "sleep 1000", "deaf": "trap '' TERM; while true; do sleep 0.1; done"} {
 		run := scriptRun(t, body)
 		run.Awaited = true

@@ -30,7 +30,8 @@ type Options struct {
 	// Env has the environment variables of hooks, as NAME=VALUE. Each run adds its own variables. Nil means the
 	// environment of this process.
 	Env []string
-	// Timeout is the maximum duration of an `enabled` script, and of a run whose [Run.Timeout] is 0. Zero means no limit.
+	// Timeout is the maximum duration of an `enabled` script, and of a run whose [Run.Timeout] is 0. Zero means no
+	// limit.
 	Timeout time.Duration
 	// ConfigTimeout is the maximum duration of a run with --config. Zero means 30 s. If Timeout is shorter, it applies
 	// to these runs, too.
@@ -141,8 +142,8 @@ type Run struct {
 	File File
 	// Module is the name of the module to which the hook belongs. It is "" for a global hook.
 	Module string
-	// Task, Attempt (from 1) and Previous are passed to the hook in environment variables. Task is the ID of the task or,
-	// in a run for a review request, the UID of the request.
+	// Task, Attempt (from 1) and Previous are passed to the hook in environment variables. Task is the ID of the task
+	// or, in a run for a review request, the UID of the request.
 	Task     string
 	Attempt  int
 	Previous Previous
@@ -238,7 +239,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	return result, err
 }
 
-// readResult reads the output files of a successful hook. If one of them cannot be read, it returns none.
+// readResult reads the output files of a successful hook. If one of them cannot be read, it returns no contents.
 func readResult(files runFiles) (Result, error) {
 	var result Result
 	for _, output := range []struct {

@@ -58,9 +58,10 @@ func readCrontab(f field) string {
 }
 
 // ParseCrontab parses a crontab. A crontab has five fields, or six fields with the seconds first. It can also be a
-// descriptor such as @hourly, or @every and a duration. CRON_TZ=ZONE or TZ=ZONE and a space may stand in front;
-// otherwise, the crontab is in the time zone of this process. A crontab that never fires is valid: the method Next of
-// its schedule returns the zero time. @every with a duration below one second fires every second.
+// descriptor such as @hourly, or @every and a duration. Each crontab may begin with CRON_TZ=ZONE or TZ=ZONE and a
+// space. Without a time zone of its own, a crontab is in the time zone of this process. A crontab that never fires is
+// valid: the method Next of its schedule returns the zero time. @every with a duration below one second fires every
+// second.
 func ParseCrontab(crontab string) (cron.Schedule, error) {
 	spec := strings.TrimSpace(crontab)
 	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
@@ -82,8 +83,8 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 	return localSchedule{schedule}, nil
 }
 
-// A localSchedule is a schedule whose crontab is in the time zone of this process unless it has a time zone. The schedules
-// of the package cron would use the time zone of the argument of Next.
+// A localSchedule uses the time zone of this process for a crontab that names no time zone. The schedules of the
+// package cron would use the time zone of the argument of Next.
 type localSchedule struct{ cron.Schedule }
 
 // Next returns the first time after t that the crontab selects, in UTC; the zero time if it selects none.

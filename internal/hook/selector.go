@@ -16,7 +16,7 @@ import (
 // requirements. An empty selector selects all objects.
 type FieldSelector []FieldRequirement
 
-// FieldRequirement requires that a field has, or does not have, a value.
+// FieldRequirement requires that a field has, or does not have, a certain value.
 type FieldRequirement struct {
 	Field string `json:"field"`
 	// Operator is "=" or "!=". Other spellings in the config are converted to these two.

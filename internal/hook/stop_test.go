@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// leaked returns an error that names the goroutines that do not end. It waits for goroutines that are about to end, which
-// can take seconds on a busy machine.
+// leaked returns an error that names the goroutines that do not end. It waits for goroutines that are about to end,
+// which can take seconds on a busy machine.
 func leaked() (err error) {
 	for began := time.Now(); time.Since(began) < time.Minute; {
 		if err = goleak.Find(); err == nil {
@@ -94,7 +94,9 @@ func waitGone(t *testing.T, number string) {
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
-		return // before Linux 6.16, EINVAL means that it has ended, but that others of its process group have not
+		// Before Linux 6.16, EINVAL means that the process has ended, but other processes of its process group have
+		// not.
+		return
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type FilterError struct {
 // Error returns the program of the filter and Reason.
 func (f *FilterError) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
 
-// errEndless is the error of a filter that needs more CPU time than maxTime, and errLong that of a program of the
+// errEndless is the error of a filter that needs more CPU time than maxTime. errLong is the error of a program of the
 // operator that takes longer than maxOwn.
 var (
 	errEndless = exceeded("needs more than %s of CPU time", maxTime)

@@ -283,7 +283,7 @@ func TestTheSizeOfAResultIsNotMoreThanItsText(t *testing.T) {
 		if err := r.subtract(v); err != nil {
 			t.Fatal(err)
 		}
-		// The size that subtract computes may be one byte too large, because it counts a comma after each value.
+		// The check allows one byte more than the text has, because subtract counts a comma for each value.
 		if used := maxResult - r.bytes; used > len(text)+1 || r.depth != 10 {
 			t.Fatalf("%d bytes of text count as %d bytes, with %d levels left", len(text), used, r.depth)
 		}

@@ -40,7 +40,7 @@ type expected struct {
 	release string
 	ref     Ref
 	source  Source // zero as long as the kind is not resolved
-	settled bool   // the object needs no check until its source delivers a change of it, or a list
+	settled bool   // the object needs no check until its source delivers a change of the object, or a list
 }
 
 func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.Name} }
@@ -107,10 +107,10 @@ func (a *Absences) Unregister(release string) {
 	signal(a.wake)
 }
 
-// check starts and ends watches, so that there is a watch for each registered object and no other watches. Then it
-// finds the absent objects and reports them. If it returns an error, the caller must call check again. An error for one
-// kind does not keep check from reporting absent objects of other kinds, because each extension API server can be
-// unavailable on its own.
+// check starts and ends watches, so that exactly the sources of the registered objects are watched. Then it finds the
+// absent objects and reports them. If it returns an error, the caller must call check again. An error for one kind does
+// not keep check from reporting absent objects of other kinds, because each extension API server can be unavailable on
+// its own.
 func (a *Absences) check(ctx context.Context) error {
 	a.leaveMissing(ctx)
 	errs := []error{a.resolve(ctx)}
@@ -243,10 +243,10 @@ func (a *Absences) await(kind Ref) {
 	})
 }
 
-// leaveMissing removes the sources in a.missing from their objects. Afterwards, the caller must call resolve, which
-// looks for the kinds of these objects again, and arrange, which ends the watches of the removed sources. If the API
-// server still lists the kind with the same resource name, or does not answer, leaveMissing does not remove the source,
-// and its watch retries.
+// leaveMissing resets the source of each object whose source is in a.missing. Afterwards, the caller must call resolve,
+// which looks for the kinds of these objects again, and arrange, which ends the watches of sources without objects. If
+// the API server still lists the kind with the same resource name, or does not answer, leaveMissing keeps the source,
+// and the watch of the source retries.
 func (a *Absences) leaveMissing(ctx context.Context) {
 	a.mu.Lock()
 	missing := slices.Collect(maps.Keys(a.missing))

@@ -21,7 +21,7 @@ import (
 type absences struct {
 	*kube.Absences
 	delivered chan string
-	refuse    chan error // each error that is sent to it makes one call of deliver fail
+	refuse    chan error // each error that is sent to this channel makes one call of deliver fail
 	logs      *logs
 }
 

@@ -25,7 +25,8 @@ import (
 
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// extension is an extension API server. It serves one kind with one object, and lists the kinds that add adds.
+// extension is an extension API server. It serves one kind with one object, and lists the kinds that are passed to its
+// method add.
 type extension struct {
 	mu    sync.Mutex
 	kinds []metav1.APIResource
@@ -137,7 +138,7 @@ func (s *fixture) kinds(t *testing.T, apiVersion string, status func() int) (kin
 	return kinds, stop
 }
 
-// watching waits until the watches of kinds know the available groups.
+// watching waits until the watches of kinds have delivered the available groups.
 func (s *fixture) watching(t *testing.T, kinds *kube.Kinds) {
 	t.Helper()
 	known := s.namespace + ".known.example.org"
@@ -206,7 +207,7 @@ func TestKindsOfAGroupAreRequestedByOneGoroutine(t *testing.T) {
 		_, end := kinds.Served(group+"/v1", "Comet")
 		defer end()
 	}
-	time.Sleep(100 * time.Millisecond) // for further requests
+	time.Sleep(100 * time.Millisecond) // in this time, further requests would arrive
 	answer()
 	stop()
 	if most.Load() != 1 {

@@ -22,7 +22,7 @@ var errConflicts = errors.New("changed by other writers during each attempt")
 // API server was restored from a backup.
 var errAhead = errors.New("the version is newer than the server's newest version")
 
-// NotServedError says which kind is not served. With errors.Is, it is an [ErrNotServed].
+// NotServedError says which kind is not served. With errors.Is, it matches [ErrNotServed].
 type NotServedError struct {
 	// APIVersion is the requested group/version. It is empty if the request names none.
 	APIVersion string

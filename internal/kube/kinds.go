@@ -55,7 +55,7 @@ func (g group) String() string {
 }
 
 // Kinds tells callers when the API server starts to serve the kinds for which they wait. When the first caller waits
-// for a kind, it starts to watch the CustomResourceDefinitions and APIServices of the cluster. It is safe for
+// for a kind, Kinds starts to watch the CustomResourceDefinitions and APIServices of the cluster. Kinds is safe for
 // concurrent use.
 type Kinds struct {
 	client       *Client
@@ -128,8 +128,8 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	}
 }
 
-// Resolve is like [Client.Resolve], but also finds kinds that the watches of k know. For a short time, such a kind may
-// still be missing from the API server's list of kinds.
+// Resolve is like [Client.Resolve], but also finds kinds that the watches of k have found. For a short time, such a
+// kind may still be missing from the API server's list of kinds.
 func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
 	kind, missing := k.client.Resolve(ctx, apiVersion, name)
 	if !errors.Is(missing, ErrNotServed) {
@@ -224,7 +224,7 @@ func (k *Kinds) define(o *Object, gone bool) {
 	k.offerAll(lists)
 }
 
-// resolveAgain looks in the API server's list of kinds for the kinds for which callers wait. A kind may have appeared
+// resolveAgain searches the API server's list of kinds for each kind for which a caller waits. A kind may have appeared
 // between the lookup by its caller and the start of the watches. If a lookup fails, resolveAgain continues with the
 // other kinds, and returns the error.
 func (k *Kinds) resolveAgain(ctx context.Context) error {
@@ -293,9 +293,10 @@ func (k *Kinds) startReach(g group) {
 // needs reports whether g is available and a caller waits for a kind that may be in g. The caller of needs holds the
 // lock.
 //
-// If g is local, CustomResourceDefinitions define its kinds. When these are known, needs returns false for g, so that
-// callers get each kind from its CustomResourceDefinition, in the preferred version. g can be another version of the
-// group. The next process of the operator would then find the preferred version, which is another source, and would
+// If g is local, which means that no extension API server serves g, new kinds of g come only from
+// CustomResourceDefinitions. After the first list of CustomResourceDefinitions, needs returns false for g. So callers
+// get each kind from its CustomResourceDefinition, in the preferred version. From g, they could get the kind in another
+// version. Then the next process of the operator would use the preferred version, which is another source, and would
 // deliver all objects again.
 func (k *Kinds) needs(g group) bool {
 	available := !k.defined
@@ -374,7 +375,7 @@ func (a *appearances) Listed(ctx context.Context, list List) error {
 		clear(a.groups)
 		a.mu.Unlock()
 		for _, o := range list.Objects {
-			if g, available := a.announce(o, false); available && g.Remote { // resolveAgain looks in the local groups
+			if g, available := a.announce(o, false); available && g.Remote { // for local groups, see resolveAgain
 				a.requestNow(g)
 			}
 		}

@@ -383,7 +383,7 @@ func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 	s.drop(t, resource, "goes")
 	s.put(t, resource, "Trinket", "comes")
 	k.mu.Lock()
-	k.versions[view] = "1" // older than the kind
+	k.versions[view] = "1" // a version from before the kind was defined
 	k.mu.Unlock()
 
 	spec.Resume = true

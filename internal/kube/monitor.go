@@ -211,7 +211,7 @@ func (m *Monitor) update(change func()) {
 // is served again.
 func (m *Monitor) run(ctx context.Context) {
 	var again retry
-	appeared := m.spec.Resume && !m.plan.followsNamespace // in the earlier process, each view that the receiver does not know was empty
+	appeared := m.spec.Resume && !m.plan.followsNamespace // in the earlier process, each view that the receiver has not stored was empty
 	m.earlier = m.earlierSources()
 	for ctx.Err() == nil {
 		kind, waited := m.resolve(ctx)
@@ -235,8 +235,8 @@ func (m *Monitor) run(ctx context.Context) {
 // first. In this case, the owner has got an empty snapshot.
 //
 // If the kinds of the preferred version cannot be read for undecidedWithin, but another version has the kind, resolve
-// returns the kind in the other version. This does not concern monitors that have followed the kind in a version that is
-// still served, see lookUp.
+// returns the kind in the other version. This does not apply to monitors that have followed the kind in a version that
+// is still served, see lookUp.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	var patience <-chan time.Time // ends the wait for the preferred version; nil if there is no such wait
@@ -437,7 +437,7 @@ func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
 			}
 		}
 		if len(unwanted) > 0 {
-			m.parting = map[Source]place{} // only here, because few monitors need it
+			m.parting = map[Source]place{} // allocated only here, because few monitors need it
 		}
 		for _, source := range unwanted {
 			m.parting[source] = m.watches.objects.join(source, m.spec.Filter, &owner{name: m.spec.Owner, keep: m.spec.KeepFull, resume: true})

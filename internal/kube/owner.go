@@ -49,9 +49,9 @@ func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero 
 }
 
 // ReleaseOf returns the name of the Helm release to which a pod belongs. If the pod itself does not belong to a
-// release, ReleaseOf uses the release of the first object in the chain of controllers of the pod that belongs to one.
-// ReleaseOf ignores releases in other namespaces. The name is empty if there is no such release, or if the pod does not
-// exist. ReleaseOf sends one request for the pod, and one for each controller that it reads.
+// release, ReleaseOf reads the chain of controllers of the pod, and returns the release of the first controller that
+// belongs to a release. ReleaseOf ignores releases in other namespaces. The name is empty if there is no such release,
+// or if the pod does not exist. ReleaseOf sends one request for the pod, and one for each controller that it reads.
 func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release string, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*metav1.PartialObjectMetadata, error) {
 		return c.Metadata().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})

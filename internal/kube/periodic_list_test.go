@@ -42,7 +42,7 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 
 // TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome updates a view from lists. A listed object must be taken
 // over only if it is not newer than the version of the watch. An object that is missing in a list must be deleted only
-// if it is also missing in a later list, for which the watch has reached the version of the first list.
+// if it is also missing in a later list, and the watch has reached the version of the earlier list by then.
 func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	t.Parallel()
 	object := func(name, version, sum string) *Object {

@@ -47,7 +47,7 @@ const (
 	// First means that nothing of the view has been delivered before. The changes after this list will be delivered in
 	// batches.
 	First Cause = "first"
-	// Joined means that the owners in the list are new, but the view is not. What was delivered of the view before is
+	// Joined means that the owners in the list are new, but the view is not. The earlier deliveries of the view are
 	// still valid. Changes that are older than this list may be delivered later, but not to these owners.
 	Joined Cause = "joined"
 	// Resumed means that some of the owners in the list have missed changes, as [Receiver.Behind] has said. As for
@@ -95,13 +95,13 @@ const (
 // Change is a change of one object in one view.
 type Change struct {
 	// Type is the type of the change as far as the watch knows. A receiver that stores objects must compare the object
-	// with the one that it has stored. After a restart, an object that it knows may come as Added, an object that it
-	// does not know may come as Modified or Deleted, and an unchanged object may come again.
+	// with the one that it has stored. After a restart, a stored object may come as Added, an object that is not stored
+	// may come as Modified or Deleted, and an unchanged object may come again.
 	Type ChangeType
 	// Filter is the filter of the view as text. The source of the view is that of the batch.
 	Filter string
 	// Owners are the owners of the view that get the change, sorted. If there are none, the receiver must nevertheless
-	// update what it has stored of the view.
+	// update the objects that it has stored for the view.
 	Owners []string
 	// Others are the other owners of the view that have joined, sorted. They have got a list that is newer than the
 	// change. An owner that is neither in Owners nor in Others has left, or has not joined yet.
@@ -140,8 +140,8 @@ func (silent) Left(context.Context, View, []string) error           { return nil
 type Observer struct {
 	// SourceFailed is called when a list or a watch of a source has failed.
 	SourceFailed func(Source, error)
-	// VersionRefused is called when the API server cannot continue a watch at the stored version, so that the source
-	// is listed and compared with what is stored.
+	// VersionRefused is called when the API server cannot continue a watch at the stored version. The source is then
+	// listed, and the receiver must compare the list with the stored objects.
 	VersionRefused func(source Source, version string, err error)
 	// FilterFailed is called when the filter of a view has failed for an object. The argument owners has the owners of
 	// the view. Unless the object was deleted, the view keeps its earlier state of the object.
@@ -162,8 +162,8 @@ type Observer struct {
 	// KindFailed is called with the error if the lookup of a kind has failed. The argument kind is the requested name
 	// of the kind.
 	KindFailed func(apiVersion, kind string, err error)
-	// KindAwaited is called each time an owner starts to wait for a kind, because the kind is not served yet or no
-	// longer.
+	// KindAwaited is called each time an owner starts to wait for a kind, because the kind is not served yet, or is no
+	// longer served.
 	KindAwaited func(owner string, missing *NotServedError)
 	// KindSettled is called when an owner begins to follow kind, although the kinds of a more preferred version cannot
 	// be read. The argument err says why they cannot.

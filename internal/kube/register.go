@@ -31,7 +31,7 @@ func (f *watch) register(ctx context.Context) error {
 		}
 		f.mu.Unlock()
 		if len(waiting) == 0 {
-			return f.unsubscribe(ctx) // owners that had to be registered before they could leave
+			return f.unsubscribe(ctx) // removes owners that had to be registered before they could leave
 		}
 		if lacking {
 			if err := f.list(ctx, (*view).lacking, cmp.Or(f.version, anyVersion)); err != nil {
@@ -125,9 +125,9 @@ func judgeAll(gathering []gathered) (changed []View) {
 	return changed
 }
 
-// gather returns doc, an object in a list, as the object for the view of g. If the filter fails, gather returns the
-// object that the view has contained before or, if there is none, an object that is Unfiltered. If the filter was
-// interrupted, gather returns an error.
+// gather applies the filter of the view of g to doc, an object in a list, and returns the resulting object. If the
+// filter fails, gather returns the object that the view has contained before or, if there is none, an object that is
+// Unfiltered. If the filter was interrupted, gather returns an error.
 func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
 	object, err := f.reads.filterDocument(ctx, g.view, g.owners, doc, g.full)
 	failure := (*jq.FilterError)(nil)
@@ -204,10 +204,10 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// resume brings up to date the owners in the argument returned, whose field resume must be true. If one of them has
-// missed changes that were delivered to other owners, resume delivers a list of v to the registered owners and to all
-// owners in returned. The list contains all changes that the watch has read. If the watch was rewound, the list also
-// contains changes that the watch has not read again yet.
+// resume delivers missed changes to owners that have joined v before. The argument returned has these owners; their
+// field resume must be true. If one of them has missed changes that were delivered to other owners, resume delivers a
+// list of v to the registered owners and to all owners in returned. The list contains all changes that the watch has
+// read. If the watch was rewound, the list also contains changes that the watch has not read again yet.
 func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
 	if len(returned) == 0 {
 		return nil
@@ -334,10 +334,10 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 	return f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }
 
-// unsubscribe removes the owners that are leaving because the namespace no longer matches. If the namespace was
-// deleted, the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists the source,
-// and the receiver compares the list with the objects that were delivered before. If objects were delivered to an owner
-// in an earlier process, the owner must be registered before unsubscribe removes it.
+// unsubscribe removes the owners that are leaving because the namespace of the source no longer matches. If the
+// namespace was deleted, the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists
+// the source, and the receiver compares the list with the objects that were delivered before. If objects were delivered
+// to an owner in an earlier process, the owner must be registered before unsubscribe removes it.
 func (f *watch) unsubscribe(ctx context.Context) error {
 	f.mu.Lock()
 	leaving, known := false, false

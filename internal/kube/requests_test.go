@@ -96,8 +96,8 @@ func (r *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // answering returns a copy of config for clients whose requests can fail. The function status returns the HTTP status
-// of the response to a request for this path. If status returns 0, the API server answers. The clients request the
-// kinds of each API group on its own, so that the request for one group can fail.
+// of the response to a request for this path. If status returns 0, the API server answers. The clients send a separate
+// request for the kinds of each API group, so that the request for one group can fail.
 func answering(config *rest.Config, status func(path string) int) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &replacing{status, next} })

@@ -35,8 +35,8 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 		t.Skipf("the API server came back as %s instead of %s", c.Config().Host, host)
 	}
 	s.delete(t, "one")
-	// The new API server may not know the version at which the watch ended. Then the objects are listed again, and a
-	// list does not show the order of changes, so the next change waits for the delivery of the first one.
+	// The new API server may not have the version at which the watch ended. Then the objects are listed again. A list
+	// does not show the order of changes, so the test waits for the delivery of this deletion before the next change.
 	k.untilDelivered(t, "hook", "Added two", "Deleted one")
 	s.create(t, "three")
 	k.untilDelivered(t, "hook", "Added two", "Deleted one", "Added three")

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// namedSources is the maximum number of names in a selection for which each name has a source of its own. If there are
-// more names, there is one source for all of them. The API server then sends all objects, and the watch picks those
-// with the names. The limit does not depend on the number of namespaces. So the views of a namespace stay the same
-// when other namespaces are added or removed.
+// namedSources limits the number of sources of a selection. Up to this number of names, each name has a source of its
+// own. If there are more names, there is one source for all of them. The API server then sends all objects, and the
+// watch picks those with the names. The limit does not depend on the number of namespaces. So the views of a namespace
+// stay the same when other namespaces are added or removed.
 const namedSources = 8
 
 // FieldMatch is a condition in a field selector.
@@ -27,8 +27,8 @@ type FieldMatch struct {
 
 // Selection says which objects are selected. An object must match every field of the Selection that is set.
 type Selection struct {
-	// APIVersion is a version or a group/version. If it is empty, the preferred version is used;
-	// a monitor that resumes prefers the version of the earlier process, see [Spec].
+	// APIVersion is a version or a group/version. If it is empty, the preferred version is used. But a monitor that
+	// resumes prefers the version of the earlier process, see [Spec].
 	APIVersion string
 	// Kind is the name of the kind, its plural or a short name, in upper or lower case.
 	Kind string

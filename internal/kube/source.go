@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Source says what one list and its watch contain. For each receiver, there is one watch for equal sources. Because a
-// Source is used as a key of maps, all its fields must have the canonical form, in which [Selection] writes them.
+// Source says which objects one list and its watch contain. For each receiver, equal Sources share one watch. Because a
+// Source is used as a key of maps, all its fields must have the canonical form that they get from a [Selection].
 type Source struct {
 	Group    string
 	Version  string

@@ -14,7 +14,7 @@ import (
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // has joined before, often in an earlier process, so the receiver knows the delivered objects
+	resume   bool          // has joined before, often in an earlier process, so the receiver has stored the objects
 	appeared bool          // has had an empty snapshot because the kind was not served
 	period   time.Duration // interval of periodic lists; zero if there are none
 
@@ -25,7 +25,7 @@ type owner struct {
 	// The lock of the watch guards the fields below.
 	registered bool
 	leaving    bool   // the watch must deliver the changes that are pending, and then remove the owner
-	since      string // the owner does not get the changes up to this version; empty if it gets all
+	since      string // the owner does not get the changes up to this version; empty if it gets all changes
 }
 
 // leaves reports whether the watch must remove the owner, after it has delivered the pending changes.
@@ -75,7 +75,7 @@ type view struct {
 	sorted  []*Object // the objects in snapshots: all except Unfiltered ones; nil after a change, until snapshot is called
 
 	listed    string // all changes up to this version are applied to objects; empty before the first list
-	newest    bool   // the last list was requested with the newest version
+	newest    bool   // the last list was requested at the newest version
 	delivered string // the receiver has all changes up to this version or a later one
 	full      bool   // all objects have Raw, and new objects must get it
 	asked     bool   // the receiver was asked which version it has stored

@@ -104,9 +104,10 @@ func (n viewUpdate) applyTo(frameType string) *Change {
 	}
 }
 
-// filterDocument returns doc as it is in the view v. If full is true, it has the full object too. If only metadata are
-// read, it has none of the full object, a filter result and a checksum, so modified metadata are not a change of the
-// view. filterDocument tells the observer the duration of the filter, with owners as the owners of the view.
+// filterDocument applies the filter of the view v to doc, and returns the result as an Object. If full is true, the
+// Object also has the full object. If only metadata are read, the Object has no full object, no filter result and no
+// checksum. So a change of the metadata is not a change of the view. filterDocument tells the observer the duration of
+// the filter, with owners as the owners of the view.
 func (r *reads) filterDocument(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
 	if r.metadata {
 		return doc.object(), nil

@@ -64,7 +64,7 @@ func TestAFrameOfTheWatchBecomesAtMostOneChange(t *testing.T) {
 		"new object":                {viewOf(), frameAdded, shown("a", "1", "x"), false, nil, Added, "x", "a/1=x"},
 		"changed object":            {viewOf(shown("a", "1", "x")), frameModified, shown("a", "1", "y"), false, nil, Modified, "y", "a/1=y"},
 		"change outside the filter": {viewOf(shown("a", "1", "x")), frameModified, shown("a", "1", "x"), false, nil, "", "", "a/1=x"},
-		// After a selector matches again, the server reports an added object.
+		// If an object matches the selector again, the API server reports it as added.
 		"added object that is known":        {viewOf(shown("a", "1", "x")), frameAdded, shown("a", "1", "y"), false, nil, Modified, "y", "a/1=y"},
 		"modified object that is not known": {viewOf(), frameModified, shown("a", "1", "x"), false, nil, Added, "x", "a/1=x"},
 		"new object of the same name":       {viewOf(shown("a", "1", "x")), frameAdded, shown("a", "2", "x"), false, nil, Modified, "x", "a/2=x"},

@@ -98,7 +98,7 @@ func (f *watch) failed(err error) {
 	}
 	f.mu.Unlock()
 	f.reads.observer.sourceFailed(f.source, err)
-	if apierrors.IsNotFound(err) { // if the collection is served but empty, the error is not "not found"
+	if apierrors.IsNotFound(err) { // a collection that is served, but empty, does not cause this error
 		for _, notServed := range callbacks {
 			notServed()
 		}

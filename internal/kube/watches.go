@@ -64,15 +64,16 @@ type Spec struct {
 	// this owner as a new view. All other views are delivered with the cause [Appeared] or, for a selection with
 	// NamespaceLabels, usually with the cause [First] or [Joined].
 	Resume bool
-	// Delivered is for Resume. It reports whether a view that the receiver has stored was delivered to this owner. It
-	// returns false if the kind was not served at first, and the earlier process ended before it delivered the view to
-	// this owner. If Delivered is nil, all stored views were delivered.
+	// Delivered is used only if Resume is true. It reports whether a view that the receiver has stored was delivered to
+	// this owner. It returns false if the kind was not served at first, and the earlier process ended before it
+	// delivered the view to this owner. If Delivered is nil, all stored views are treated as delivered.
 	Delivered func(View) bool
-	// Earlier is for Resume. It returns the views that were delivered to this owner in earlier processes; the field
-	// Kind of their sources can be empty. If the selection has no APIVersion, the version of these views is preferred
-	// as long as it is served. If the selection has NamespaceLabels, and the namespace of such a view does not match
-	// any more, the remaining changes of the view are delivered, such as the deletions of its objects with the
-	// namespace, and then [Receiver.Left] is called. If Earlier is nil, there are no such views.
+	// Earlier is used only if Resume is true. It returns the views that were delivered to this owner in earlier
+	// processes; the field Kind of their sources can be empty. If the selection has no APIVersion, and all these views
+	// have the same version, this version is preferred as long as it is served. If the selection has NamespaceLabels,
+	// and the namespace of such a view does not match any more, the remaining changes of the view are delivered, such
+	// as the deletions of its objects with the namespace, and then [Receiver.Left] is called. If Earlier is nil, there
+	// are no such views.
 	Earlier func() []View
 }
 

@@ -87,8 +87,8 @@ const (
 // it calls begun() again, and then each(object) for all objects of the new list.
 //
 // The API server answers a list of newestVersion only when its cache has all changes in etcd. If no object of the kind
-// has changed, this takes up to 0.1 s: the API server waits for a message of etcd that says so. The API server answers
-// a list of anyVersion at once, from its cache.
+// has changed, this takes up to 0.1 s, because the API server waits until etcd confirms that there are no newer
+// changes. The API server answers a list of anyVersion at once, from its cache.
 func (c *Client) list(ctx context.Context, source Source, metadata bool, notBefore string, begun func(), each func(json.RawMessage) error) (string, error) {
 	for restarts := 0; ; restarts++ {
 		version, err := c.listPages(ctx, source, metadata, notBefore, begun, each)

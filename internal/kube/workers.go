@@ -23,7 +23,7 @@ type job struct {
 
 // start calls work(ctx) in a goroutine: at once if the method run is active, otherwise when run is
 // called. ctx ends when the context of run ends or when stop is called. If stop is called before
-// run, start still calls work, but ctx is canceled.
+// run, work is still called, but its ctx is canceled.
 func (c *workers) start(work func(context.Context)) (stop func()) {
 	m := &job{work: work}
 	c.mu.Lock()

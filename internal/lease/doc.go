@@ -3,10 +3,10 @@
 //
 // With ADDON_OPERATOR_HA=true, flant/addon-operator uses a Lease of the same name for its leader
 // election. Such an operator and this one never work at the same time: one waits until the other
-// ends. A process acquires the Lease, renews it while it works, and releases it at its end.
-// [Lease.Check] reports at any time whether the process may still act. Check compares the local
-// clock with the time of the last renewal that the API server has confirmed. So the result of Check
-// is also correct directly after a pause of the process.
+// ends. A process acquires the Lease, renews it periodically, and releases it before the process ends. [Lease.Check]
+// reports at any time whether the process may still act. Check compares the local clock with the time of the last
+// renewal that the API server has confirmed. So the result of Check is also correct directly after a pause of the
+// process.
 //
 // Three annotations identify the last operator: the ID of its store, its epoch, and the term, which
 // is the value of spec.leaseTransitions when the operator acquired the Lease. If spec.leaseTransitions

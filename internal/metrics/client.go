@@ -30,7 +30,7 @@ func (m maker) client() clientMetrics {
 func (s *Set) Requests() Requests { return s.client.window.requests() }
 
 // WatchClients makes the set observe the requests of all Kubernetes clients of the process. The client library
-// accepts one observer per process, so only the first set that calls WatchClients observes them. The path of a
+// accepts one observer per process, so only the first set that calls WatchClients observes the requests. The path of a
 // request is not a label of the metrics, because each kind would add label values. clock returns the current time.
 // [Set.Requests] needs the clock to leave out requests that are older than [RequestSpan].
 func (s *Set) WatchClients(clock func() time.Time) {
@@ -44,7 +44,7 @@ func (s *Set) WatchClients(clock func() time.Time) {
 
 type latency struct {
 	to     *prometheus.HistogramVec
-	window *requestWindow // nil in the metric of waits, because a wait is not counted as a request
+	window *requestWindow // nil for the metric limited, because a wait is not counted as a request
 }
 
 // Observe records the latency of one request.

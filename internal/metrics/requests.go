@@ -45,7 +45,7 @@ type requestWindow struct {
 // A requestBucket counts the requests in one interval of ten seconds.
 type requestBucket struct {
 	number            int64                   // number of the ten-second interval, counted from 1970
-	within            [len(latencyBounds)]int // for each of latencyBounds, the number of requests that took at most this time, but more than the bound before; the last number includes longer requests
+	within            [len(latencyBounds)]int // for each of latencyBounds, the number of requests that took at most this bound, but more than the previous bound; the last number includes longer requests
 	throttled, failed int
 }
 

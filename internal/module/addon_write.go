@@ -267,8 +267,8 @@ func (w *addonWriter) sync(path string) error {
 	})
 }
 
-// isComplete reports whether the directory dir contains all parts of a version, and its description of the addon has
-// the content in the argument about. A part can be missing because somebody removed it by mistake.
+// isComplete reports whether the directory dir contains all parts of a version. One part, the description of the addon,
+// must be equal to the text in the argument named about. A part can be missing because somebody removed it by mistake.
 func isComplete(dir string, about []byte) bool {
 	there, err := os.ReadFile(filepath.Join(dir, addonFile))
 	if err != nil || !bytes.Equal(there, about) {

@@ -55,7 +55,7 @@ type Module struct {
 	Broken error
 }
 
-// BrokenBy returns the error because of which the module cannot be loaded, or nil if there is none. The error is m.Broken
+// BrokenBy returns the error that prevents the module from being loaded, or nil if there is none. The error is m.Broken
 // or, if m.Broken is nil, the error of the module in the map hooks. This map has the errors of hooks, by the name of
 // their module.
 func (m *Module) BrokenBy(hooks map[string]error) error {

@@ -48,8 +48,9 @@ func (s Set) Find(name string) (m Module, found bool) {
 	return s.Modules[i], true
 }
 
-// LostValues returns the values files in the argument known that are not in s, and whose directories are empty. The
-// argument known has the values files of an earlier scan. A lost file may be on a volume that is not mounted.
+// LostValues returns the values files that an earlier scan found, but that are not in s, and whose directories are
+// empty. The argument known has the values files of the earlier scan. A lost file may be on a volume that is not
+// mounted.
 func (s Set) LostValues(known []string) []string {
 	return slices.DeleteFunc(slices.Clone(known), func(path string) bool {
 		return slices.Contains(s.ValuesFiles, path) || !slices.Contains(s.Empty, filepath.Dir(path))
@@ -89,7 +90,7 @@ func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	return s.set, nil
 }
 
-// Names returns the path of each module in the directories dirs, by name. empty lists the directories without
+// Names returns the path of each module in the directories dirs, by name. The result empty has the directories without
 // modules. Names does not read the files of modules, so broken modules are also in the result paths.
 func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 	paths = map[string]string{}
@@ -249,8 +250,8 @@ func (s *scan) notePart(file values.File, key string) {
 }
 
 // markBroken marks the modules with errors in the values file of a directory as broken. An error in an enabled flag
-// belongs to the module in any directory, and an error in a section to the module in the same directory. Errors that
-// belong to no module become warnings.
+// marks the module even if the module is in another directory. An error in a section marks the module only if it is in
+// the same directory as the values file. Errors that belong to no module become warnings.
 func (s *scan) markBroken() {
 	byKey := map[string]*Module{}
 	for i := range s.set.Modules {

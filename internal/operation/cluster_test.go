@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture has an executor, and objects, with which a test reads and writes objects in the namespace. These writes
-// have another field manager than those of the executor.
+// fixture has an executor and a client, the field objects. With this client, the test itself reads and writes objects
+// in the namespace. These writes have another field manager than the writes of the executor.
 type fixture struct {
 	t         *testing.T
 	executor  *operation.Executor

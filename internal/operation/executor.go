@@ -57,8 +57,8 @@ type Executor struct {
 }
 
 // NewExecutor returns an executor that uses the connections of client. The argument kinds must have been created for
-// the same client. Its Run method must be running, so that the executor can wait for new kinds. NewExecutor sends no
-// request.
+// the same client. The Run method of kinds must be running, so that the executor can wait for new kinds. NewExecutor
+// sends no request.
 func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, error) {
 	config := client.Config()
 	config.QPS, config.Burst = -1, o.Burst

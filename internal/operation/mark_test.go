@@ -113,7 +113,7 @@ func TestMarkOfAPatchDescribesTheObjectBeforeAndTheSumAfter(t *testing.T) {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		t.Fatal(err)
 	}
-	want.Object = kube.Ref{} // Object is not stored with the mark, because the record of the operation contains it
+	want.Object = kube.Ref{} // Object is not stored, because each attempt resolves it again
 	if diff := cmp.Diff(want, stored); diff != "" || strings.Contains(string(text), "Deployment") {
 		t.Errorf("stored as %s (-want +got):\n%s", text, diff)
 	}

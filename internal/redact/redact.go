@@ -71,7 +71,7 @@ func Beginning(text []byte) string {
 	return "“" + strings.Join(lines, "⏎ ") + "”"
 }
 
-// secretForms match secrets, in a line of text, that are recognized without the name of a secret before them. The
+// secretForms match secrets in a line of text. They recognize a secret by its form, even without a name before it. The
 // groups of a match are kept, and the rest of the match is replaced.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}`), // HTTP authorization
@@ -84,8 +84,9 @@ var secretForms = []*regexp.Regexp{
 // YAML, or a flag.
 var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(["']?\s*[:=]\s*|\s+)`)
 
-// Text returns text with marks in place of likely secrets. Likely secrets are the rest of a line after an assignment, a
-// field or a flag with the name of a secret, credentials of HTTP and of URLs, and private keys in PEM.
+// Text returns text with marks in place of likely secrets. These are likely secrets: the value of an assignment, a
+// field or a flag with the name of a secret, up to the end of the line; credentials of HTTP and of URLs; and private
+// keys in PEM.
 func Text(text string) string {
 	var out []string
 	inKey := false

@@ -60,7 +60,7 @@ func (r Redactor) Value(path string, v any) (any, error) {
 // A place describes the position of a value in the redacted value.
 type place struct {
 	path string
-	at   time.Time // time in the field "at" of the nearest map around the value that has this field; zero if there is none
+	at   time.Time // time in the field "at" of the innermost enclosing map with this field; zero if there is none
 	// secret is true if the value is part of a secret. encoded is true if the value is in base64, as in the data of a
 	// Secret.
 	secret, encoded bool

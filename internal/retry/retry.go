@@ -48,9 +48,9 @@ func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }
 
-// Replan returns the time of the next attempt at work that failed at the time in the argument failed. The argument
-// planned is the time that was computed for this attempt earlier, possibly with other delays or another clock. Replan
-// returns planned, or now plus d.Upper() if this is earlier.
+// Replan returns the time of the next attempt at work that has failed. The argument failed is the time of the failure.
+// The argument planned is the time that was computed for this attempt earlier, possibly with other delays or another
+// clock. Replan returns planned, or now plus d.Upper() if this is earlier.
 //
 // If planned is zero, the delay was 0. In this case, Replan adds the longest delay for such a failure to the time of
 // the failure, or to now if the failure seems to be in the future. If this delay is also 0, Replan returns zero. See

@@ -72,9 +72,9 @@ func (v Violations) Err() error {
 }
 
 // Check validates a section and returns the violations. The parameter key is the key of the
-// section. The parameter old is the previous section, with which rules can compare, or nil if there
-// was none. Rules are evaluated only if there are no other violations. A nil Schema accepts each
-// section. Check changes neither section nor old.
+// section. The parameter old is the previous section, or nil if there was none. Rules can compare section with old.
+// Rules are evaluated only if there are no other violations. A nil Schema accepts each section. Check changes neither
+// section nor old.
 func (s *Schema) Check(key string, section, old any) (found Violations) {
 	if s == nil {
 		return nil
@@ -129,8 +129,8 @@ var keywords = map[int32]string{
 // schemas. For these errors, explain parses the text. The package apiextensions, which validates
 // custom resources, is no alternative. It uses the same validator and returns the same texts. Its
 // errors have no keywords, an error of oneOf has the path of the root instead of the path of the
-// value, and an error of a format quotes the value. Its number of errors also cannot be limited as
-// [bounded] does.
+// value, and an error of a format quotes the value. Also, the number of its errors cannot be limited, as [bounded]
+// does.
 func (s *Schema) explain(key string, err error) Violation {
 	var v *openapi.Validation
 	if !errors.As(err, &v) {

@@ -20,9 +20,9 @@ func (o Owner) Entry(op Op) Entry {
 	return Entry{op, labels, keyOf(labels)}
 }
 
-// Place returns the place of the series: a hash that says which shard of the owner and group contains the series. Of
-// the shards whose [Part.From] is not above the place, this is the one with the highest From. The place of a series
-// must never change, because stores depend on it.
+// Place returns the place of the series: a hash that says which shard of the owner and group contains the series. This
+// is the last shard, in the order of [Part.From], whose From is not above the place. The place of a series must never
+// change, because stores depend on it.
 func (e Entry) Place() uint64 { return placeOf(e.op.Name, e.key) }
 
 // Cost returns the approximate number of bytes that the series adds to a shard if the series is new.

@@ -130,7 +130,8 @@ func manyLabels(n int) string {
 }
 
 // isPart reports whether the name of op may collide with a name that Prometheus derives from the name of a histogram,
-// by adding _bucket, _count or _sum. The operator ignores an operation whose name collides with another.
+// by adding _bucket, _count or _sum. The operator ignores an operation whose name collides with the name of another
+// metric.
 func isPart(snapshot series.Snapshot, op series.Op) bool {
 	for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 		stem, isSuffixed := strings.CutSuffix(op.Name, suffix)

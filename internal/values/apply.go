@@ -22,8 +22,8 @@ import (
 // library also has a bug: the operation "test" fails for a null that an earlier operation of the same patch has added.
 // A Go test compares Apply with the library for all other patches.
 //
-// A run of a hook can return a values patch and a config patch. Each is applied to a document from before the run. So
-// the values patch is applied to values without the changes of the config patch.
+// A run of a hook can return a values patch and a config patch. Each patch is applied to a document as it was before
+// the run. So the values patch is applied to values without the changes of the config patch.
 func Apply(document Values, ops []Op) (Values, error) {
 	patched := Merge(document)
 	for _, op := range ops {

@@ -16,7 +16,7 @@ import (
 // one. The reason is that the document VALUES of flant/addon-operator describes one of these two validations, and the
 // code of flant/addon-operator does the other.
 //
-// Rules that compare old and new values compare with the section in l.Config.
+// For rules that compare old and new values, the section in l.Config is the old value.
 func (l Layers) CheckConfig(key string, section any) error {
 	s := l.schemas(key).Config
 	if s == nil {
@@ -42,7 +42,8 @@ func over(s *schema.Schema, static Values, key string, config any) any {
 
 // CheckFiles returns an error if the schema for the ConfigMap rejects the values of the section in the values files and
 // the ConfigMap, or if the schema for values rejects the merged values, which also contain the saved operations. While
-// CheckFiles returns an error, a module that has not run yet in this start of the operator does not run.
+// CheckFiles returns an error for the section of a module, the module does not run, unless it has already run in this
+// start of the operator.
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {
@@ -55,8 +56,8 @@ func (l Layers) CheckFiles(key string) error {
 	return l.CheckValues(key, nil)
 }
 
-// CheckValues returns an error if the schema of a section rejects its merged values. Rules that compare old and new
-// values compare with old; nil means that there is no old value.
+// CheckValues returns an error if the schema of a section rejects its merged values. The argument old is the old value
+// for rules that compare old and new values; nil means that there is no old value.
 func (l Layers) CheckValues(key string, old any) error {
 	if l.schemas(key).Values == nil {
 		return nil
@@ -118,9 +119,9 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 }
 
 // Unfit returns the saved operations that cause violations of the section's schema. An operation can cause violations
-// if the schema was changed after the operation was saved. Unfit omits operations whose removal, alone or
-// together with all other operations, does not reduce the violations. Two operations on the same path together replace
-// a list element, so Unfit returns both or none of them.
+// if the schema was changed after the operation was saved. An operation is returned only if its removal, alone or
+// together with all other operations, reduces the violations. Two operations on the same path together replace a list
+// element, so Unfit returns both or none of them.
 func (l Layers) Unfit(key string) (unfit []Saved) {
 	s := l.schemas(key).Values
 	if s == nil || len(l.Saved[key]) == 0 {

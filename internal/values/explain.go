@@ -218,7 +218,7 @@ func has(v any, names []string) bool {
 	return true
 }
 
-// Below returns the values in the argument said that are at path or below it. The argument path is a JSON pointer, or
+// Below filters the argument said: it returns the values at path and below it. The argument path is a JSON pointer, or
 // names separated by dots, as in Helm. The first name of path may be omitted if it is key, the key of the section.
 func Below(said []LayerValue, key, path string) []LayerValue {
 	if !strings.HasPrefix(path, "/") {

@@ -83,7 +83,7 @@ func TestTheConfigMapOfWritingModulesIsValid(t *testing.T) {
 // page is the reference page about values and schemas.
 const page = "../../docs/reference/values-and-schemas.md"
 
-// block returns the code block of a page whose first line is a comment with this name.
+// block returns a code block of a page. The first line of the block is a comment with the given name.
 func block(t *testing.T, text, name string) []byte {
 	t.Helper()
 	_, rest, found := strings.Cut(text, " "+name+"\n")

@@ -19,7 +19,7 @@ const (
 	Allowed   Result = "allowed"
 	Denied    Result = "denied"
 	Done      Result = "converted" // the objects were converted
-	Refused   Result = "refused"   // the hook returned a reason instead of converted objects, or no hooks convert them
+	Refused   Result = "refused"   // the hook returned a reason instead of objects, or there is no chain of hooks
 	Failed    Result = "failed"    // the hook failed, or its response is invalid
 	Empty     Result = "empty"     // the hook wrote no response
 	TimedOut  Result = "timeout"   // the API server no longer waits for the response
@@ -61,8 +61,8 @@ const (
 )
 
 // within returns a context that ends shortly before the API server stops waiting for the response
-// to the request r. The API server waits for the timeout in the URL of r, but not longer than the
-// argument most says. If the URL has no valid timeout, the API server waits for most.
+// to the request r. The API server waits for the timeout in the URL of r, but at most for the duration in the argument
+// most. If the URL has no valid timeout, the API server waits for most.
 func within(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		most = min(most, asked)
@@ -203,7 +203,7 @@ type converter struct {
 	crd     string
 	links   []link
 	removed bool  // no hook converts objects of crd any more
-	gone    error // of the last called hook that no longer exists; nil if there is none
+	gone    error // error of the last called hook that no longer exists; nil if there is none
 	report  Report
 }
 

@@ -77,9 +77,9 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 // expires returns the time at which the CA expires.
 func (a *authority) expires() time.Time { return a.certificate.NotAfter }
 
-// due returns the time at which the next CA must be created: after half of the lifetime. If a is
-// still valid for longer than lifetime, due returns now. Either a was created with a longer
-// lifetime, or the clock was wrong at that time, so that perhaps a is not valid yet.
+// due returns the time at which the next CA must be created: after half of the lifetime. If the CA is still valid for
+// longer than lifetime, due returns now. Either the CA was created with a longer lifetime, or the clock was wrong at
+// that time, so that the CA may not be valid yet.
 func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
 	if a.expires().Sub(now) > lifetime {
 		return now
@@ -158,8 +158,8 @@ const (
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
 )
 
-// NewRotator returns a rotator for the certificates of the issuer. The rotator calls changed() after
-// each call of Offer, which can change its bundle of CAs.
+// NewRotator returns a rotator for the certificates of the issuer. The rotator calls changed() after each call of
+// Offer, because Offer can change the bundle of CAs.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
 	// The settle time is short compared with the lifetime, so that the rotator uses a new CA long
@@ -217,8 +217,8 @@ func (i *Issuer) awaitDue(ctx context.Context, ca *authority) bool {
 	}
 }
 
-// offer passes a certificate for Hosts, which ca signs, to rotator, and returns true. If ctx ends first, it returns
-// false.
+// offer creates a certificate for Hosts, signed by ca, passes it to rotator, and returns true. If ctx ends first, it
+// returns false.
 func (i *Issuer) offer(ctx context.Context, rotator *Rotator, ca *authority) bool {
 	return i.repeat(ctx, func() error {
 		pair, err := ca.pair(i.Hosts)

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Clients verifies client certificates. Only clients with a certificate that a CA in the given
-// files has signed may connect. It is safe for concurrent use. Create one with [NewClients].
+// Clients verifies client certificates. A client may connect only if a CA in the given files has
+// signed its certificate. Clients is safe for concurrent use. Create one with [NewClients].
 type Clients struct {
 	files []string
 	cas   atomic.Pointer[x509.CertPool]

@@ -218,7 +218,7 @@ func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInt
 // fieldManager is the field manager for all writes of the package.
 const fieldManager = "addon-operator"
 
-// fill sets the labels of the operator and the webhooks in o.
+// fill sets the webhooks and the operator's labels in o.
 func (r *Registrar) fill(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook) error {
 	text, err := json.Marshal(hooks)
 	if err != nil {
@@ -271,9 +271,9 @@ func ownerOf(o *unstructured.Unstructured) string {
 }
 
 // findLeft finds objects that earlier processes of this operator have written. It deletes webhook
-// configurations whose name is not the current one. It records the CustomResourceDefinitions, so
-// that the registrar removes the conversion webhook of those for which no hook declares a conversion
-// any more.
+// configurations whose name is not the current one. It records the CustomResourceDefinitions. If no
+// hook declares a conversion for such a CustomResourceDefinition any more, the registrar removes
+// its conversion webhook.
 func (r *Registrar) findLeft(ctx context.Context) error {
 	ours := metav1.ListOptions{LabelSelector: ownerLabel + "=" + r.options.Namespace}
 	for _, kind := range []admissionKind{validating, mutating} {

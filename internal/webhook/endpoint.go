@@ -190,7 +190,7 @@ type Serving struct {
 	Begins, Expires time.Time
 }
 
-// Certificates returns the certificates in use, of the sides that have been opened.
+// Certificates returns the certificates in use on the sides that have been opened.
 func (g *Endpoint) Certificates() (all []Serving) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

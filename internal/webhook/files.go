@@ -38,9 +38,9 @@ func (f Files) Load() (Pair, error) {
 const quiet = 100 * time.Millisecond
 
 // checkSigned returns an error if the CA of p has not signed the certificate of p, because the API
-// server would reject this certificate. The argument before is the previous pair. If the CA of
-// before has not signed the certificate of before either, checkSigned returns nil. In this case, the
-// files may have the CA of a proxy in front of the operator, and this CA has not signed the
+// server would reject this certificate. The argument before is the previous pair. If the CA of this
+// pair has not signed the certificate of this pair either, checkSigned returns nil. In this case,
+// the files may have the CA of a proxy in front of the operator, and this CA has not signed the
 // certificate of the operator.
 func (f Files) checkSigned(p, before Pair) error {
 	if err := p.signed(); err != nil && before.signed() == nil {

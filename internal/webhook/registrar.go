@@ -121,7 +121,7 @@ func (r *Registrar) Want(w Wanted) {
 }
 
 // setWithdrawn sets whether the registrar deletes the webhook configurations of the operator, instead of writing them.
-// It returns the value before, and does not wait until the registrar acts on the new one.
+// It returns the previous value, and does not wait until the registrar uses the new value.
 func (r *Registrar) setWithdrawn(withdrawn bool) (was bool) {
 	r.mu.Lock()
 	was = r.withdrawn
@@ -217,11 +217,10 @@ func (r *Registrar) inForce(complete bool) Table {
 	return all
 }
 
-// reconcile writes the objects that differ from the desired state. If other clients change an object
-// again and again, reconcile does not write the object yet. It returns the delay after which the first
-// of these objects may be written; zero means that there is no such object. The result known reports
-// whether r.registered has the webhooks that are in the cluster. It is false if no address is served
-// yet, or if a request has failed and may succeed later.
+// reconcile writes the objects that differ from the desired state. If other clients change an object again and again,
+// reconcile delays the write of the object. It returns the delay after which the first of these objects may be written;
+// zero means that there is no such object. The result known reports whether r.registered has the webhooks that are in
+// the cluster. It is false if no address is served yet, or if a request has failed and may succeed later.
 func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, known bool, err error) {
 	if err := r.follow(want); err != nil {
 		return 0, false, err

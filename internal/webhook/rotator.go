@@ -40,8 +40,8 @@ type Rotator struct {
 
 // NewRotator returns a rotator without a pair. The argument settle is the time for which the CA of a
 // new pair must be registered before the rotator uses the pair. The rotator calls changed() after
-// each call of Offer, which can change the bundle. It calls used(pair) when a new pair replaces the
-// pair in use. Both functions may be nil.
+// each call of Offer, because Offer can change the bundle. It calls used(pair) when a new pair
+// replaces the pair in use. Both functions may be nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}
 }

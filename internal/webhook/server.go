@@ -74,9 +74,9 @@ func NewServer(o Options) *Server {
 
 // Serve replaces the table of served bindings with t. Until the process ends, the server also
 // answers requests for bindings that have been removed from the table, as if there were no webhook.
-// It allows admission requests, and changes only the version of objects to convert. But as long as
-// the table is not complete, it rejects requests to convert such objects, because a binding that is
-// not in the table yet may convert them.
+// It allows admission requests, and changes only the version of objects to convert. But while the table is not
+// complete, it rejects requests for removed conversions, because a binding that is not in the table yet may convert the
+// objects.
 func (s *Server) Serve(t Table) {
 	before := s.routes.Load()
 	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, complete: t.Complete, withdrawn: map[string]hook.Type{}}
@@ -97,7 +97,7 @@ func (s *Server) Serve(t Table) {
 }
 
 // Listen starts to serve on an address with the certificate of the rotator, and returns the port.
-// If the argument clients is not nil, only clients whose certificate it accepts are served.
+// If the argument clients is not nil, the server serves only HTTP clients whose certificate this argument accepts.
 func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -274,8 +274,8 @@ func TestConversionsGoOnWithoutAWithdrawnOne(t *testing.T) {
 	if _, answer := s.post(t, "/things.x.io", review); !strings.Contains(answer, `"message":"no hooks convert things.x.io from x.io/v1 to x.io/v3"`) {
 		t.Errorf("without a way: %s", answer)
 	}
-	// The store already has other bindings than the table, so it is not known yet whether one of them converts the
-	// objects.
+	// The only binding in the table was removed from the store. Another binding in the store may convert the objects,
+	// but it is not in the table yet.
 	s.Serve(Table{Conversions: all[:1], Complete: true})
 	if code, answer := s.post(t, "/things.x.io", review); code != http.StatusInternalServerError || answer != replaced {
 		t.Errorf("without any conversion: %d %s", code, answer)

@@ -29,7 +29,7 @@ func Withdraw(ctx context.Context, client *kube.Client, namespace string) (delet
 func (g *Endpoint) Withdraw(ctx context.Context) (deleted []string, err error) {
 	g.withdrawing.Lock()
 	defer g.withdrawing.Unlock()
-	// List before the registrar knows of the withdrawal, because from then on it also deletes configurations.
+	// List before the call of setWithdrawn, because after that call, the registrar also deletes configurations.
 	client, namespace := g.options.Registrar.Client, g.options.Registrar.Namespace
 	before, errs := listConfigurations(ctx, client, namespace)
 	was := g.registrar.setWithdrawn(true)
@@ -51,7 +51,7 @@ func (g *Endpoint) Withdraw(ctx context.Context) (deleted []string, err error) {
 type configurations map[string][]metav1.PartialObjectMetadata
 
 // listConfigurations returns the webhook configurations of the operator in namespace. If it cannot list the
-// configurations of a kind, it returns an error and those of the other kind.
+// configurations of one kind, it returns an error and the configurations of the other kind.
 func listConfigurations(ctx context.Context, client *kube.Client, namespace string) (found configurations, err error) {
 	found = configurations{}
 	for _, kind := range []admissionKind{validating, mutating} {

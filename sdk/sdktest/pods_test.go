@@ -161,7 +161,7 @@ func want(t *testing.T, what string, want, got any) {
 	}
 }
 
-// runner is a hook whose function can be replaced for each run.
+// runner returns a hook with this configuration, which calls the function run in each run.
 func runner(config sdk.Config, run func(r *sdk.Run)) sdktest.Subject {
 	return sdktest.Go(sdk.Hook{Config: config, Run: func(_ context.Context, r *sdk.Run) error { run(r); return nil }})
 }

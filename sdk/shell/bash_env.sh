@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 #
-# Lets hooks source /shell_lib.sh if that file does not exist, as outside of the image. The operator names this file in
-# BASH_ENV, so bash reads it before each script of a hook, and in each bash that a hook starts. It does not affect
-# scripts that do not mention the framework. It must work under set -eu, because a script can start with bash -eu.
+# Lets hooks source /shell_lib.sh if that file does not exist, for example outside of the image. The operator names this
+# file in BASH_ENV, so bash reads it before each script of a hook, and in each bash that a hook starts. It affects only
+# scripts that mention the framework. It must work under set -eu, because a script can start with bash -eu.
 
 if [[ ! -e /shell_lib.sh ]]; then
   _framework_text=${BASH_EXECUTION_STRING:-}
@@ -13,8 +13,8 @@ if [[ ! -e /shell_lib.sh ]]; then
     _framework_dir=${BASH_SOURCE[0]%/*}
     _framework_args=("$@")
 
-    # Until the framework is loaded, these functions replace the builtins source and dot. A sourced file still declares
-    # global variables and functions, except with declare without -g, which is then local to the function.
+    # Until the framework is loaded, these functions replace the builtins source and dot. Variables and functions of a
+    # sourced file are still global, with one exception: "declare" without -g makes a variable local to the function.
     source() {
       if [[ ${1:-} == /shell_lib.sh ]]; then
         unset -f source .

@@ -169,8 +169,8 @@ func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 	return []graph.Fact{addons.IDsFreed}, nil
 }
 
-// planAgain plans the next attempt at a failed configuration again. Its event may have been raised already, and the
-// clock set back since then, so that the attempt is not due any more.
+// planAgain plans the next attempt at a failed configuration again. The event of this attempt may have been raised
+// already. If the clock was set back since then, the attempt is not due any more.
 func (s *changedStep) planAgain(tx *store.Tx, id api.Identity) error {
 	known, _, err := registry.Lookup(tx, scopeOf(id), id.Name)
 	if err == nil && known.Phase == store.PhaseFailed && !known.Retry.IsZero() {

@@ -92,9 +92,9 @@ func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.
 	return s.acceptRejection(ctx, t, s.Configurations.Reprocess(ctx, identityOf(t), of.UID, of.Before))
 }
 
-// acceptRejection returns err, the result of a write. If the API server has rejected the write, such as because of an
-// admission policy, acceptRejection stores the reason as the note of the task and returns nil. Otherwise the rejection
-// of one configuration would prevent the deletion of another.
+// acceptRejection returns err, the result of a write. If the API server has rejected the write, for example because of
+// an admission policy, acceptRejection stores the reason as the note of the task and returns nil. Otherwise the
+// rejection of one configuration would prevent the deletion of another.
 func (s *reprocessStep) acceptRejection(ctx context.Context, t workflow.Task, err error) error {
 	if !isRejected(err) {
 		return err

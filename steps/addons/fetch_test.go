@@ -380,9 +380,9 @@ func TestAnIDOfAnyLengthIsAProblemOfItsAddon(t *testing.T) {
 	}
 }
 
-// TestUnchangedAddonsOfAnotherFormatAreParsedAgain stores a failed round as an earlier version of the operator leaves
-// it. The name of the addon's content begins with an earlier format number, and the content contains an error of that
-// version.
+// TestUnchangedAddonsOfAnotherFormatAreParsedAgain stores a failed round in the form of an earlier version of the
+// operator. The name of the addon's content begins with an earlier format number, and the content contains an error of
+// that version.
 func TestUnchangedAddonsOfAnotherFormatAreParsedAgain(t *testing.T) {
 	t.Parallel()
 	for name, absent := range map[string]bool{"at once": false, "after a round without an index": true} {

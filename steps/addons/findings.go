@@ -63,9 +63,9 @@ func copyOf(results []store.RepositoryResult) []store.RepositoryResult {
 	return all
 }
 
-// saveChanged compares each result with the element of before at the same index, and stores the results that differ.
-// It starts at the index next, and stops when the budget of tx is spent. It returns the index of the first result
-// that is not stored.
+// saveChanged compares each result with the earlier result at the same index in the argument before, and stores the
+// results that differ. It starts at the index next, and stops when the budget of tx is spent. It returns the index of
+// the first result that it has not processed.
 func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results []store.RepositoryResult, next int) (int, error) {
 	for ; next < len(results) && !tx.Spent(); next++ {
 		if reflect.DeepEqual(before[next], results[next]) {
@@ -78,8 +78,8 @@ func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results 
 	return next, nil
 }
 
-// loadAddons adds data from the store to the result of each fetched addon: its ID, name and version, or the error
-// because of which it could not be loaded.
+// loadAddons adds data from the store to the result of each fetched addon: its ID, name and version, or the reason why
+// it could not be loaded.
 func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	for i := range results {
 		for j := range results[i].Addons {

@@ -23,9 +23,9 @@ type Runtime struct {
 	// ImageModules returns the paths of the modules that are not made from addons, by name. ImageModules can be nil,
 	// which means that there are no such modules.
 	ImageModules func() (map[string]string, error)
-	// Fetches is called before a repository and its addons are fetched. The function that it returns is called after
-	// the fetch, with the reason if the fetch failed, or else "". It is not called if the fetch was canceled, or if
-	// the store returned an error. Fetches can be nil.
+	// Fetches is called before a repository and its addons are fetched. It returns the function ends, which is called
+	// after the fetch, with the reason if the fetch failed, or else "". The function ends is not called if the fetch
+	// was canceled, or if the store returned an error. Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
 	// Settled is called when the time of the next attempt at a configuration is known, for example after a round, and
 	// when the configuration is unregistered. The argument due is this time, or zero if the next round begins only
@@ -76,8 +76,8 @@ func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 }
 
 // postpone plans another attempt at the configuration of task t. It is called when a person has skipped t, so that the
-// round of the configuration does not end. If r.Retry has no delay for failures that are not temporary, there is no
-// further attempt before a change.
+// round of the configuration does not end. If r.Retry has delays only for temporary failures, postpone plans no
+// attempt, and the next attempt follows a change of the configuration.
 func (r *Runtime) postpone(tx *store.Tx, t workflow.Task) error {
 	r.settled(tx, identityOf(t), r.Retry.Next(tx.Now(), 0))
 	return nil

@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// failing replaces a step, whose attempts fail while the field fails is true.
+// failing replaces a step. Each attempt fails as long as the value in the field "fails" is true.
 type failing struct {
 	workflow.Step
 	fails *atomic.Bool

@@ -123,8 +123,8 @@ func (a *attacher) hook(module string, h Hook) error {
 		if err != nil {
 			return err
 		}
-		// A binding without executeHookOnSynchronization cannot represent others: its
-		// Synchronization does not run the hook, and only waits until its snapshot is complete.
+		// A binding with "executeHookOnSynchronization: false" cannot represent other bindings: its Synchronization
+		// does not run the hook, and only waits until the snapshot is complete.
 		group := b.Group + " " + b.Queue
 		if synced || b.Group != "" && b.ExecuteOnSynchronization && groups[group] {
 			continue
@@ -263,8 +263,8 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 		if string(k) != string(key) && (group == "" || its != group || b.Queue != own.Queue) {
 			continue
 		}
-		// The binding of a Synchronization that an earlier start began is still attached by that start. The current
-		// start repeats the Synchronization.
+		// If an earlier start attached the binding, SyncedIn names that start. So the current start runs the
+		// Synchronization again.
 		b.SyncedIn = cmp.Or(b.AttachedInStart, start.StartRun)
 		if err := store.Save(tx, k, b); err != nil {
 			return nil, err

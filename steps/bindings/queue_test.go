@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// The package hook cannot import the engine, so it has the names of the engine's queues a second time.
+// The package hook cannot import the engine, so it repeats the names of the engine's queues.
 func TestAHookCannotNameAQueueOfTheEngine(t *testing.T) {
 	t.Parallel()
 	load := func(queue string) error {

@@ -173,7 +173,7 @@ func TestTheWaitForARenderingEndsWithTheStep(t *testing.T) {
 	}
 }
 
-// A module without a chart, or one that cannot be read, has no manifest to use later.
+// A module that has no chart, or that cannot be read, has no manifest to use later.
 func TestNothingIsRenderedAheadForAModuleWithoutAChart(t *testing.T) {
 	t.Parallel()
 	c, _, _ := chartsOf(t)

@@ -23,7 +23,7 @@ func TestObjectsThatMayHoldDataAreKnownByTheirKind(t *testing.T) {
 		{"admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"}: false,
 		{"flowcontrol.apiserver.k8s.io/v1", "FlowSchema"}:                   false,
 		{"internal.apiserver.k8s.io/v1alpha1", "StorageVersion"}:            false,
-		// Custom resources, including those whose API group ends with k8s.io, and their definitions.
+		// CustomResourceDefinitions, and custom resources, even if their API group ends with k8s.io.
 		{"apiextensions.k8s.io/v1", "CustomResourceDefinition"}: true,
 		{"snapshot.storage.k8s.io/v1", "VolumeSnapshot"}:        true,
 		{"cert-manager.io/v1", "Certificate"}:                   true,

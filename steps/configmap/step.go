@@ -225,8 +225,8 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 
 // deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a task of
 // the main queue is failing. As long as this task fails, it can prevent a reload from reaching the step that deletes
-// modules. If no task fails, deletedAtOnce returns no modules, because the reload deletes them after it has run the
-// other modules.
+// modules. If no task fails, deletedAtOnce returns no modules, because the reload deletes the disabled modules after it
+// has run the other modules.
 //
 // In two cases, modules are not deleted at once, but by the reload. First, if a newly enabled module can take over an
 // object of a module, the module must not be deleted before the takeover. Second, if no person has written the

@@ -22,7 +22,7 @@ type Known struct {
 	hooks            map[string]error // errors of modules whose hooks cannot be used, by module
 }
 
-// Lost reports whether a directory of modules is empty that had a values file before. It is possible that the
+// Lost reports whether a directory of modules is empty although it had a values file before. It is possible that the
 // directory is not mounted, and that its values file enables modules of other directories.
 func (k *Known) Lost() bool { return len(k.Set.LostValues(k.Startup.ValuesFiles)) > 0 }
 

@@ -141,8 +141,8 @@ func TestAnEnabledScriptDisablesNoModuleWhileADirectoryIsLost(t *testing.T) {
 	}
 }
 
-// The modules "early" and "late" were in the directory mounted, or in the directory that is empty. No values file is
-// missing, so it is known that nothing enables module web.
+// The modules "early" and "late" are not on disk. A directory of modules is empty, and perhaps contained them. No
+// values file is missing, so it is known that nothing enables module web.
 func TestAMissingModuleKeepsNoOtherModuleEnabled(t *testing.T) {
 	s, mounted := newState(t, "webEnabled: false\nasksEnabled: true\n")
 	scantest.Program(t, mounted, "020-asks/enabled", answer("true", before))

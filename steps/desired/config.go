@@ -19,9 +19,10 @@ import (
 	"addon-operator/workflow"
 )
 
-// writtenByHook is stored as the resource version if the ConfigMap's version of the content in force is not known: a hook
-// has created the ConfigMap, or has written it while other content was put in force. The trigger compares the content in
-// force with the ConfigMap. If they differ, step 16 puts the content of the ConfigMap in force, with its version.
+// writtenByHook is stored instead of a resource version if it is not known which version of the ConfigMap has the
+// content in force: a hook has created the ConfigMap, or has written it while other content was put in force. The
+// trigger compares the content in force with the ConfigMap. If they differ, step 16 puts the content of the ConfigMap
+// in force, with its version.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.
@@ -64,8 +65,8 @@ func (cm *ConfigMap) Name() string { return cm.object.String() }
 
 // SaveWritten puts in force a change that a hook has written to the ConfigMap. So the watch of the ConfigMap does not
 // report this change as new content. If other content of the same section or flag was put in force while the hook ran,
-// SaveWritten leaves it; see [sections.ConfigWrite.Apply]. The result changed says whether the content in force has
-// changed.
+// SaveWritten keeps that content; see [sections.ConfigWrite.Apply]. The result changed says whether the content in
+// force has changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
 	if err != nil {
@@ -131,7 +132,7 @@ func (cm *ConfigMap) SaveOfHooks(tx *store.Tx, c values.Config, resourceVersion 
 	return cm.save(tx, c, store.AppliedConfig{ResourceVersion: resourceVersion, OnlyHooks: true})
 }
 
-// save puts c in force. The argument record says which content of the ConfigMap c is.
+// save puts c in force. The argument record has the resource version of c, and says whether only hooks have written c.
 func (cm *ConfigMap) save(tx *store.Tx, c values.Config, record store.AppliedConfig) (err error) {
 	if record.Config, err = json.Marshal(c); err != nil {
 		return err

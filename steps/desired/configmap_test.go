@@ -132,7 +132,7 @@ func TestAChangeThatAHookHasWrittenIsInForceWithoutTheWatch(t *testing.T) {
 	ops := []values.Op{add("/web/a", "2")}
 	for name, test := range map[string]struct {
 		before  []string // content in force; nil if there is none
-		seen    []string // content that the hook has seen
+		seen    []string // content that the hook has received
 		flags   map[string]*bool
 		want    []string
 		version string

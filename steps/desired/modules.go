@@ -205,8 +205,8 @@ func (d *Modules) wantValues(set module.Set) error {
 	return errors.Join(errs...)
 }
 
-// Usable returns the error because of which a module cannot be used, or nil. If module is empty, it checks only the
-// global schemas.
+// Usable returns nil if a module can be used, and otherwise the reason why it cannot. If module is empty, Usable checks
+// only the global schemas.
 func (d *Modules) Usable(module string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -228,9 +228,9 @@ func (d *Modules) Schemas() map[string]*schema.Set {
 }
 
 // Code returns one checksum of all code that the lifecycle uses: the global hooks, the modules of set with their
-// values files and flags, and the texts in the argument more. It does not read a file again if a step or an earlier
-// call of Code has read the file and it has not changed. It ignores modules made from addons. They change while the
-// operator runs, and each of their changes requests a converge.
+// values files and flags, and the texts in the argument more. A file that a step or an earlier call of Code has read is
+// read again only if it has changed. Code ignores modules made from addons. They change while the operator runs, and
+// each of their changes requests a converge.
 func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	sum := sha256.New()
 	global, err := d.digests.GlobalHooks(d.globalHooks)

@@ -22,7 +22,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// clock is the clock of a store. It stands still until a test changes it.
+// clock is the clock of a store. Its time changes only when a test sets it.
 type clock struct{ now time.Time }
 
 // valuesState returns the scanned state of a directory with the modules web and other, and the clock of its store. The
@@ -264,7 +264,7 @@ func TestTheNoteOfAFanOutTellsWhetherTheValuesOfItsModuleChanged(t *testing.T) {
 		"patch of another module":               {patch("other", add("/other/a", "1")), false, false},
 		"patch of global values":                {patch("global", add("/global/a", "1")), false, true},
 		"section of the module":                 {config("web", "a: 1"), true, false},
-		"section with the same values as files": {config("web", "size: 1"), true, false}, // the text depends on the ConfigMap, too
+		"section with the same values as files": {config("web", "size: 1"), true, false}, // the fingerprint depends on the ConfigMap, too
 		"section of another module":             {config("other", "a: 1"), false, false},
 		"global section":                        {config("global", "a: 1"), false, true},
 		"flag in the ConfigMap":                 {config("otherEnabled", "true"), false, true},

@@ -41,7 +41,7 @@ type step struct {
 type discovered struct {
 	decide.Decisions
 
-	// Left names the modules and releases whose deletion the first converge with a new store leaves to the next
+	// Left names the modules and releases whose deletion the first converge with a new store postpones to the next
 	// converge.
 	Left []string `json:"left,omitempty"`
 	// Stale are attached bindings that their hooks no longer have.
@@ -94,8 +94,9 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 
 // removesConversions reports whether the step removes a stale conversion binding even if no hook of the modules to run
 // replaces it. It does so only until the current start has converged: if a later converge removed the binding, the
-// operator would at once set the strategy None. If an enabled module cannot be loaded, or a directory of modules may
-// not be mounted, the step keeps the binding, because it is possible that another hook converts the objects.
+// operator would at once set the conversion strategy of the CustomResourceDefinition to None. If an enabled module
+// cannot be loaded, or a directory of modules may not be mounted, the step keeps the binding, because it is possible
+// that another hook converts the objects.
 func (d *discovered) removesConversions(k *decide.Known) bool {
 	return d.Whole && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
 }

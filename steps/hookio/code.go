@@ -36,8 +36,8 @@ func (c Code) isEarlier(now Code) bool {
 }
 
 // outdate marks the saved patches and flags in out as outdated, because the code of the hook s has changed since the
-// run. It does nothing if the hook has no start bindings. The new code must run again for all of its start bindings,
-// because the patches and flags may have replaced some that the new code has written.
+// run. It also records that the new code must run again for all of its start bindings, because the patches and flags
+// in out may have replaced patches and flags of the new code. If the hook has no start bindings, outdate does nothing.
 func (out Output) outdate(tx *store.Tx, s graph.Subject) error {
 	key := store.HookKey(s.Module, s.Hook)
 	record, _, err := store.Load[store.Hook](tx, key)

@@ -141,7 +141,7 @@ func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (saved Saved,
 	return saved, err
 }
 
-// save writes out to the store. The argument by is the name of the hook. The results are those of [Saved].
+// save stores the output of a run. The argument by is the name of the hook. The results are those of [Saved].
 func (x *Exchange) save(tx *store.Tx, out Output, by string) (module, global bool, err error) {
 	own, err := x.saveOwn(tx, out, by)
 	if err != nil || out.Section == values.Global {
@@ -160,8 +160,8 @@ func IsInvalid(err error) bool {
 	return invalid
 }
 
-// LacksDirectory reports whether err, which [Exchange.Find] has returned, says that the directory of the hook's module
-// does not exist, but it is not certain that the module was deleted.
+// LacksDirectory reports whether err, a result of [Exchange.Find], means that the directory of the hook's module is
+// missing, but that the module may still exist.
 func LacksDirectory(err error) bool { return errors.Is(err, desired.ErrNoDirectory) }
 
 // Record saves the metrics from the output of the hook of s.
@@ -181,7 +181,7 @@ func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effec
 	return do(ctx, t, e.Data)
 }
 
-// DoNow carries out the effects of a hook that answers a webhook, which has no task; see [objects.Executor.DoNow].
+// DoNow carries out the effects of a hook run without a task, for a review request; see [objects.Executor.DoNow].
 func (x *Exchange) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
 	return x.objects.DoNow(ctx, module, effects)
 }

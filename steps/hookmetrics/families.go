@@ -169,7 +169,7 @@ func countSeries(tx *store.Tx, k store.Key) (map[string]int, error) {
 	return count, nil
 }
 
-// Forget deletes the series of hooks. It calls the argument gone to find out which hooks these are.
+// Forget deletes the series of the hooks for which the function gone returns true.
 func Forget(tx *store.Tx, gone func(graph.Subject) bool) error {
 	all := newFamilies(tx)
 	for k := range tx.Range(store.Shards()) {

@@ -18,8 +18,8 @@ type group struct {
 	owner series.Owner
 	name  string
 
-	stored []uint64 // place at which each shard in the store begins, in ascending order
-	starts []uint64 // place at which each shard begins after the changes, in ascending order; the first is always 0
+	stored []uint64 // first place (see series.Entry.Place) of each shard in the store, in ascending order
+	starts []uint64 // first place of each shard after the changes, in ascending order; starts[0] is always 0
 	read   map[uint64]*series.Shard
 	size   int
 }

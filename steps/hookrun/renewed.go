@@ -37,7 +37,7 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 		}
 		facts = changes(dropped.Module, dropped.Global)
 		if !dropped.All {
-			awaits = c.StartBindings() // when these have run in the next start, the deletion is tried again
+			awaits = c.StartBindings() // after the runs for these bindings in the next start, the deletion is tried again
 		}
 	}
 	h.Awaits = awaits

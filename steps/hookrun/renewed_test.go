@@ -63,7 +63,7 @@ func (b codeBench) puts(digest, config string) {
 	b.saves(hooks.Found{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}})
 }
 
-// removes removes the hook, as a start does that does not find it.
+// removes deletes the record of the hook, like a start that does not find the hook.
 func (b codeBench) removes() {
 	b.t.Helper()
 	b.saves(hooks.Found{})

@@ -245,8 +245,8 @@ func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome
 	return out, err
 }
 
-// AskAnswering is like [Configs.AskModule], for a module that is being deleted. Hooks that do not answer --config
-// must not prevent the deletion. So the outcome has only the hooks that answer. The second result is a text for the
+// AskAnswering is like [Configs.AskModule], for a module that is being deleted. The deletion must continue even if
+// some hooks do not answer --config. So the outcome has only the hooks that answer. The second result is a text for the
 // history that names the other hooks, or "" if all hooks answer.
 func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.Outcome, without string, err error) {
 	out, err = hs.AskModule(ctx, name)
@@ -259,8 +259,8 @@ func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.
 	return out, without, err
 }
 
-// logSkipped logs each file in the directory of hooks of module that is not a hook, and each Python hook of a module
-// that runs without a virtual environment. Each line is logged only once.
+// logSkipped logs each file that is in the hook directory of module but is not a hook. It also logs each Python hook of
+// a module that runs without a virtual environment. Each line is logged only once.
 func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {

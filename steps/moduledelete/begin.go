@@ -29,9 +29,8 @@ type toDelete struct {
 	Released bool            `json:"released"`
 }
 
-// Do gets the configurations of the module's hooks, and checks whether the module has a release. A hook that does not
-// answer --config does not prevent the deletion: the deletion continues without this hook, and the history names the
-// hook.
+// Do gets the configurations of the module's hooks, and checks whether the module has a release. If a hook does not
+// answer --config, the deletion continues without this hook, and the history names the hook.
 func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err

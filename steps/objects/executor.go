@@ -54,7 +54,7 @@ func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage
 	return r.do(ctx, data)
 }
 
-// DoNow carries out the operations of a hook that answers a webhook, which has no task. If the operator dies, the
+// DoNow carries out the operations of a hook run without a task, for a review request. If the operator dies, the
 // remaining operations are lost.
 func (e *Executor) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
 	r := run{executor: e, module: module}
@@ -79,7 +79,7 @@ type run struct {
 	// resumed is true if an earlier attempt may have sent some of the operations.
 	resumed bool
 	note    note
-	// save saves the note n. In the same transaction, it calls its second argument, unless that is nil.
+	// save saves the note n. In the same transaction, it calls the function more, unless more is nil.
 	save  func(n note, more func(*store.Tx) error) error
 	write func(object kube.Ref) (wrote func(resourceVersion string)) // see [operation.Attempt.Write]; may be nil
 }

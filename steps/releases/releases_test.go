@@ -155,7 +155,7 @@ func TestDeletedReleaseLeavesNoRecordAndTheModuleUninstalled(t *testing.T) {
 func TestReleaseOfAModuleThatHasRunAgainIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	step := &deleteStep{&Releases{db: db}} // without a Helm client, so that Helm must not be called
+	step := &deleteStep{&Releases{db: db}} // without a Helm client, so a call of Helm would panic
 	task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}
 	module := store.Module{State: store.On, Enabled: true}
 	update(t, db, func(tx *store.Tx) error {

@@ -91,7 +91,7 @@ type readings struct {
 	manifestErr error
 
 	objects    []helm.Object // objects that the release had at the last check or upgrade
-	missing    []helm.Object // those of these objects that do not exist in the cluster
+	missing    []helm.Object // the elements of the field objects that do not exist in the cluster
 	missingErr error
 }
 
@@ -105,7 +105,7 @@ func (s *checkStep) read(ctx context.Context, release helm.Release, known knownR
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // not in a new goroutine: a chart can make Helm panic, which would end the operator there
+	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // not in a new goroutine: a chart can make Helm panic, and a panic in a new goroutine would end the operator
 	return r
 }
 

@@ -62,8 +62,8 @@ func NoteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if err != nil || !ok {
 		return err
 	}
-	// After the first one, durations below SlowLeast/slowFactor are ignored: they do not change the time after which a
-	// run is reported as slow.
+	// If a duration is saved already, durations below SlowLeast/slowFactor are ignored: they do not change the time
+	// after which a run is reported as slow.
 	if h.Longest > 0 && (took < SlowLeast/slowFactor || took < h.Longest+h.Longest/4) {
 		return nil
 	}

@@ -300,8 +300,8 @@ func TestAHookThatFailsInAReviewSavesNothing(t *testing.T) {
 	}
 }
 
-// If a hook is not started, or its output cannot be applied, the error must not wrap webhook.ErrHookFailed. For an error
-// that wraps it, the webhook server denies the request, and the failurePolicy of the binding does not apply.
+// If a hook is not started, or its output cannot be applied, the error must not wrap webhook.ErrHookFailed. If an error
+// wraps ErrHookFailed, the webhook server denies the request, and the failurePolicy of the binding does not apply.
 func TestAHookThatIsNotStartedOrWhoseOutputCannotBeAppliedHasNotFailed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -460,7 +460,7 @@ func (noSnapshots) Ready(context.Context, string, string) error { return nil }
 func (noSnapshots) Snapshot(graph.Subject) []*kube.Object       { return nil }
 
 // A conversion binding can be attached before the kubernetes bindings of its hook. A hook that converted objects
-// without their snapshots could return wrong objects.
+// without the snapshots of these kubernetes bindings could return wrong objects.
 func TestAConversionWaitsUntilTheBindingsOfItsSnapshotsAreAttached(t *testing.T) {
 	t.Parallel()
 	f := hooked(t, `echo '{"failedMessage":"called"}' >$CONVERSION_RESPONSE_PATH`)
@@ -510,8 +510,8 @@ func TestAHookWithoutAResponseHasNotFailed(t *testing.T) {
 	}
 }
 
-// An attached conversion binding without a hook is not a removed one: when the hook of a module is renamed, the binding
-// of the renamed hook is attached later. Until then, objects must not be treated as if no hook converted them.
+// The hook of an attached conversion binding can be missing for a time: when the hook of a module is renamed, the
+// binding of the renamed hook is attached later. Until then, objects must not be treated as if no hook converted them.
 func TestAConversionIsNotWithdrawnAsLongAsItsBindingIsAttached(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(t *testing.T, f *fixture){

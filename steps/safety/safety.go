@@ -22,7 +22,7 @@ type Observer interface {
 	DeletionBlocked(releases []string, why string)
 }
 
-// A ConfigMap tells the name of the operator's ConfigMap.
+// A ConfigMap returns the name of the operator's ConfigMap.
 type ConfigMap interface {
 	// Name returns the kind and the name of the object.
 	Name() string
@@ -176,7 +176,7 @@ func (d *Discovery) Purge(releases []string) []string {
 // Delete returns the disabled modules that may be deleted: the argument modules, or nil if the safety check blocks
 // their deletion. It makes the check only if no person has written the ConfigMap. Then perhaps the ConfigMap was
 // deleted by mistake, and all modules that it enabled would be deleted. A hook may have created it again since, with
-// its own section only. The argument going is the number of these modules that have a release.
+// its own section only. The argument going is the number of elements of modules that have a release.
 func (d *Discovery) Delete(modules []string, going int) []string {
 	config := d.checks.config
 	switch {

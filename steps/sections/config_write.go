@@ -162,8 +162,8 @@ func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text st
 	return text, true, err
 }
 
-// Revert changes the argument now: it replaces the flags and the section that w has written by those in the argument
-// before. If a flag or the section has another value than w has written, it stays unchanged.
+// Revert undoes the change w in the argument now: each flag and the section of w get the value that they have in the
+// argument before. If the value of a flag or of the section is not the value that w has written, it stays unchanged.
 func (w ConfigWrite) Revert(before values.Config, now *values.Config) error {
 	for flag, value := range w.Flags {
 		if !isSet(now.Flags, flag, value) {

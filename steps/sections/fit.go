@@ -9,10 +9,9 @@ type Trial struct {
 	noOp          []string // paths of operations "remove" without effect, which are not saved
 }
 
-// mostSaved is the number of saved operations of a section above which operations "remove" without effect are not
-// saved. Without this limit, a hook that adds and removes new names again and again would leave one saved operation
-// for each name. Below the limit, operations without effect are saved, because the removed path may exist again
-// later.
+// If a section has more than mostSaved saved operations, operations "remove" without effect are not saved. Without this
+// limit, a hook that adds and removes new names again and again would leave one saved operation for each name. Below
+// the limit, operations without effect are saved, because the removed path may exist again later.
 const mostSaved = 1000
 
 // Try returns the result that the operations ops would have on a section, without saving it. The argument by is the

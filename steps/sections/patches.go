@@ -8,7 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// DropPatches deletes saved operations of a section. It calls the argument gone to find out which ones.
+// DropPatches deletes the saved operations of a section for which the function gone returns true.
 func DropPatches(tx *store.Tx, section string, gone func(values.Saved) bool) error {
 	key := store.SavedKey(section)
 	saved, _, err := store.Load[[]values.Saved](tx, key)
@@ -42,7 +42,7 @@ func Forget(tx *store.Tx, module, name string) error {
 	return nil
 }
 
-// OutdatePatches marks the patches in a section for which the argument earlier returns true as outdated.
+// OutdatePatches marks patches in a section as outdated: those for which the function earlier returns true.
 func OutdatePatches(tx *store.Tx, section string, earlier func(values.Saved) bool) error {
 	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
 	if err != nil {
@@ -60,7 +60,7 @@ func OutdatePatches(tx *store.Tx, section string, earlier func(values.Saved) boo
 	return store.Save(tx, store.SavedKey(section), saved)
 }
 
-// OutdateOverrides marks the enabled overrides for which the argument earlier returns true as outdated.
+// OutdateOverrides marks enabled overrides as outdated: those for which the function earlier returns true.
 func OutdateOverrides(tx *store.Tx, earlier func(flag string, o values.EnabledOverride) bool) error {
 	overrides, err := Overrides(tx)
 	if err != nil {

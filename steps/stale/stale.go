@@ -58,7 +58,7 @@ type Bindings struct {
 	hooks   Hooks
 }
 
-// New returns Bindings that finds the stale bindings of the store db, of hooks of modules and of global hooks.
+// New returns Bindings that finds the stale bindings in db, for hooks of modules and for global hooks.
 func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks) *Bindings {
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs}
 }
@@ -73,8 +73,8 @@ func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	return b.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return b.Withdraw(tx, found) })
 }
 
-// Find returns the stale admission bindings. To find them, it runs each hook with an admission binding with --config, if
-// the hook has not answered in this process yet.
+// Find returns the stale admission bindings. It runs each hook that has admission bindings with the argument --config,
+// unless the hook has already answered in this process.
 func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	err = b.find(ctx, func(stale Binding, _ store.Binding) error {
 		found = append(found, stale)
@@ -83,7 +83,7 @@ func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	return found, err
 }
 
-// find calls the argument each for each stale binding of the given kinds, with its record.
+// find passes every stale binding of the given kinds, with its record, to the function each.
 func (b *Bindings) find(ctx context.Context, each func(Binding, store.Binding) error, kinds ...store.BindingKind) error {
 	asked, err := b.askedHooks(kinds)
 	if err != nil {

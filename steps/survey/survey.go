@@ -239,8 +239,7 @@ func (v *surveyRun) unseen(set module.Set) {
 	})
 }
 
-// The method lostValues reports values files of directories of modules that are missing, and whose directories are
-// empty.
+// The method lostValues reports each missing values file whose directory of modules is empty.
 func (v *surveyRun) lostValues(set module.Set) {
 	for _, path := range set.LostValues(v.files) {
 		v.add(store.BadDirectories, store.Problem{

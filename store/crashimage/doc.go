@@ -1,8 +1,8 @@
 // Package crashimage computes the files that a power loss can leave, for tests.
 //
-// Record runs a program under strace and records, in order, what it does with the files of one
-// directory. Images then yields what the directory may contain after a crash at any time of the
-// recording.
+// Record runs a program under strace and records, in order, its operations on the files of one
+// directory. Images then yields the contents that the directory may have after a crash at any time
+// of the recording.
 //
 // The model is POSIX with journaled names, as ext4 and XFS are configured:
 //

@@ -89,7 +89,7 @@ func (r *Recording) Images(o Options) iter.Seq[Image] {
 	}
 }
 
-// A change is an operation on the content of a file or on names that is not durable yet.
+// A change is an operation that is not durable yet, on the content of a file or on names.
 type change struct {
 	*operation
 
@@ -245,7 +245,8 @@ func (d *disk) makeDurable(file, index int) {
 	}
 }
 
-// after returns what a crash leaves: the directory with only those pending changes that c selects.
+// after returns the directory that a crash leaves: it has only those pending changes that c
+// selects.
 func (d *disk) after(c choice) directory {
 	left := directory{maps.Clone(d.durable.names), maps.Clone(d.durable.contents)}
 	own := map[int]bool{}

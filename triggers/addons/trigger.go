@@ -277,7 +277,7 @@ func (a *Trigger) next() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// raiseDue raises the events that are due, and those of configurations that waited for others.
+// raiseDue raises the due events, and the events of configurations that waited for other configurations.
 func (a *Trigger) raiseDue(ctx context.Context) error {
 	now := a.db.Now()
 	a.mu.Lock()
@@ -552,8 +552,8 @@ func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	return a.repair(tx, c.id), nil
 }
 
-// changes compares c with record, the result of its last round. It returns what a user has changed since then, or that
-// the round has not ended; empty if neither.
+// changes compares c with record, the result of its last round. It returns a description of the change that a user has
+// made since then, or says that the round has not ended. The result is empty if neither applies.
 func (c *configuration) changes(known bool, record store.Configuration) (why string) {
 	switch {
 	case c.deleted:
@@ -571,8 +571,8 @@ func (c *configuration) changes(known bool, record store.Configuration) (why str
 	}
 }
 
-// mustHeal reports whether the status or the finalizers of c differ from those that the operator
-// has written for its generation.
+// mustHeal reports whether the status or the finalizers of c differ from those that the operator has written for the
+// generation of c.
 func (c *configuration) mustHeal(record store.Configuration) bool {
 	if c.deleted || record.Phase == store.PhasePending || record.Generation != c.generation {
 		return false

@@ -31,8 +31,8 @@ const (
 	Deleted  graph.Fact = "deleted"
 	IDsFreed graph.Fact = "addons unregistered"
 	Newer    graph.Fact = "changed meanwhile"
-	// AllFetched is a fact of its own. The edge to LintAddons could not depend on the absence of Newer instead: a step
-	// that a person skips reports no facts, and the addons of a round without all results must not be registered.
+	// AllFetched is a fact of its own. It would not be enough to check that Newer is absent: if a person skips the
+	// step, the step reports no facts, and the addons of a round without all results must not be registered.
 	AllFetched graph.Fact = "repositories fetched"
 )
 

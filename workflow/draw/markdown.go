@@ -161,7 +161,7 @@ func anchor(g *graph.Graph, id graph.NodeID) string {
 	}, title(g, id))
 }
 
-// subjects says, for each scope, what the subject of a task is.
+// subjects describes the subject of a task for each scope.
 var subjects = map[graph.Scope]string{
 	graph.ScopeModule:  "one module or release",
 	graph.ScopeBinding: "one binding of one hook",

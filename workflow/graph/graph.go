@@ -53,8 +53,8 @@ const (
 	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
 	BindingQueue Place = "binding queue" // a new slot at the tail of the queue that the hook's binding names
 	// Rewind makes each run that has begun the node go back to it. A run that does not keep failing goes back at most
-	// three times in a row. If no run goes back, the task joins a run that has yet to reach the node. If there is no such
-	// run either, the task is put as with Tail.
+	// three times in a row. If no run goes back, the task joins a run that has yet to reach the node. If there is no
+	// such run either, the task is put as with Tail.
 	Rewind Place = "rewind"
 )
 
@@ -147,8 +147,8 @@ func ModuleItems(modules []string) []Item {
 // A Node is one step of a graph.
 type Node struct {
 	ID NodeID
-	// Number is the number of the node in the drawing of its graph, such as "5" or "5c". In the lifecycle, metrics count
-	// the failures of nodes 5 to 5f as failed runs of modules, and those of nodes 6 to 6d as failed deletions.
+	// Number is the number of the node in the drawing of its graph, such as "5" or "5c". In the lifecycle, metrics
+	// count the failures of nodes 5 to 5f as failed runs of modules, and those of nodes 6 to 6d as failed deletions.
 	Number string
 	// Group is the heading under which the node is drawn. If a run of a module starts over after a
 	// quarantine or a pause, in a new container, or when a new start run begins, it starts at the
@@ -161,11 +161,12 @@ type Node struct {
 	// ForEach names the items for which the node is repeated in order.
 	ForEach FanOut
 	// Inputs are the data that the step receives, and Outputs are the data that it writes. Outputs
-	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle. Objects and SnapshotsAll
-	// decide what the binding context of a hook has. These two and SnapshotsIncluded decide whether the run of the hook
-	// waits for the snapshots. EnabledAll decides whether the values of the hook have global.enabledModules. For hooks that
-	// run for events and ticks, EventObject decides whether logs and metrics name the type of the binding "kubernetes" or
-	// "schedule". Whatever the inputs are, a hook receives its other values and its config.
+	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle. Objects and
+	// SnapshotsAll decide which data the binding context of a hook has. These two and SnapshotsIncluded decide whether
+	// the run of the hook waits for the snapshots. EnabledAll decides whether the values of the hook have
+	// global.enabledModules. For hooks that run for events and ticks, EventObject decides whether logs and metrics name
+	// the type of the binding "kubernetes" or "schedule". Whatever the inputs are, a hook receives its other values and
+	// its config.
 	Inputs  []Input
 	Outputs []Output
 	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
@@ -201,11 +202,10 @@ type Edge struct {
 	To      NodeID
 	When    Fact   // if set, the edge is taken only if the step has reported this fact
 	Unless  Fact   // if set, the edge is not taken if the step has reported this fact
-	ForEach FanOut // taken once per item
+	ForEach FanOut // the edge is taken once for each item
 	Place   Place
 	// Loop marks an edge that closes a loop. If a run takes the edge for the third time in a row,
-	// the next task is delayed. Each further time that the run takes the edge in a row, the delay
-	// is longer, up to 30 s.
+	// the next task is delayed. The delay increases each time after that, up to 30 s.
 	Loop bool
 	// CancelsPending removes the older queued, held and deferred tasks of the module, except those
 	// in the same slot, before the step of the next task starts. Running tasks end without a

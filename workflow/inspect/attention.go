@@ -172,8 +172,8 @@ func (p *page) stored(r *Problem) {
 	}
 }
 
-// tail returns the lines of an error that are shown: the first line, which says what failed, and
-// the last lines, which say how. Nothing is omitted if the layout has all rows or whole texts.
+// tail returns the lines of an error that are shown: the first line, which says what failed, and the last lines, which
+// say how it failed. Nothing is omitted if the layout has all rows or whole texts.
 func (l Layout) tail(text string) []string {
 	const most = 6
 	var lines []string

@@ -137,7 +137,7 @@ func read(tb testing.TB, db *store.DB, id uint64) (run *inspect.Run) {
 	return run
 }
 
-// BenchmarkTimeline reads the newest 50 entries of all subjects, and those of one module.
+// BenchmarkTimeline reads the newest 50 entries of all subjects, and the newest 50 entries of one module.
 func BenchmarkTimeline(b *testing.B) {
 	for name, size := range sizes {
 		db := generate(b, size.runs, size.records, size.pending)

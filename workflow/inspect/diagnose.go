@@ -46,8 +46,8 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	return out, nil
 }
 
-// A diagnostician searches for patterns. Each method of a diagnostician for a pattern returns no
-// finding if the pattern does not match.
+// A diagnostician searches for patterns. A method that searches for a pattern returns no finding if the pattern does
+// not match.
 type diagnostician struct {
 	*evidence
 
@@ -55,7 +55,7 @@ type diagnostician struct {
 	searched int // number of findings for which the changes before the first failure were searched
 }
 
-// kubectl returns a command of kubectl in the namespace of the operator, if that is known.
+// kubectl returns a command of kubectl, with the namespace of the operator if this namespace is known.
 func (d *diagnostician) kubectl(args string) string {
 	if d.operator.Namespace != "" {
 		args = "-n " + d.operator.Namespace + " " + args
@@ -135,8 +135,7 @@ func (d *diagnostician) disk() ([]Finding, error) {
 // mostSkew is the largest error of the times in the store that is not a finding.
 const mostSkew = 5 * time.Second
 
-// clock finds what [diagnostician.future] finds, and also a start whose time is before that of the
-// previous start.
+// clock finds the same as [diagnostician.future], and also a start whose time is before the time of the previous start.
 func (d *diagnostician) clock() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	if err != nil {
@@ -331,7 +330,7 @@ func (d *diagnostician) quarantineEnds(n int, last time.Time) bool {
 const wasInterrupted = " was interrupted by a crash"
 
 // interrupted returns the tasks that a crash interrupted, as evidence. The argument crashed has the epochs of the
-// processes that crashed. The stop of an operator can also interrupt a task.
+// processes that crashed. A task that a clean stop of the operator interrupted is not returned.
 func (d *diagnostician) interrupted(crashed map[uint64]bool) (evidence []CauseStep) {
 	for _, name := range d.scan.names {
 		q := d.scan.queues[name]

@@ -131,8 +131,8 @@ func (d *diagnostician) loops() (out []Finding, _ error) {
 	return out, nil
 }
 
-// changedValues returns the last attempts that changed values in the run of t, newest first, but at most as many as
-// mostNamed says. If t is a task of a module, only attempts of that module are returned.
+// changedValues returns the last attempts that changed values in the run of t, at most mostNamed, newest first. If t is
+// a task of a module, only attempts of that module are returned.
 func (d *diagnostician) changedValues(t *store.Task) (out []store.Record, _ error) {
 	for a, err := range readable(d.scan.unreadable, store.RecordsOf(d.scan.tx, t.Run)) {
 		if err != nil {

@@ -21,7 +21,8 @@ func DiagnosisText(d *Diagnosis, layout Layout) string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// readers has those commands, and groups of commands, in advice that only show something.
+// readers has the commands in advice that only show something. An entry such as "queue" is the beginning of several
+// such commands.
 var readers = []string{"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "store check", "timeline", "values explain", "why", "workflow"}
 
 // ChangesNothing reports whether the command of the advice only shows something.

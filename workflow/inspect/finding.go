@@ -16,7 +16,7 @@ const (
 	Crash            Pattern = "crash"             // no operator runs, and the last one crashed during a task
 	CrashLoop        Pattern = "crash loop"        // the operator crashed again and again
 	LostWork         Pattern = "lost work"         // the store has no data for a span of time
-	ValueLoop        Pattern = "value loop"        // hooks change values at each run
+	ValueLoop        Pattern = "value loop"        // hooks change values in each pass of a run
 	EventStorm       Pattern = "event storm"       // many events of one binding wait
 )
 
@@ -29,8 +29,9 @@ type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
 	Text string `json:"text"`
-	// In a [Status], Since is the time of the oldest evidence; in a [Diagnosis], Since is zero. Crashes are an exception:
-	// if starts in the last hour followed a crash, Since is the time of the first of these starts in both snapshots.
+	// In a [Status], Since is the time of the oldest evidence; in a [Diagnosis], Since is zero. Crashes are an
+	// exception: if starts in the last hour followed a crash, Since is the time of the first of these starts in both
+	// snapshots.
 	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must do first. Advice has commands that show more, and commands to use

@@ -8,8 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// fixes has, for some kinds of problems, what a person must do if neither the problem nor the meaning of its error has
-// a fix.
+// fixes has the fixes for some kinds of problems. A fix in this map is used if neither the problem nor the meaning of
+// its error has a fix.
 var fixes = map[Kind]string{
 	KindFailing:     "correct what the error names" + thenRetried,
 	KindRefused:     "correct the ConfigMap; until then the last valid content is in force",
@@ -67,11 +67,11 @@ func (p *Problem) mend() string {
 	}
 }
 
-// fixAfter returns the text of the method fix, with what the changes before the first failure suggest. The newest
-// change is the first in changes. If a change of the ConfigMap enabled the module, fixAfter adds how to disable it.
-// Otherwise, if neither a fix nor the meaning of the error is known, fixAfter searches for the newest change of values
-// that the step can read, and adds these values. The values are redacted as in the history. For a failing
-// afterDeleteHelm hook, fixAfter adds no values.
+// fixAfter returns the text of the method fix, and adds suggestions that follow from the changes before the first
+// failure. The newest change is the first in changes. If a change of the ConfigMap enabled the module, fixAfter adds
+// how to disable it. Otherwise, if neither a fix nor the meaning of the error is known, fixAfter searches for the
+// newest change of values that the step can read, and adds these values. The values are redacted as in the history. For
+// a failing afterDeleteHelm hook, fixAfter adds no values.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"

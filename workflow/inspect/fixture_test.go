@@ -242,7 +242,7 @@ func (w *fixture) list() string {
 	return inspect.ListText(runs, l)
 }
 
-// shows compares the text of the run with the number id to a golden file of the given name.
+// shows compares the text of run number id to the golden file with the given name.
 func (w *fixture) shows(golden string, id uint64) {
 	w.t.Helper()
 	compare(w.t, golden, inspect.Text(w.snapshot(id), layout))
@@ -250,8 +250,8 @@ func (w *fixture) shows(golden string, id uint64) {
 
 var layout = inspect.Layout{Program: "addon-operator"}
 
-// compare compares text with a golden file, and checks that no line is too wide. Commands may be wider,
-// because they are not broken.
+// compare compares text with a golden file, and checks that no line is too wide. Commands may be wider, because they
+// are not wrapped.
 func compare(t testing.TB, golden, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -20,7 +20,7 @@ type Follower struct {
 	reader timelineReader
 	logs   bool
 	sent   map[string]bool // identities of the first entries, which were read from the store
-	runs   map[uint64]int  // number of shown attempts of each run of which the start or an attempt was shown
+	runs   map[uint64]int  // number of shown attempts, by run; has each run whose start or attempt was shown
 	action store.ID        // the last action of a person that was read
 }
 
@@ -94,8 +94,8 @@ func (f *Follower) Entries(tx *store.Tx, changes []Change) (entries []Entry, err
 }
 
 // Wants returns a function that reports whether a change can produce an entry. The caller must call
-// the function for all changes since the creation of f, in their order. The function does not use f,
-// so another goroutine than that of f may call it.
+// the function for all changes since the creation of f, in their order. The function does not use f, so a goroutine
+// that does not use f may call the function.
 func (f *Follower) Wants() func(Change) bool {
 	own := Follower{reader: f.reader, logs: f.logs}
 	runs := map[uint64]bool{} // runs that are shown and have not ended

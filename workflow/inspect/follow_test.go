@@ -293,9 +293,9 @@ type followedStep struct {
 	Subject graph.Subject
 }
 
-// TestFollowedEntriesAreThoseOfTheTimeline follows a random history from a random step on. The follower gets some changes that its
-// first entries contain already. All entries together must be those of the timeline at the end. A second follower gets only the
-// changes that it wants, and must return the same entries.
+// TestFollowedEntriesAreThoseOfTheTimeline follows a random history from a random step on. The follower gets some
+// changes that its first entries contain already. All entries together must be those of the timeline at the end. A
+// second follower gets only the changes that it wants, and must return the same entries.
 func TestFollowedEntriesAreThoseOfTheTimeline(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

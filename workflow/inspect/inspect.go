@@ -103,8 +103,8 @@ type Run struct {
 	// Lost is the last span for which the store has no data; nil if there is none, or if the operator resumed its work
 	// more than seven days ago.
 	Lost *store.LostSpan `json:"lost,omitempty"`
-	// Problems has the problems of this run, then the problems of other runs, newest run first, and then the problems of
-	// no run. The problem of slow or failing requests to the API server is only in a [Status] and in a [Diagnosis].
+	// Problems has the problems of this run, then the problems of other runs, newest run first, and then the problems
+	// of no run. The problem of slow or failing requests to the API server is only in a [Status] and in a [Diagnosis].
 	Problems []Problem `json:"problems,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 }
@@ -216,8 +216,8 @@ type Ref struct {
 type Behind struct {
 	Queue string `json:"queue"`
 	Run   int    `json:"run,omitempty"` // number of later steps in the slot of the task
-	// Tasks is the number of tasks in later slots of the queue. If the task runs, Tasks also counts the tasks in earlier
-	// slots, which were put at the front while the task runs.
+	// Tasks is the number of tasks in later slots of the queue. If the task runs, Tasks also counts the tasks in
+	// earlier slots, which were put at the front while the task runs.
 	Tasks int   `json:"tasks,omitempty"`
 	More  bool  `json:"more,omitempty"` // the queue has more tasks than were counted
 	Next  []Ref `json:"next,omitempty"` // the first of the counted tasks
@@ -289,8 +289,8 @@ type Problem struct {
 	Behind *Behind `json:"behind,omitempty"`
 	// Awaits is the Job or Pod of a Helm hook for which a slow step waits.
 	Awaits string `json:"awaits,omitempty"`
-	// Object is the file, the ConfigMap key, the Kubernetes object or another object that has the problem, if the problem
-	// has no task. More is the number of other objects with the same problem.
+	// Object is the file, the ConfigMap key, the Kubernetes object or another object that has the problem, if the
+	// problem has no task. More is the number of other objects with the same problem.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command has the arguments of a command of this program that

@@ -20,8 +20,8 @@ type Layout struct {
 	All    bool // no rows are merged, and rows are omitted only if the text exceeds Height
 	Whole  bool // long texts are not cut, but continue on further lines
 	Wide   bool // like Whole, and also with tasks, queues and details
-	// Now is the time at which the text is read; zero means the time of the snapshot, except where a
-	// function requires it.
+	// Now is the time at which the text is read; zero means the time of the snapshot. Some functions require that Now
+	// is set.
 	Now time.Time
 	// Zone is the time zone of all times; nil means UTC.
 	Zone *time.Location
@@ -242,7 +242,7 @@ func fill(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
 
-// Span returns a duration. Durations below 100 days have at most six columns.
+// Span returns the duration d as text, such as "4m05s". The text of a duration below 100 days has at most six columns.
 func Span(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -266,7 +266,7 @@ func two(n int) string {
 	return strconv.Itoa(n)
 }
 
-// age returns the time since an event as [Span] does, but in whole seconds below 10 s.
+// age is like [Span], but returns whole seconds if d is below 10 s.
 func age(d time.Duration) string {
 	if d < 10*time.Second {
 		return strconv.Itoa(int(max(d, 0).Seconds())) + "s"

@@ -16,7 +16,7 @@ type LogsRequest struct {
 	Attempt int
 }
 
-// wanted reports whether the attempt a has output, and the number that the request selects.
+// wanted reports whether the attempt a has output, and whether the request selects the number of a.
 func (req LogsRequest) wanted(a *store.Record) bool {
 	return a.Output != "" && (req.Attempt == 0 || a.Try == req.Attempt)
 }

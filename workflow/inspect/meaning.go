@@ -23,8 +23,8 @@ type Meaning struct {
 	user       string
 	byOperator bool
 	// hook is the hook that answers the webhook of the error, or the first of several hooks that may answer it. binding
-	// is the binding of the hook; empty if the binding is not known. The field known is the beginning of a text about the
-	// last error of the hook. The three fields are empty if the error names no webhook of this operator.
+	// is the binding of the hook; empty if the binding is not known. The field known is the beginning of a text about
+	// the last error of the hook. The three fields are empty if the error names no webhook of this operator.
 	hook, binding, known string
 	// explained is set if the field What already contains the last error of the hook.
 	explained bool

@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// TestAMissedTickIsMendedByOneWholeCommand reads the same problem in status, why and diagnose. The command must have a line of its
-// own, so that a person can copy it even if the texts around it are long.
+// TestAMissedTickIsMendedByOneWholeCommand reads the same problem in status, why and diagnose. The command must have a
+// line of its own, so that a person can copy it even if the texts around it are long.
 func TestAMissedTickIsMendedByOneWholeCommand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

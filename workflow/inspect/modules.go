@@ -38,7 +38,8 @@ type ModuleStatus struct {
 // Modules has the states of all modules.
 type Modules struct {
 	Modules map[string]ModuleStatus `json:"modules"`
-	// Problems has the problems for which [Problem.stored] returns true, and those of records that cannot be read.
+	// Problems has the problems for which [Problem.stored] returns true, and the problems of records that cannot be
+	// read.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -142,8 +143,8 @@ func resumedDeletion(name, reason string) string {
 	return text + ". The deletion goes on when an operator starts. To keep the module, enable it again before the start"
 }
 
-// running returns the status that the task t gives its module if t runs. The status is zero if t does not run, or if t
-// is an event or a schedule tick, which is not part of a run of the module.
+// running returns the status of t's module if the task t runs. The status is zero if t does not run, or if t is an
+// event or a schedule tick, which is not part of a run of the module.
 func (s *scan) running(t *store.Task) ModuleStatus {
 	if !s.claimed(t) || t.Subject.Binding != "" && t.Node != moduleSynchronization {
 		return ModuleStatus{}

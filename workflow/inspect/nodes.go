@@ -1,7 +1,7 @@
 package inspect
 
-// Nodes of the lifecycle that apply the ConfigMap, discover modules, run Synchronizations, upgrade a release, or delete a
-// module.
+// Nodes of the lifecycle that apply the ConfigMap, discover modules, run Synchronizations, upgrade a release, or delete
+// a module.
 const (
 	configMapChanged = "configmap-changed"
 	discoverModules  = "discover-modules"

@@ -155,8 +155,8 @@ func TestAFailingStepSaysWhenItIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestATextFitsTheScreenAndCountsTheLinesThatItLeavesOut writes runs with random steps. The rows of ended steps are left out first,
-// and then those of waiting ones.
+// TestATextFitsTheScreenAndCountsTheLinesThatItLeavesOut writes runs with random steps. The rows of ended steps are
+// left out first, and then the rows of waiting steps.
 func TestATextFitsTheScreenAndCountsTheLinesThatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // The functions of this file find single fields in the JSON text of a record. With these functions, a search decodes
-// only the records that it may want. The functions depend on the order of the fields, which encoding/json keeps. If a
+// only the records that may match. The functions depend on the order of the fields, which encoding/json keeps. If a
 // record has another form, its whole text is searched.
 
 // runField is the JSON name of [store.Task.Run].

@@ -10,8 +10,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// readRuns is a limit of [Reader.RunGroups]: it reads at most readRuns runs, or limit runs if its parameter limit is
-// larger.
+// readRuns is the maximum number of runs that [Reader.RunGroups] reads, unless its parameter limit is larger.
 const readRuns = 2000
 
 // fewRuns is the maximum number of runs of a group that are shown in separate lines. The number does not include runs
@@ -20,8 +19,8 @@ const fewRuns = 3
 
 // A RunGroup is one run, or several runs of one binding. Between the runs of a group, there are only runs of bindings.
 type RunGroup struct {
-	// Summary is the summary of the newest run. But State is the gravest state of the unfinished runs, if there are any,
-	// and Open is the number of the pending tasks of all runs.
+	// Summary is the summary of the newest run. But State is the gravest state of the unfinished runs, if there are
+	// any, and Open is the number of the pending tasks of all runs.
 	Summary
 	Count int `json:"count"`
 	// First is the oldest run, and FirstBegan is its start.

@@ -47,7 +47,8 @@ func (p *Problem) cause() string {
 	}
 }
 
-// alikeText returns the number of failing steps in a group of more than one, and what their errors have in common.
+// alikeText describes a group of several failing steps: their number, and whether they have the same reason or the same
+// error.
 func alikeText(group []*Problem) string {
 	text := plural(len(group), "step fails", "steps fail")
 	if group[0].Meaning != nil {

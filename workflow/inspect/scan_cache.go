@@ -7,10 +7,10 @@ import (
 	"addon-operator/store"
 )
 
-// A ScanCache keeps the last scan of the queues. The methods of a [Reader] use it again for the same
-// commit, for example when one view of the web page needs several snapshots. If one method is
-// scanning, another method does not wait for it, but makes its own scan. The zero value is ready to
-// use.
+// A ScanCache keeps the last scan of the queues. The methods of a [Reader] use this scan again for
+// the same commit, for example when one view of the web page needs several snapshots. If one method
+// is scanning, another method does not wait for it, but makes its own scan. The zero value is ready
+// to use.
 type ScanCache struct {
 	mu      sync.Mutex
 	version uint64

@@ -62,8 +62,8 @@ type StatusOperator struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Started is the start of the process.
 	Started time.Time `json:"started,omitzero"`
-	// Standby is as in [Run]. StandbySince is the time at which the wait began. StandbyError is the error with which this
-	// operator could not read or acquire the Lease; empty if another operator holds the Lease.
+	// Standby is as in [Run]. StandbySince is the time at which the wait began. StandbyError is the error with which
+	// this operator could not read or acquire the Lease; empty if another operator holds the Lease.
 	Standby      string    `json:"standby,omitempty"`
 	StandbySince time.Time `json:"standbySince,omitzero"`
 	StandbyError string    `json:"standbyError,omitempty"`
@@ -104,8 +104,8 @@ type StatusQueue struct {
 	Tasks int    `json:"tasks"`
 	More  bool   `json:"more,omitempty"` // the queue has more tasks than were counted
 	Head  Ref    `json:"head"`
-	// Since is the time at which the task at the head was created. If the task has failed, Since is the time of the first
-	// of the consecutive failures.
+	// Since is the time at which the task at the head was created. If the task has failed, Since is the time of the
+	// first of the consecutive failures.
 	Since time.Time `json:"since,omitzero"`
 	// Wait says why the task at the head does not run; nil if that task or another task of the
 	// queue runs.
@@ -282,7 +282,8 @@ func headSince(t *store.Task) time.Time {
 	return t.Queued
 }
 
-// isSlow reports whether the hook of task runs much longer than before, or whether task waits long for a Helm hook.
+// isSlow reports whether the hook of the task runs much longer than before, or whether the task waits long for a Helm
+// hook.
 func (r *Reader) isSlow(task store.ID) bool {
 	return slices.ContainsFunc(r.Slow, func(p Problem) bool { return p.Task == task })
 }

@@ -257,8 +257,8 @@ func (p *statusPage) findings(load bool) {
 	}
 }
 
-// title writes a headline for a group of problems, with the time at which they began, and the error. groups is the number of
-// groups.
+// title writes a headline for a group of problems, with the time at which they began, and the error. groups is the
+// number of groups.
 func (p *statusPage) title(group []*Problem, groups int) {
 	l, r := p.layout, group[0]
 	text, since := r.Headline(l), r.Since
@@ -291,8 +291,8 @@ func (p *statusPage) title(group []*Problem, groups int) {
 	}
 }
 
-// explain writes the meaning of the error of a group, the subjects of its steps if there are several, and the work behind the
-// steps. The last lines show the state of the cluster, and the next command or the fix.
+// explain writes the meaning of the error of a group, the subjects of its steps if there are several, and the work
+// behind the steps. The last lines show the state of the cluster, and the next command or the fix.
 func (p *statusPage) explain(group []*Problem) {
 	l, r := p.layout, group[0]
 	labelled := func(label, text string, most int) {

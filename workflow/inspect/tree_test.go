@@ -24,7 +24,8 @@ type pastAttempt struct {
 	change  func(*store.Record)
 }
 
-// past writes the attempts of run 1, which has ended. Each attempt takes a second and ends a second after the previous one.
+// past writes the attempts of run 1, which has ended. Each attempt takes a second and ends a second after the previous
+// one.
 func (w *writtenHistory) past(attempts ...pastAttempt) {
 	w.t.Helper()
 	began := w.now
@@ -62,7 +63,8 @@ func subject(text string) (s graph.Subject) {
 	return s
 }
 
-// treeOf returns a line for each step, indented by its level. Steps without a number are of another version of the graph.
+// treeOf returns a line for each step, indented by its level. Steps without a number are of another version of the
+// graph.
 func treeOf(steps []inspect.Step) (lines []string) {
 	for i := range steps {
 		s := &steps[i]
@@ -411,9 +413,9 @@ func TestStateOfARunFollowsFromItsRecordItsTasksAndItsProblems(t *testing.T) {
 	}
 }
 
-// TestEveryAttemptHasAStepAndEveryCountIsOfAStep writes random attempts of nodes of the lifecycle. The last attempt must
-// have a step. The steps must be the same when the snapshot is made twice, and the counts must be those of the steps
-// without steps below them.
+// TestEveryAttemptHasAStepAndEveryCountIsOfAStep writes random attempts of nodes of the lifecycle. The last attempt
+// must have a step. The steps must be the same when the snapshot is made twice. The counts must include exactly the
+// steps without steps below them.
 func TestEveryAttemptHasAStepAndEveryCountIsOfAStep(t *testing.T) {
 	t.Parallel()
 	var nodes []graph.NodeID

@@ -30,7 +30,7 @@ type ValueDiff struct {
 	// the request is zero and the history has no change of a value.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Changes is sorted by path. Changes omits values that have their old value again.
+	// Changes is sorted by path. Changes omits paths that have their old value again.
 	Changes []ValueDiffChange `json:"changes"`
 	// More is the number of changes that were counted but not stored, because an attempt changed
 	// many values. The changes that are not stored can belong to other sections.

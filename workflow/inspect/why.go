@@ -25,8 +25,8 @@ type Why struct {
 	// Subject is the requested subject.
 	Subject string   `json:"subject"`
 	Answers []Answer `json:"answers"`
-	// Fix says what a person must do first; empty if this is not known. Advice has commands that show more, and commands
-	// to use after the fix or instead of it.
+	// Fix says what a person must do first; empty if this is not known. Advice has commands that show more, and
+	// commands to use after the fix or instead of it.
 	Fix    string   `json:"fix,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 }
@@ -69,7 +69,7 @@ type explainer struct {
 	chains
 
 	name  string
-	root  uint64 // run of the last cause with a run in the first answer
+	root  uint64 // run of the last cause in the first answer that has a run
 	first *Step  // the failing step in the chain of the first answer; nil if there is none
 	// item is the item in quarantine that the first answer explains; nil if it explains something else.
 	item *Problem

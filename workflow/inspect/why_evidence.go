@@ -146,9 +146,9 @@ func (e *evidence) index() *historyIndex {
 	return e.history
 }
 
-// newest returns a matching attempt; nil if there is none. An attempt matches if wanted returns true for it, and
-// about returns true for its subject. If several attempts match, newest returns the last one in the newest run
-// that has a matching attempt.
+// newest returns a matching attempt; nil if there is none. An attempt matches if the function wanted returns true for
+// it, and the function about returns true for its subject. If several attempts match, newest returns the last one in
+// the newest run that has a matching attempt.
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
 	history := e.index()
 	mayBe := history.subjects.mayBe(about)
@@ -345,8 +345,8 @@ func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	return nil, nil
 }
 
-// newVersions returns the starts after from, up to and including until, that have another version of the operator than
-// the start before them.
+// newVersions returns the starts with another version of the operator than the start before them. The times of the
+// returned starts are after the argument from, and not after the argument until.
 func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(e.scan.tx) {

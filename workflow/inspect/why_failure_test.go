@@ -139,7 +139,7 @@ func (w *fixture) raiseStart(version string) {
 	synctest.Wait()
 }
 
-// crash lets the process end like in a crash. A minute later, the next process starts a converge.
+// crash ends the process as a crash does. A minute later, the next process starts a converge.
 func (w *fixture) crash() {
 	w.t.Helper()
 	w.e.Stop()

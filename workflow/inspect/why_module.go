@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// module explains the module with the given name: its state, why it is enabled or disabled, its last run, its last upgrade, and
-// its other problems.
+// module explains the module with the given name: its state, why it is enabled or disabled, its last run, its last
+// upgrade, and its other problems.
 func (e *explainer) module(name string) error {
 	for _, explain := range []func(string) error{e.state, e.enabled, e.ran, e.upgraded, e.others} {
 		if err := explain(name); err != nil {

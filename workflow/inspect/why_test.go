@@ -56,7 +56,8 @@ func edited(version string) workflow.Event {
 	return ev
 }
 
-// TestWhyNamesTheRootCause compares explanations with golden files. Each case sets up a state of the store, and names a subject.
+// TestWhyNamesTheRootCause compares explanations with golden files. Each case sets up a state of the store, and names a
+// subject.
 func TestWhyNamesTheRootCause(t *testing.T) {
 	t.Parallel()
 	on := func(run uint64, at time.Time) store.Module {
@@ -181,8 +182,8 @@ func event(module, hook string) workflow.Event {
 	return ev
 }
 
-// TestWhyExplainsAllThatIsPending explains the run that each scene shows, and the tasks, the hooks and the queues of its
-// steps. The last cause of each answer must have a text, and this text must say more than that something waits.
+// TestWhyExplainsAllThatIsPending explains the run that each scene shows, and the tasks, the hooks and the queues of
+// its steps. The last cause of each answer must have a text, and this text must say more than that something waits.
 func TestWhyExplainsAllThatIsPending(t *testing.T) {
 	t.Parallel()
 	for name, scene := range scenes() {

@@ -53,8 +53,8 @@ func (w *Why) text(layout Layout, nearest int) (text string, shown int) {
 	return text + strings.Join(advice.lines, "\n") + "\n", n
 }
 
-// text returns a question, and below it one or more lines for each cause. nearest is the maximum number of lines of the first
-// cause.
+// text returns a question, and below it one or more lines for each cause. nearest is the maximum number of lines of the
+// first cause.
 func (a *Answer) text(l Layout, nearest int) string {
 	var lines strings.Builder
 	for _, line := range wrap(a.Question, l.width()) {

@@ -129,8 +129,8 @@ var (
 	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics, ObjectChanges}
 )
 
-// with returns one list of inputs: those in the argument more, and after them those in kind, which all steps of a kind
-// have.
+// with returns one list: the inputs in the argument more, and after them the inputs in the argument kind, which all
+// steps of a kind have.
 func with(kind []graph.Input, more ...graph.Input) []graph.Input { return append(more, kind...) }
 
 // Graph is the lifecycle. Unless an edge has a Place, its task uses the slot of the finished task, so that a reload

@@ -111,8 +111,8 @@ func TestAFailedRunOfAModuleStartsOverAtItsFirstStep(t *testing.T) {
 }
 
 // TestOnlyEventsWaitInQueuesOfBindings checks the edges to the nodes for events and schedule ticks. These edges must
-// begin at a trigger and have the Place BindingQueue, and their nodes must have Batch. No other edge or node can have
-// these.
+// begin at a trigger and have the Place BindingQueue, and their nodes must have Batch. No other edge may have this
+// Place, and no other node may have Batch.
 func TestOnlyEventsWaitInQueuesOfBindings(t *testing.T) {
 	t.Parallel()
 	for _, e := range Graph.Edges {

@@ -71,7 +71,7 @@ func newGivenCluster(ctx context.Context, file, contextName, namespace, path str
 	return g, nil
 }
 
-// identify returns the key of the object o in g.before. The argument r must be the resource of o.
+// identify returns the key under which g.before stores the object o. The argument r must be the resource of o.
 func (g *givenCluster) identify(r resource, o *unstructured.Unstructured) thing {
 	return thing{r.GroupResource().String(), o.GetNamespace(), o.GetName()}
 }

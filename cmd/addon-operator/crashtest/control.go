@@ -4,8 +4,8 @@
 //
 // A *round* is one run of the operator, from an empty control plane until nothing is left to do, with one kill at a
 // *target*: a [workflow.Moment] of a step, such as before the step begins. The operator is a child process with a
-// *control*: a socket on which the operator reports each moment and waits for permission to continue. A round whose
-// result differs from the undisturbed runs is a *finding*.
+// *control*: a socket on which the operator reports each moment and waits for permission to continue. A *finding* is a
+// target for which the result of the round differs from the result of the undisturbed runs.
 package crashtest
 
 import (

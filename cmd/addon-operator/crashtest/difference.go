@@ -135,8 +135,9 @@ func isSecret(path string) bool {
 // noise has the things (objects, releases and values) and the fields that differ between the two undisturbed runs. The
 // comparison of rounds ignores these things and fields.
 type noise struct {
-	// things exist in only one of the undisturbed runs, because their names are random. For each kind and namespace of
-	// these things, the comparison only counts them and the things that the undisturbed state does not have.
+	// things has the things that exist in only one of the undisturbed runs, because their names are random. The
+	// comparison only counts these things, by kind and namespace. With them, it counts all other things of the same
+	// kind and namespace that the undisturbed state does not have.
 	things map[thing]bool
 	// fields has the paths of fields whose values differ, by thing.
 	fields map[thing]map[string]bool

@@ -115,7 +115,7 @@ func isCompared(o *unstructured.Unstructured) bool {
 	switch {
 	case slices.Contains(ignoredKinds, o.GetKind()),
 		o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt",
-		o.GetKind() == "ConfigMap" && o.GetName() == "kube-apiserver-legacy-service-account-token-tracking", // has the day of the start of the API server
+		o.GetKind() == "ConfigMap" && o.GetName() == "kube-apiserver-legacy-service-account-token-tracking", // has the day on which the API server started
 		o.GetKind() == "Service" && o.GetNamespace() == "default" && o.GetName() == "kubernetes":
 		return false
 	}

@@ -170,7 +170,7 @@ func isRelease(o *unstructured.Unstructured) bool {
 func (s state) addRelease(o *unstructured.Unstructured) {
 	labels := o.GetLabels()
 	of := thing{releaseKind, o.GetNamespace(), labels["name"]}
-	revision, _ := strconv.Atoi(labels["version"]) // 0 if the label version is missing
+	revision, _ := strconv.Atoi(labels["version"]) // 0 if the label "version" is missing
 	if before, ok := s[of]; ok {
 		if last, _ := strconv.Atoi(before[""]); last > revision {
 			return

@@ -25,7 +25,7 @@ var moments = map[workflow.Moment]string{
 	workflow.AtClaimed: "before", workflow.AtEnded: "after", workflow.AtDone: "after the effects of",
 }
 
-// String returns the target as a clause: "after module-beforehelm web/hooks/a.sh (time 2)".
+// String returns the target as text, such as "after module-beforehelm web/hooks/a.sh (time 2)".
 func (t Target) String() string {
 	text := strings.TrimSpace(fmt.Sprintf("%s %s %s", cmp.Or(moments[t.At], string(t.At)), t.Node, t.Subject))
 	if t.Nth > 1 {
@@ -98,10 +98,10 @@ type selection struct {
 }
 
 // choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
-// selected and s.most is not 0, choose returns s.most of them, at about equal distances. Moments before a step
-// usually alternate with moments after a step, so targets at an even distance could all be moments of one kind. If at
-// least 2*s.most targets are selected, every second target in the result is therefore taken one position later among
-// the selected targets.
+// selected and s.most is not 0, choose returns s.most of them, at about equal distances. Moments before a step usually
+// alternate with moments after a step, so if the distance is an even number, all targets could be moments of one kind.
+// If at least 2*s.most targets are selected, every second target in the result is therefore taken one position later
+// among the selected targets.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

@@ -53,7 +53,7 @@ type Options struct {
 	planes               planes
 }
 
-// A Finding is a target for which the result of the round differs from the undisturbed runs.
+// A Finding is a target for which the result of the round differs from the result of the undisturbed runs.
 type Finding struct {
 	// Doer names the hook or chart that does not tolerate the kill.
 	Doer   string `json:"of"`

@@ -140,7 +140,7 @@ func (api *API) queues(redacted bool) queueReader {
 
 // A Standby describes the wait of an operator for its Lease. It is zero if the operator does not wait.
 type Standby struct {
-	Text  string // what the operator waits for, in words
+	Text  string // description of the wait
 	Since time.Time
 	// Error is the error with which the operator could not read or acquire the Lease; empty if another operator holds the
 	// Lease.

@@ -10,8 +10,8 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// Paths are the paths that the pages / and /discovery of the debug port list. The port also serves the catalogs of
-// namespaces, /queue/show, and the pages below /debug/pprof/.
+// Paths are the paths in the lists that the pages / and /discovery of the debug port show. The port also serves the
+// catalogs of namespaces, /queue/show, and the pages below /debug/pprof/.
 var Paths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
 
 // Pages returns a handler of the pages of the debug port. The debug port has no authentication: every process in the

@@ -76,8 +76,8 @@ func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// newEntries returns the entries for the changes that a watcher has collected. If changes were lost, the last entry
-// gives their number.
+// newEntries returns the entries for the changes that a watcher has collected. If changes were lost, the last entry has
+// their number.
 func (pages runPages) newEntries(at *watcher, follower *inspect.Follower) (entries []inspect.Entry, err error) {
 	changes, lost := pages.changes.drain(at)
 	err = pages.db.View(func(tx *store.Tx) (err error) {

@@ -20,9 +20,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An engineFixture is a real engine with the lifecycle graph and a store in memory. A step of the engine records that
-// it ran, and fails if the map in the field fails has the value true for it. The discovery finds the enabled modules
-// "bad" and "good".
+// An engineFixture is a real engine with the lifecycle graph and a store in memory. Each step of the engine records
+// that it ran. If [engineFixture.fails] is true for a step, the step returns an error. The discovery finds the enabled
+// modules "bad" and "good".
 type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory

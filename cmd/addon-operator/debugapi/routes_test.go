@@ -187,7 +187,7 @@ func TestTheDebugPortShowsNoErrorsAndServesThisHostOnly(t *testing.T) {
 func TestTheDebugPortShowsNoErrorsOfModulesThatHoldTasks(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {
-		for i := range fewEvents + 1 { // as single tasks, and as a group
+		for i := range fewEvents + 1 { // enough events for a group; the pages also list them one by one
 			w.event("pods", i, func(task *store.Task) { task.Lane, task.Slot = store.Reactions, 0 })
 		}
 	})

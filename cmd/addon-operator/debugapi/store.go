@@ -244,9 +244,10 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// ConvergeTasks returns the number of pending tasks that are treated as tasks of a converge: all tasks in the main queue
-// except events and step 16, and the tasks in the queue [workflow.Parked], which are the last steps of runs that wait for
-// failing modules. So the number includes the run of a single module, even if no converge has requested that run.
+// ConvergeTasks returns the number of pending tasks that are treated as tasks of a converge: all tasks in the main
+// queue except events and step 16, and all tasks in the queue [workflow.Parked]. That queue has the last steps of
+// converges that must wait for failing modules. So the number includes the run of a single module, even if no converge
+// has requested that run.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

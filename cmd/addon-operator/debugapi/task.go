@@ -82,8 +82,9 @@ func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done strin
 	_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
 }
 
-// changeError adds to err an HTTP status and, for most errors, what a person can do. The argument err is the error of a
-// change of the task with this ID. Errors that changeError does not know are returned unchanged.
+// changeError adds an HTTP status to err. For most errors, it also adds a text that says what a person can do. The
+// argument err is the error of a change of the task with this ID. Errors that changeError does not know are returned
+// unchanged.
 func changeError(id store.ID, err error) error {
 	if errors.Is(err, workflow.ErrNoTask) {
 		return notFound("%w; see addon-operator queue list", err)

@@ -23,7 +23,7 @@ import (
 // twelve is the time in the stores of these tests.
 var twelve = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// pause adds a pause of a queue. If queue is empty, it pauses all work.
+// pause adds a pause of the queue with the given name. If the name is empty, pause adds a pause of all work.
 func pause(tx *store.Tx, queue string) error {
 	id := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
 	return store.Save(tx, store.QuarantineKey(id), store.QuarantinedItem{ID: id, Graph: lifecycle.Graph.Name, Queue: queue, Paused: &store.Pause{By: "bob", Reason: "repair"}})

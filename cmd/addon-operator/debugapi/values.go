@@ -355,8 +355,8 @@ func sinceOf(layers values.Layers, page, key string, withGlobal bool) map[string
 	return since
 }
 
-// only returns the section of document with the given key. If withGlobal is true and the section is not the global
-// section, only returns the whole document, which has this section and the global section.
+// only selects the section with the given key from document, and returns this section. If withGlobal is true and the
+// section is not the global section, the result is the whole document, which has this section and the global section.
 func only(document values.Values, key string, withGlobal bool) any {
 	if withGlobal && key != values.Global {
 		return document

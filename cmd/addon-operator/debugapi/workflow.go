@@ -203,7 +203,7 @@ func (pages runPages) reader() *inspect.Reader {
 	return r
 }
 
-// waits describes what this operator waits for; empty if it does not wait.
+// waits returns a text about the wait of this operator for the Lease; empty if this operator does not wait.
 func (pages runPages) waits() string {
 	if pages.standby == nil {
 		return ""

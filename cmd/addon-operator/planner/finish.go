@@ -30,7 +30,7 @@ func (p *planner) finish() (*inspect.Plan, error) {
 	}); err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(after)) { // modules that do not run follow in this order
+	for _, name := range slices.Sorted(maps.Keys(after)) { // the modules that do not run come last, sorted by name
 		record := after[name]
 		if p.skips("", subjectOf(name)) {
 			continue

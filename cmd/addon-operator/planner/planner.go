@@ -78,7 +78,7 @@ type planner struct {
 	Input
 	session *dryrun.Session
 	dry     *helm.DryRun
-	db      *store.DB // the copy
+	db      *store.DB // the copy of the store
 	steps   *steps.Lifecycle
 	helm    *helm.Client
 	hide    func(any) (any, error)

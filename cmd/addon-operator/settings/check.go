@@ -141,7 +141,7 @@ func (s *Settings) CheckDirs() error {
 	return &Error{errors.Join(errs...)}
 }
 
-// CRDPrefixes returns prefixes of file names: files in crds/ whose names begin with one of them are ignored.
+// CRDPrefixes returns prefixes of file names: files in crds/ whose names begin with one of these prefixes are ignored.
 func (s *Settings) CRDPrefixes() (prefixes []string) {
 	for prefix := range strings.SplitSeq(s.CRDFilters, ",") {
 		if prefix = strings.TrimSpace(prefix); prefix != "" {

@@ -224,9 +224,9 @@ func (t *Observer) ended(run store.Run) {
 	})
 }
 
-// Write returns a function that must be called before an attempt writes an object. The function that it returns must be
-// called after the request, with the version that was written; the version is empty if none was written. Write returns
-// nil if t is nil.
+// Write returns a function that must be called before an attempt writes an object. This function returns another
+// function, wrote. After the request, wrote must be called with the version that was written, or with an empty text if
+// no version was written. Write returns nil if t is nil.
 func (t *Observer) Write() func(task workflow.Task, object kube.Ref) (wrote func(resourceVersion string)) {
 	if t == nil {
 		return nil

@@ -1,6 +1,6 @@
 // Package webaccess asks the API server who sends a request to the web page, and what that person
-// may see and do. A TokenReview identifies the person. SubjectAccessReviews apply the RBAC rules of
-// the cluster to what the person wants to see or do.
+// may see and do. A TokenReview identifies the person. A SubjectAccessReview says whether the RBAC
+// rules of the cluster allow a request of the person.
 package webaccess
 
 import (
@@ -94,8 +94,8 @@ func (a *Access) Person(r *http.Request) (webui.Person, error) {
 	return p, nil
 }
 
-// key identifies the question whether the person has a right. Authorizers can use each part of the person: for example,
-// those of OpenShift use the scopes of a token in Extra.
+// key identifies the question whether the person has a right. An authorizer can use each field of the person. For
+// example, the authorizer of OpenShift uses the scopes of a token, which are in Extra.
 func (p person) key(right webui.Right) string {
 	return fmt.Sprintf("%q %q %q %q %q", p.UID, p.Username, p.Groups, p.Extra, right)
 }

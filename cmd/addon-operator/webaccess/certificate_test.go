@@ -200,7 +200,8 @@ type stranger struct{}
 func (stranger) Name() string { return "system:admin" }
 
 // TestAPersonIsNotKnownWithoutATokenOfTheAPIServer uses an Access without an API server. The Access must reject a
-// request without a token, and a person that it has not identified itself. For this, it must not ask the API server.
+// request without a token. It must also reject a person whom another source has identified. In both cases, it must not
+// ask the API server.
 func TestAPersonIsNotKnownWithoutATokenOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	a := New(nil, "shop")

@@ -76,7 +76,7 @@ func protected(w *fixture) func(method, path, token string, form url.Values) *ht
 	}
 }
 
-// A person who is not known must not make the page store what they send.
+// The page must not read a large request of a person who is not known.
 func TestALargeRequestOfAStrangerIsNotRead(t *testing.T) {
 	o := newFixture(t, false).options
 	o.Access = roles{}

@@ -94,7 +94,7 @@ func TestOnlyAttemptsWithAKnownStartAreDrawn(t *testing.T) {
 	notDrawn := []inspect.Entry{
 		{What: inspect.RunBegan, At: noon, Began: noon},                    // not an attempt
 		{What: "done", Node: "n", At: noon},                                // an attempt of an earlier version, without its start
-		{What: "done", Node: "n", At: noon.Add(-time.Second), Began: noon}, // the clock was set back
+		{What: "done", Node: "n", At: noon.Add(-time.Second), Began: noon}, // an end before the start, because the clock was set back
 		{What: inspect.Command, Node: "n", At: noon.Add(time.Second)},      // a command of a person, not an attempt
 	}
 	if c := newAttempts(notDrawn, noon); c != nil {

@@ -1,6 +1,6 @@
 // Package webui serves the web page of the operator. Package webui renders HTML from the answers of the debug API, so
-// that the page shows the same as the commands. The page works without JavaScript. With JavaScript, an open view is
-// updated after commits of the store.
+// that the page shows the same data as the commands. The page works without JavaScript. With JavaScript, an open view
+// is updated after commits of the store.
 package webui
 
 import (
@@ -330,7 +330,8 @@ func at(query map[string]string, segments ...string) string {
 	return out
 }
 
-// nested returns the path that begins with the segment first. Slashes in name separate the other segments of the path.
+// nested returns a path. The argument first is the first segment of the path, and slashes in name separate the other
+// segments.
 func nested(first, name string) string {
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }

@@ -56,8 +56,8 @@ type task struct {
 
 	ID  string
 	Why inspect.Why
-	// Running, Failing and Quarantined are set if the task is in this state. They select the action
-	// buttons that the view shows.
+	// Each of the fields Running, Failing and Quarantined is set if the task is in the state of
+	// that name. These fields select the action buttons that the view shows.
 	Running, Failing, Quarantined bool
 	Output                        inspect.Timeline
 }

@@ -90,7 +90,7 @@ type run struct {
 	// All is set if the tree shows all steps of the run.
 	All bool
 
-	findings []inspect.Finding // what the command diagnose reports; nil if the run itself has no problems
+	findings []inspect.Finding // the findings of the command diagnose; nil if the run itself has no problems
 }
 
 // shownAttempts is the maximum number of ended attempts in the chart of a run.

@@ -19,7 +19,7 @@ type values struct {
 	Module, Path string
 	Modules      []string
 	Rows         []valueRow
-	Hidden       int // number of values beyond shownValues, which are not shown; not positive if all values are shown
+	Hidden       int // number of values that are not shown, because there are more than shownValues; 0 or less if all values are shown
 }
 
 // Global reports whether the view shows the global values.

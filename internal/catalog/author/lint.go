@@ -28,8 +28,9 @@ type AddonReport struct {
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Problems are errors of the addon. An addons configuration that names this repository gets the phase Failed because
-	// of them, with one exception: if an archive differs from its directory, the operator uses the archive as it is.
+	// Problems are errors of the addon. An addons configuration that names this repository gets the phase Failed
+	// because of them, with one exception: if an archive differs from its directory, the operator uses the archive as
+	// it is.
 	Problems []string `json:"problems,omitempty"`
 	// Errors mean that the chart cannot be installed with the values of a plan, or that the schema of a plan cannot be
 	// used. They have no effect on the status of addons configurations.

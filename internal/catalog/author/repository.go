@@ -117,7 +117,7 @@ func (a *addon) address() string {
 	return address
 }
 
-// valid returns an error if an addon cannot be loaded, or if it has the ID, or the name and version, of another addon.
+// valid returns an error if an addon cannot be loaded, or if the method conflicts returns a reason for an addon.
 func (r *Repository) valid() error {
 	for _, a := range r.addons {
 		if a.err != nil {

@@ -62,10 +62,10 @@ const (
 	maxURL = 256 << 10
 )
 
-// Render returns the address for a repository URL. It replaces each placeholder by the value of this key in the
-// Secret, and escapes the value for its position in the URL. secret is the data of the Secret, or nil if the
-// configuration names no Secret. Render returns an error if the value of a placeholder is missing or not allowed at its
-// position, or if the URL or a value is too long.
+// Render returns the address for a repository URL. It replaces each placeholder by the value of its key in the Secret,
+// and escapes the value for its position in the URL. secret is the data of the Secret, or nil if the configuration
+// names no Secret. Render returns an error if the value of a placeholder is missing or not allowed at its position, or
+// if the URL or a value is too long.
 func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	if len(rawURL) > maxURL {
 		return Address{}, fmt.Errorf("the repository URL has %d bytes, more than the limit of %d; shorten it", len(rawURL), maxURL)
@@ -192,8 +192,8 @@ func shapeOf(rawURL string) shape {
 	return s
 }
 
-// escapeTo writes a value to out, escaped for its position in a URL. In a path, a slash is not escaped, unless it
-// would be beside another slash: two adjacent slashes separate the root of a repository from the path of its index.
+// escapeTo writes a value to out, escaped for its position in a URL. In a path, a slash is escaped only if it would be
+// beside another slash: two adjacent slashes separate the root of a repository from the path of its index.
 func escapeTo(out *strings.Builder, value string, p position, slashFollows bool) {
 	const hex = "0123456789ABCDEF"
 	for i := range len(value) {

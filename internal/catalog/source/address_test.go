@@ -279,8 +279,8 @@ func TestMessagesOfALongSecretNeedLittleMemory(t *testing.T) {
 	}
 }
 
-// TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret expects that a user name in a URL with a password is redacted
-// only if the name comes from a Secret. Other names, such as git, are also ordinary words in messages.
+// TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret expects that a user name in a URL with a password is
+// redacted only if the name comes from a Secret. Other names, such as git, are also ordinary words in messages.
 func TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret(t *testing.T) {
 	const text = "while cloning the git repository"
 	for rawURL, want := range map[string]string{

@@ -27,7 +27,7 @@ type Error struct {
 	text string
 }
 
-// Error returns the description of the operation that failed, and why it failed.
+// Error returns the description of the failed operation and of the reason for the failure.
 func (e *Error) Error() string { return e.text }
 
 // A plainError is an error whose text is composed in this package. The text can quote a message of a server or program,

@@ -20,8 +20,8 @@ type Options struct {
 	// TempDir is the directory for temporary files, or "" for [os.TempDir]. The Fetcher uses its subdirectory
 	// addons-fetch, which [New] empties.
 	TempDir string
-	// RootCAs are the certificate authorities that https servers are verified with. If it is nil, those of the system
-	// are used.
+	// RootCAs are the certificate authorities with which https servers are verified. If RootCAs is nil, the certificate
+	// authorities of the system are used.
 	RootCAs *x509.CertPool
 	// KnownHosts is the path of a file with ssh host keys in the format of OpenSSH. The Fetcher reads the file for
 	// each connection. The keys of a host in this file replace its built-in keys.
@@ -52,7 +52,7 @@ type Limits struct {
 	Request, Command time.Duration
 }
 
-// DefaultLimits are the limits of a Fetcher for which [Options.Limits] has no other values.
+// DefaultLimits are the limits that replace the fields of [Options.Limits] that are 0.
 var DefaultLimits = Limits{
 	Index:           catalog.MaxIndexSize,
 	Archive:         catalog.DefaultLimits.Total,

@@ -18,9 +18,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 )
 
-// A gitRepository fetches the wanted commit of a git repository when the first file is needed. It also fetches the
-// history if the server cannot leave it out, or accepts no request for this commit alone. It reads files directly from
-// the packfile, without a working tree. So no link, hook, submodule or configuration of the repository has an effect.
+// A gitRepository fetches the wanted commit of a git repository when the first file is needed. If the server cannot
+// send this commit without its history, or accepts no request for it, the whole history is fetched. Files are read
+// directly from the packfile, without a working tree. So no link, hook, submodule or configuration of the repository
+// has an effect.
 type gitRepository struct {
 	fetcher  *Fetcher
 	location location
@@ -117,7 +118,7 @@ func (g *gitRepository) close() error {
 }
 
 // fetch asks the server for the hash of the wanted commit, and fetches the commit if its hash is not the argument
-// known. If an earlier call has fetched the commit, or has found that its hash is known, fetch does nothing.
+// known. If an earlier call has fetched the commit, or has found that its hash equals known, fetch does nothing.
 func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	if g.fetched != nil || known != "" && known == g.commit.String() {
 		return nil
@@ -219,14 +220,14 @@ func (p *pack) commit(w want) (commit, tree plumbing.Hash, err error) {
 	return commit, plumbing.NewHash(hash), nil
 }
 
-// references has those references of a server that the wanted reference ref can mean. ref is a branch, a tag, a full
-// reference name, or the beginning of a commit hash.
+// references contains the references of a server that the field ref can mean. ref is a branch, a tag, a full reference
+// name, or the beginning of a commit hash.
 type references struct {
 	ref          string
 	capabilities []string
 	byName       map[string]plumbing.Hash // HEAD, and the full names that ref can mean; the commit of an annotated tag is under the name of the tag followed by ^{}
-	tips         []plumbing.Hash          // object of each branch and tag: a commit, or the tag object of an annotated tag
-	matching     plumbing.Hash            // the tip whose hash begins with ref, if any
+	tips         []plumbing.Hash          // if ref can begin a commit hash: the commits and tag objects to which branches and tags refer
+	matching     plumbing.Hash            // a tip, or the commit of an annotated tag, whose hash begins with ref, if any
 }
 
 // commitPrefix matches a commit hash, or at least the first seven digits of one.
@@ -307,7 +308,7 @@ func (r *references) meanings() []string {
 	return []string{r.ref, "refs/" + r.ref, "refs/tags/" + r.ref, "refs/heads/" + r.ref}
 }
 
-// A want is what a request asks the server for.
+// A want describes the objects that a request asks the server for.
 type want struct {
 	objects []plumbing.Hash
 	commit  plumbing.Hash // zero if only the field prefix is set

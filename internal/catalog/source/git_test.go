@@ -72,7 +72,8 @@ func checkRepository(t *testing.T, r *Repository, text string) {
 }
 
 // gitServers serves the git repositories below root over HTTPS and ssh. gitServers returns a Fetcher that trusts the
-// servers, a URL prefix for each protocol, to which the caller appends a path below root, and the Secret for the URLs.
+// servers, a URL prefix for each protocol, and the Secret for the URLs. The caller appends a path below root to a URL
+// prefix.
 func gitServers(t *testing.T, root string) (*Fetcher, map[string]string, map[string][]byte) {
 	t.Helper()
 	const user, password = "user-S3cr3t", "pass/S3cr3t {%"
@@ -106,7 +107,7 @@ func TestGitRepositoriesAreFetchedByReference(t *testing.T) {
 	repository.Commit(addonFiles("second"))
 	repository.Run("branch", "feature/x")
 	repository.Commit(addonFiles("third"))
-	repository.Run("gc", "-q") // packs with deltas
+	repository.Run("gc", "-q") // stores the objects in a packfile with deltas
 	f, servers, secret := gitServers(t, root)
 	for kind, server := range servers {
 		for query, want := range map[string]string{

@@ -344,7 +344,8 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	server.Config.ErrorLog = nil
 	stranger := httptest.NewTLSServer(nil)
 	defer stranger.Close()
-	const refused = "127.0.0.1:1" // the port of a closed server could belong to another process
+	// No server listens on port 1. The port of a closed test server could belong to another process.
+	const refused = "127.0.0.1:1"
 
 	limits := Limits{Index: 1 << 20, Archive: 2 << 20}
 	f := newFetcher(t, Options{Limits: limits}, server)

@@ -145,7 +145,7 @@ func expandShorthand(host, rest string) (string, error) {
 	return expanded, nil
 }
 
-// schemes are the schemes in which the URL of a repository may be written.
+// schemes are the schemes that the URL of a repository may have.
 type schemes struct {
 	always  []string
 	develop []string // only in develop mode
@@ -183,11 +183,11 @@ func unsupported(scheme string) error {
 	return fmt.Errorf("not supported scheme '%s' for addons repository", printable(scheme))
 }
 
-// splitIndex splits the path of root at the two slashes. The first part stays the path of root, and the second part is
-// stored in l.index.
+// splitIndex splits the path of root at two adjacent slashes. The first part stays the path of root, and the second
+// part is stored in l.index.
 func (l *location) splitIndex() error {
 	root, index, ok := strings.Cut(l.root.Path, "//")
-	if l.root.Scheme == "file" { // file:////repository//index
+	if l.root.Scheme == "file" { // for example file:////repository//index
 		trimmed := strings.TrimLeft(l.root.Path, "/")
 		root, index, ok = strings.Cut(trimmed, "//")
 		root = "/" + root

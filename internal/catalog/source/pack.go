@@ -41,7 +41,7 @@ type pack struct {
 // A packObject says where an object is in the packfile, and what it is.
 type packObject struct {
 	offset int64
-	size   int64 // size after decompression; for a delta, that of the delta, not of the object it makes
+	size   int64 // size after decompression; for a delta, the size of the delta itself, not of the object that it makes
 	kind   plumbing.ObjectType
 	base   int32 // index of the base, for a resolved delta; otherwise -1
 }

@@ -149,7 +149,7 @@ func TestAllPagesOfADirectoryAreRead(t *testing.T) {
 	}
 	want := []string{
 		"list 2 dir/a-1/ ", "list 2 dir/a-1/ a+b/c", "list 2 dir/a-1/ last",
-		"/bucket/dir/a-1/chart/y", "/bucket/dir/a-1/x", "/bucket/dir/a-1/z", // by key, without directories
+		"/bucket/dir/a-1/chart/y", "/bucket/dir/a-1/x", "/bucket/dir/a-1/z", // sorted by key, without directories
 	}
 	if !slices.Equal(requests.lines, want) {
 		t.Errorf("got  %q\nwant %q", requests.lines, want)

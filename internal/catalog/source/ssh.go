@@ -12,8 +12,8 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// builtinHosts has the ssh host keys of public git hosts, as their operators publish them. If [Options.KnownHosts] has
-// keys of the host, those are used instead.
+// builtinHosts has the ssh host keys of public git hosts, as their operators publish them. If the file
+// [Options.KnownHosts] has keys of a host, the keys in the file are used instead.
 //
 // The fingerprints of these keys are published on
 // https://docs.github.com/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints,
@@ -100,7 +100,7 @@ func (s *sshUploadPack) path() string {
 	if relative, ok := strings.CutPrefix(path, "/"+scpPath); ok {
 		return relative
 	}
-	if strings.HasPrefix(path, "/~") { // ~ and ~USER stand for home directories
+	if strings.HasPrefix(path, "/~") { // ~ and ~USER mean home directories
 		return path[1:]
 	}
 	return path

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Stores in the values that the release is installed. The first time, this changes
-# the values of the module, so the module runs again, and the chart renders the
-# final page.
+# Sets a value to true after the release is installed. The first time, this changes
+# the values of the module, so the module runs again, and the chart renders the final
+# page.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

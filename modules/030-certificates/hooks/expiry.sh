@@ -2,7 +2,8 @@
 # Reports certificates that expire soon. The owner of a certificate creates a
 # ConfigMap with the label addons.example.com/certificate and the date of expiry in
 # data.notAfter. The events of these ConfigMaps and the schedule ticks are one group:
-# all that wait at the same time lead to one run, with the snapshot of all certificates.
+# all events and ticks that wait at the same time lead to one run, with the snapshot
+# of all certificates.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Logs added and deleted certificates. Its failures are allowed, and the start does
-# not wait for it. It has a separate queue, which delivers the changes in their order.
+# Logs added and deleted certificates. Failures of this hook are allowed, and the
+# start does not wait for it. The hook has a separate queue, which delivers the
+# changes in their order.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

@@ -219,7 +219,7 @@ const NoModulesOfNamespaces = "annotation " + api.ModulesAnnotation + " has no e
 type choice struct {
 	addon   string           // its name
 	offered []registry.Addon // the registered versions of the addon
-	used    string           // the content that the module uses; empty if it is not in use
+	used    string           // the content that the module uses; empty if the module is not in use
 }
 
 // A selecting is the state of the selection of modules in one transaction.
@@ -281,8 +281,8 @@ func (s *selecting) collectRegistered(all bool) error {
 	return nil
 }
 
-// collect adds a registered addon to s.choices, or a problem to the selection if the addon cannot be used as a
-// module.
+// collect adds a registered addon to s.choices. If the addon cannot be used as a module, collect instead adds a problem
+// to the selection.
 func (s *selecting) collect(a registry.Addon) {
 	name, err := module.AddonModuleName(a.Name)
 	if err != nil {

@@ -38,8 +38,8 @@ func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, d
 func (a *Provided) Enabled() bool { return a.dir != "" }
 
 // Write makes the directory of modules made from addons contain exactly the modules that [Provided.Choose] returns. A
-// module that cannot be written keeps its earlier directory. The directories in inUse are kept, because steps may be reading
-// them.
+// module that cannot be written keeps its earlier directory. The directories in inUse are kept, because steps may be
+// reading them.
 func (a *Provided) Write(inUse []string) error {
 	if a.dir == "" || a.db == nil {
 		return nil

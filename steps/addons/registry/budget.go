@@ -31,8 +31,8 @@ const divide = "divide the repositories among several configurations, or their i
 // A Budget limits the results of one round. Its zero value is the budget of a round without results.
 type Budget struct{ entries, size int }
 
-// Reserve takes n entries of an index from the budget, and reports whether the budget had them. If it had not, Reserve
-// takes nothing, and the result of the repository is [TooManyEntries].
+// Reserve takes n entries of an index from the budget, and returns true. If fewer entries are left, Reserve takes
+// nothing and returns false, and the result of the repository must be [TooManyEntries].
 func (b *Budget) Reserve(n int) bool {
 	if b.entries+n > MaxEntries {
 		return false
@@ -42,7 +42,7 @@ func (b *Budget) Reserve(n int) bool {
 }
 
 // Fit takes the size of a result from the budget. It returns the result with its long messages cut. If the result
-// exceeds a limit, Fit returns instead a result that has no addons, and a message that names the limit.
+// exceeds a limit, Fit instead returns a result without addons, whose message names the limit.
 func (b *Budget) Fit(r store.RepositoryResult) (store.RepositoryResult, error) {
 	r = cutMessages(r)
 	size, err := sizeOf(r)

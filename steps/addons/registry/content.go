@@ -61,9 +61,9 @@ func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error 
 	return errors.Join(store.Save(tx, k, true), store.Save(tx, store.ContentKey(content), c))
 }
 
-// HoldAs makes a module the holder of a content, and releases all other contents that the module holds. If content is
-// empty, it releases all contents. If the result more is true, the budget of tx was too small to release all of them,
-// and another call releases the others.
+// HoldAs makes a module a holder of a content, and releases all other contents that the module holds. If content is
+// empty, it releases all contents. If the result more is true, the budget of tx was too small to release all these
+// contents, and another call releases the remaining ones.
 func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	h := store.ModuleHolder(module)
 	if content != "" {
@@ -96,7 +96,7 @@ func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	return false, nil
 }
 
-// Put stores contents and makes h their holder. If the contents are too large for one transaction, it uses several.
+// Put stores contents and makes h a holder of them. If the contents are too large for one transaction, it uses several.
 // It does not write contents that are already stored.
 func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) error {
 	writers := make([]*writer, 0, len(contents))

@@ -72,8 +72,8 @@ func (s *script) run(db *store.DB) error {
 	return nil
 }
 
-// contents returns the number of records in each table of rounds, of contents, charts and chunks, and of the holders of
-// contents. A table without records is not in count.
+// contents returns the number of records in each table with data of rounds or contents. A table without records is not
+// in count.
 func contents(db *store.DB) (count map[string]int, err error) {
 	count = map[string]int{}
 	err = db.View(func(tx *store.Tx) error {

@@ -6,6 +6,6 @@
 // stored as soon as it is read. [Round.Register] or [Reject] ends the round. Until a round ends, the addons of the
 // previous round remain registered.
 //
-// The contents of archives and the charts in them are stored once for each digest. Rounds and modules hold contents.
-// When the last holder of a content releases it, the content is deleted.
+// The contents of archives and the charts in them are stored once for each digest. The holders of a content are the
+// rounds and the modules that need it. When the last holder of a content releases it, the content is deleted.
 package registry

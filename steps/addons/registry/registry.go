@@ -119,8 +119,8 @@ func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, e
 	return at(id)
 }
 
-// CutText returns the ID, the name or the version of an addon. If the text is too long to be registered, CutText
-// returns only its beginning, which is also too long.
+// CutText returns text, which is the ID, the name or the version of an addon. If the text is too long to be registered,
+// CutText returns only its beginning, which is also too long.
 func CutText(text string) string { return Cut(text, maxText+utf8.UTFMax) }
 
 // limit returns an error if the ID, the name or the version of the addon is too long.
@@ -133,7 +133,7 @@ func (o offered) limit() error {
 	return nil
 }
 
-// A Round is the latest round of a configuration, as a transaction sees it. [Open] reads it.
+// A Round has the data of the latest round of a configuration. [Open] reads the data in a transaction.
 type Round struct {
 	tx    *store.Tx
 	scope Scope

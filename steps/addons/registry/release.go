@@ -7,7 +7,7 @@ import (
 	"addon-operator/store"
 )
 
-// drop marks a round as dropped. [collect] and [Sweep] release the references of dropped rounds later.
+// drop marks a round as dropped. Later, [collect] and [Sweep] release the references of dropped rounds to contents.
 func drop(tx *store.Tx, round store.ID) error {
 	if round.IsZero() {
 		return nil

@@ -35,8 +35,8 @@ func NewBroken(t testing.TB) (state *scan.State, mounted string) {
 	return state, mounted
 }
 
-// RecordedBroken returns the names of the modules that are recorded as broken. The value of each is the text in
-// [Broken] that the recorded reason contains, or the whole reason if it contains none of them.
+// RecordedBroken returns one element for each module that is recorded as broken, by the name of the module. The value
+// is the text in [Broken] that the recorded reason contains, or the whole reason if it contains no such text.
 func RecordedBroken(t testing.TB, db *store.DB) map[string]string {
 	t.Helper()
 	broken := map[string]string{}

@@ -1,5 +1,5 @@
-// Updates the open view: after a commit of the store, this file fetches the view again and replaces the elements that differ.
-// Without this file, the page shows the same but is not updated.
+// Updates the open view: after a commit of the store, this file fetches the view again and replaces the elements that
+// differ. Without this file, the page shows the same data, but is not updated.
 "use strict";
 (() => {
 	const main = document.getElementById("main");

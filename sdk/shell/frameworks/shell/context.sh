@@ -8,8 +8,9 @@ context::global::jq() { jq "$@" "$BINDING_CONTEXT_PATH"; }
 # context::jq ARGUMENT… runs jq on the element that the running function was called for.
 context::jq() {
   local element=".[${BINDING_CONTEXT_CURRENT_INDEX:-0}]"
-  # If the arguments are only known options and a filter, the filter is run behind the path of the element, in one jq.
-  # This is not possible if the filter uses input or inputs, or a directive that must be at its start, such as import.
+  # If the only arguments are a filter and options that the loop below accepts, one jq first selects the element and
+  # then runs the filter. This is not possible if the filter uses input or inputs, or a directive that must be at its
+  # start, such as import.
   local -a options=()
   local flags='^-[acCejMr]+$'
   while (($# > 0)); do

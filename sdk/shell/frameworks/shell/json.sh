@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# Encodes values as JSON. It starts jq only for texts that bash cannot encode or classify.
+# Encodes values as JSON. jq is started only for texts that bash cannot encode or classify.
 
 # _json::string TEXT sets json to TEXT as a JSON string.
 _json::string() {

@@ -18,8 +18,8 @@ kubernetes::replace_or_create_yaml() { kubernetes::_yaml CreateOrUpdate; }
 kubernetes::replace_json() { kubernetes::_json CreateOrUpdate; }
 kubernetes::replace_yaml() { kubernetes::_yaml CreateOrUpdate; }
 
-# NAMESPACE RESOURCE: deletes the object after its dependents, and waits until it is gone, at most 20 s. A missing object
-# is no error.
+# NAMESPACE RESOURCE: deletes the object after its dependents, and waits up to 20 s until the object is gone. A missing
+# object is no error.
 kubernetes::delete() { kubernetes::_delete Delete "$@"; }
 kubernetes::delete_if_exists() { kubernetes::_delete Delete "$@"; }
 # NAMESPACE RESOURCE: deletes the object without waiting. Its dependents are deleted afterwards.

@@ -42,8 +42,8 @@ _path::join() {
   joined="$*"
 }
 
-# _path::read COMMAND [OPTION]… PATH SUFFIX runs COMMAND, a function that calls jq, with a filter: it selects the value at
-# PATH and ends with SUFFIX.
+# _path::read COMMAND [OPTION]… PATH SUFFIX runs COMMAND, a function that calls jq. The filter for jq selects the
+# value at PATH and ends with SUFFIX.
 _path::read() {
   local suffix=${*: -1} path=${*: -2:1}
   local -a command=("${@:1:$#-2}") keys

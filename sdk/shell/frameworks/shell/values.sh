@@ -129,7 +129,7 @@ values::_row() {
 }
 
 # values::json_patch [--config] OPERATION POINTER [VALUE] adds an operation to the values patch. OPERATION is add, remove or
-# test, and POINTER a JSON pointer, such as /web/replicas. VALUE is parsed as by values::set.
+# test. POINTER is a JSON pointer, such as /web/replicas. VALUE is parsed in the same way as the VALUE of values::set.
 values::json_patch() {
   local file=${VALUES_JSON_PATCH_PATH:-} json operation path
   if [[ ${1:-} == --config ]]; then

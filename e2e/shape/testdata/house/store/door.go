@@ -1,7 +1,7 @@
 // Package store is below workflow.
 package store
 
-// Door is a [Step] of workflow, which does not name it.
+// Door implements Step of package workflow without naming it.
 type Door struct{}
 
 // Do ends the path.

@@ -2,7 +2,7 @@ package workflow
 
 import "example.org/house/store"
 
-// A Step is done by a type of another package.
+// A Step is implemented by a type of another package.
 type Step interface{ Do() }
 
 var _ Step = store.Door{}

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Writes a value that the chart uses, always the same.
+# Each run writes the same value, which the chart uses.
 if [[ $1 == --config ]]; then
   echo '{"configVersion": "v1", "beforeHelm": 1, "afterHelm": 1}'
   exit
