@@ -77,7 +77,7 @@ crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAG
 breakages: ## Break the durability code on purpose, one place at a time, and check that the tests fail (BREAKAGES="NAME..." for some)
 	go run ./e2e/breakages $(BREAKAGES)
 
-incidents: build controlplane ## Test what a person on call sees of incidents, also of those that take minutes
+incidents: build controlplane ## Test what the commands show to a person on call in incidents, also in incidents that take minutes
 	INCIDENTS=all go test -count=1 -timeout 20m -v -run Incident ./e2e/incidents
 
 alerts: ## Test the alerts of deploy/monitoring with promtool (the first run takes 4 minutes longer)

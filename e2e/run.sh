@@ -65,7 +65,7 @@ finish() {
   [[ -z $addons ]] || kill "$addons" 2>/dev/null
   end "$repository" 5
   end "$controlplane" 15
-  [[ -z $operator ]] || say "Stopped. The store and the cluster's data are in $run/; 'make run' goes on from there."
+  [[ -z $operator ]] || say "Stopped. The store and the cluster's data are in $run/; 'make run' continues from there."
   exit "$status"
 }
 
@@ -152,7 +152,7 @@ use_current_cluster() {
   local ours foreign uid
   ours=$(kubectl get namespaces -l "kubernetes.io/metadata.name=$namespace,addons.example.com/made-by=make-run" -o name)
   foreign=$(kubectl -n "$namespace" get secrets -l "owner=helm${ours:+,!moduleChecksum}" -o name)
-  [[ -z $foreign ]] || die "namespace $namespace of the current cluster holds Helm releases that were not made here:
+  [[ -z $foreign ]] || die "namespace $namespace of the current cluster has Helm releases that this script has not created:
 $foreign
 The operator would delete them. Choose another namespace: make run CLUSTER=current NAMESPACE=…"
   uid=$(kubectl get namespace kube-system -o 'jsonpath={.metadata.uid}')

@@ -142,7 +142,7 @@ func (c *addonsCheck) names() {
 		id, _, err2 := Load[string](c.tx, k)
 		a, ok, err3 := Load[RegisteredAddon](c.tx, AddonKey(namespace, id))
 		if err := errors.Join(err, err2, err3); err != nil || !ok || a.Name != name || a.Normal != normal {
-			c.bad("%s leads to addon %q, which is not registered under it%s", k, id, because(err))
+			c.bad("%s leads to addon %q, which is not registered under this name and version%s", k, id, because(err))
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (c *addonsCheck) stray() {
 	for k, chunk := range c.tx.Range(At(Chunks)) {
 		prefix := string(k[:max(len(k)-8, 0)])
 		if _, ok := c.chunks[prefix]; !ok {
-			c.bad("%s belongs to nothing", k)
+			c.bad("%s belongs to no content and no chart", k)
 		}
 		have[prefix] += len(chunk) - 1
 	}

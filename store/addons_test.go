@@ -256,13 +256,13 @@ func TestCheckFindsWhatIsWrongWithAddons(t *testing.T) {
 		`the name and version of addons/team/id lead to "x"`: func(tx *store.Tx) error {
 			return store.Save(tx, store.AddonNameKey("team", "redis", "1.0.0"), "x")
 		},
-		`addon-names/team/redis/2.0.0 leads to addon "id", which is not registered under it`: func(tx *store.Tx) error {
+		`addon-names/team/redis/2.0.0 leads to addon "id", which is not registered under this name and version`: func(tx *store.Tx) error {
 			return store.Save(tx, store.AddonNameKey("team", "redis", "2.0.0"), "id")
 		},
-		`addon-names/team/mysql/1.0.0 leads to addon "id", which is not registered under it`: func(tx *store.Tx) error {
+		`addon-names/team/mysql/1.0.0 leads to addon "id", which is not registered under this name and version`: func(tx *store.Tx) error {
 			return store.Save(tx, store.AddonNameKey("team", "mysql", "1.0.0"), "id")
 		},
-		`addon-names/other/redis/1.0.0 leads to addon "id", which is not registered under it`: func(tx *store.Tx) error {
+		`addon-names/other/redis/1.0.0 leads to addon "id", which is not registered under this name and version`: func(tx *store.Tx) error {
 			return store.Save(tx, store.AddonNameKey("other", "redis", "1.0.0"), "id")
 		},
 		"the content content of addons/team/id is missing or not complete": func(tx *store.Tx) error {
@@ -284,11 +284,11 @@ func TestCheckFindsWhatIsWrongWithAddons(t *testing.T) {
 		"charts/chart counts 2 contents, has 1": func(tx *store.Tx) error {
 			return store.Save(tx, store.ChartKey("chart"), store.Chart{Refs: 2, Complete: true, Size: 7})
 		},
-		"charts/unused counts 0 contents, has 0":                 func(tx *store.Tx) error { return store.Save(tx, store.ChartKey("unused"), store.Chart{}) },
-		"chart chart is used and does not exist":                 remove(store.ChartKey("chart")),
-		"record charts/chart cannot be read":                     spoil(store.ChartKey("chart")),
-		"chunks/content/other/0 belongs to nothing":              func(tx *store.Tx) error { saveChunks(tx, store.ContentChunks("other"), nil); return nil },
-		"chunks/content/content has 0 bytes, its record says 11": remove(store.ContentChunks("content").Uint(0)),
+		"charts/unused counts 0 contents, has 0":                    func(tx *store.Tx) error { return store.Save(tx, store.ChartKey("unused"), store.Chart{}) },
+		"chart chart is used and does not exist":                    remove(store.ChartKey("chart")),
+		"record charts/chart cannot be read":                        spoil(store.ChartKey("chart")),
+		"chunks/content/other/0 belongs to no content and no chart": func(tx *store.Tx) error { saveChunks(tx, store.ContentChunks("other"), nil); return nil },
+		"chunks/content/content has 0 bytes, its record says 11":    remove(store.ContentChunks("content").Uint(0)),
 		"chunks/chart/chart has 8 bytes, its record says 7": func(tx *store.Tx) error {
 			saveChunks(tx, store.ChartChunks("chart"), []byte("a chart!"))
 			return nil

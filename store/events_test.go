@@ -387,7 +387,7 @@ func TestCheckComparesEventsWithTheirIndexAndBacklog(t *testing.T) {
 			return Save(tx, BacklogKey(first, &ObjectRef{Kind: "Pod", Namespace: "n", Name: "o"}), NewestEvent{ID: first.ID, Key: first.Key()})
 		},
 		"record backlogs/q/g/event/m/h/b/ cannot be read": func(tx *Tx) error { return Save(tx, BacklogKey(first, nil), "three") },
-		"the key does not have the part asked for":        func(tx *Tx) error { return Save(tx, At(Backlogs).Str("q"), 1) },
+		"the key does not have the requested part":        func(tx *Tx) error { return Save(tx, At(Backlogs).Str("q"), 1) },
 	} {
 		db := eventStore(t, 1, 2, 3)
 		if err := db.Update(damage); err != nil {

@@ -281,7 +281,7 @@ func (k Key) split() ([]any, error) {
 	return parts, p.Err()
 }
 
-var errPart = errors.New("store: the key does not have the part asked for")
+var errPart = errors.New("store: the key does not have the requested part")
 
 // isCancelMark reports whether the record under k, a key of the table Unique, is the mark of a module
 // whose pending tasks are being canceled.

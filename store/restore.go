@@ -117,7 +117,7 @@ func snapshotError(path string, err error) error {
 	advice := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		advice = "; give the path of a snapshot, as FILE.snapshot-… beside the store"
+		advice = "; give the path of a snapshot, such as FILE.snapshot-… beside the store"
 	case errors.Is(err, ErrLocked):
 		advice = "; it is the store of a running operator: make a snapshot of it with addon-operator store snapshot, and restore that"
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNotStore):

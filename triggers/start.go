@@ -31,7 +31,7 @@ const (
 func Forget(ctx context.Context, db *store.DB) error {
 	err := db.Erase(ctx, store.EnabledOverridesKey(), store.At(store.Values), store.At(store.Metrics), store.HooksOf(""))
 	if err != nil {
-		return fmt.Errorf("delete what hooks have stored (--startup=%s): %w", Clean, err)
+		return fmt.Errorf("delete the stored data of hooks (--startup=%s): %w", Clean, err)
 	}
 	return nil
 }

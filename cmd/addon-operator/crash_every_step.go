@@ -52,7 +52,7 @@ func newTest() *cobra.Command {
 // declare declares the flags on cmd.
 func (f *testFlags) declare(cmd *cobra.Command) {
 	o, flags := &f.options, cmd.Flags()
-	flags.Bool("crash-every-step", false, "kill the operator before and after every step; required, as there is no other test")
+	flags.Bool("crash-every-step", false, "kill the operator before and after every step; required, because there is no other test")
 	flags.StringVar(&o.ControlPlane, "control-plane", "", "program that serves a Kubernetes API; one is started for each round")
 	flags.StringVar(&o.Kubeconfig, "kube-config", "", "kubeconfig file of a cluster to use instead of --control-plane")
 	flags.StringVar(&o.Context, "kube-context", "", "context of the kubeconfig")

@@ -236,7 +236,7 @@ func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
 	o.log.Error().Str("node", q.Node).Str("subject", q.Subject.String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
 		Msg("task quarantined because the operator crashed each time the task ran; use addon-operator task release or addon-operator task skip")
 	o.notices.add(notice{reason: "Quarantined", message: fmt.Sprintf(
-		"%s is in quarantine because the operator crashed %d times while it ran: check what it does and how much memory it needs, then run addon-operator task release %s, or addon-operator task skip %s --reason TEXT to give up its work",
+		"%s is in quarantine because the operator crashed %d times while this step ran: check what the step does and how much memory the step needs, then run addon-operator task release %s, or addon-operator task skip %s --reason TEXT to give up its work",
 		subject, q.Crashes, q.ID, q.ID)})
 }
 

@@ -42,7 +42,7 @@ func (o *clusterObserver) hooks() kube.Observer {
 		KindAwaited: func(owner string, missing *kube.NotServedError) {
 			s := triggers.SubjectOf(owner)
 			o.log.Warn().Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).Err(missing).
-				Msg("a hook watches a kind that is not served, and sees no objects until it is")
+				Msg("a hook watches a kind that is not served, and sees no objects until the kind is served")
 		},
 		KindSettled: func(owner string, kind kube.Kind, err error) {
 			s := triggers.SubjectOf(owner)

@@ -15,8 +15,8 @@ func newReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reload", Short: "Scan the module directories and converge now; needs a running operator", Args: args(cobra.NoArgs),
 		Long: "Scan the module directories and converge now. If a converge has begun, it restarts at beforeAll, at most three " +
-			"times in a row unless one of its steps keeps failing. If no converge restarts, the reload joins a run that has yet to " +
-			"reach beforeAll, such as the start run. If there is no such run, the new converge waits behind the tasks in queue " +
+			"times in a row unless one of its steps keeps failing. If no converge restarts, the reload joins a run that has not " +
+			"reached beforeAll yet, such as the start run. If there is no such run, the new converge waits behind the tasks in queue " +
 			"main. The request is stored, so a restart of the operator does not lose it.",
 	}
 	reason := reasonFlag(cmd)

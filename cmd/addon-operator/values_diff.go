@@ -17,7 +17,7 @@ func newValuesDiff(from *sourceFlags) *cobra.Command {
 		Use: "diff MODULE [RUN [RUN]]", Short: "Show how the values of a module differ between two runs, and what changed them",
 		Long: "Show how the values of a module differ between the ends of two runs, and which hook or ConfigMap changed each of them last.\n" +
 			"MODULE is the name of a module, or global. If the second run is omitted, the values are compared with the present ones. Without\n" +
-			"runs, the command shows the changes by the run that changed values last. Secrets are shown as hashes. Changes of files in the\n" +
+			"runs, the command shows the changes of the newest run that changed values. Secrets are shown as hashes. Changes of files in the\n" +
 			"image are not shown.",
 		Args: args(cobra.RangeArgs(1, 3)), ValidArgsFunction: from.complete(listModules),
 	}

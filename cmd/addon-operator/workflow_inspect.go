@@ -26,7 +26,7 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 		Use:   "inspect [RUN]",
 		Short: "Show the steps of a run, its failures, and what to do",
 		Long: "Show the steps of a run, its failures, and what to do.\n\n" +
-			"Without a number, this is the newest run that needs attention, else the current run of queue main,\n" +
+			"Without a number, the command shows the newest run that needs attention, else the current run of queue main,\n" +
 			"else the newest unfinished run, else the last converge or a newer run with several steps.",
 		Args:              args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: from.complete(listRuns),

@@ -63,7 +63,7 @@ func TestControlPlaneSaysWhatItCannotStartWith(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if _, err := os.Stat(filepath.Join(foreign, "precious")); err != nil {
-			t.Errorf("a refused start touched what it found: %v", err)
+			t.Errorf("a rejected start changed existing files: %v", err)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func command(args []string) error {
 		return fmt.Errorf("unexpected argument %q: use flags, see --help", flags.Arg(0))
 	}
 	if a.dir == "" {
-		return errors.New("no directory given: say where to keep the data with --dir DIR")
+		return errors.New("no directory given: name the directory of the data with --dir DIR")
 	}
 	if a.readyFD != 0 && a.readyFD < 3 {
 		return fmt.Errorf("--ready-fd %d is a standard stream: pass a descriptor of 3 or more", a.readyFD)

@@ -48,7 +48,7 @@ func run(ctx context.Context, a arguments) (err error) {
 		return nil
 	}
 	if err := announce(d, a.readyFD); err != nil {
-		return fmt.Errorf("say that the control plane is ready: %w", err)
+		return fmt.Errorf("announce that the control plane is ready: %w", err)
 	}
 	return running.wait(ctx)
 }

@@ -459,8 +459,8 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 		h, wrong, err := readHistory(tx, stopped)
 		t.Logf("%d runs in the history, %d events were coalesced", len(h.runs), h.coalesced())
 		report("in the store", wrong)
-		report("events that the history accounts for wrongly", h.events(s.record, s.loads))
-		report("tasks that the history accounts for wrongly", h.tasks(s.record))
+		report("events with a wrong end in the history", h.events(s.record, s.loads))
+		report("tasks with a wrong end in the history", h.tasks(s.record))
 		return err
 	})
 }

@@ -51,7 +51,7 @@ func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	if modes := fmt.Sprint(claim.Spec.AccessModes); modes != "[ReadWriteOncePod]" {
-		t.Errorf("the volume can be had by %s", modes)
+		t.Errorf("the access modes of the volume are %s, want [ReadWriteOncePod]", modes)
 	}
 	if mayEscalate(t, client) {
 		t.Error("the operator may do anything by default")

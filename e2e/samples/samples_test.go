@@ -267,13 +267,13 @@ func (s *sample) converged() {
 		t.Errorf("web has %d replicas, want 2", n)
 	}
 	if n, err := s.revision("web"); err != nil || n != 2 {
-		t.Errorf("release web is at revision %d, %v; want 2, as installed.sh changes values once", n, err)
+		t.Errorf("release web is at revision %d, %v; want 2, because installed.sh changes values once", n, err)
 	}
 	if err := s.shows("web-page", "<h1>Hello</h1>", "Installation "+id); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.client.CoreV1().ResourceQuotas(s.team).Get(t.Context(), "team-red", metav1.GetOptions{}); err != nil {
-		t.Errorf("module team-quotas, which 20-teams.sh has on: %v", err)
+		t.Errorf("module team-quotas, which 20-teams.sh enables: %v", err)
 	}
 	eventually(t, "90-pages.sh lists the page of web, and all modules are reloaded", func() error {
 		return s.shows("status-page", "web in "+s.namespace, "Modules: web, team-quotas, certificates, status-page")

@@ -106,5 +106,5 @@ func (t *tree) fanOut() row {
 			}
 		}
 	}
-	return row{Name: "imports of the package with the most, outside cmd and e2e", AtMost: 10}.most(of)
+	return row{Name: "imports of the package with the most imports, outside cmd and e2e", AtMost: 10}.most(of)
 }

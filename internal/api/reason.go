@@ -80,10 +80,10 @@ var remedies = map[Reason]string{
 	LoadingError:                       "correct the addon as the message says",
 	FetchingError:                      "check the server; if it is an HTTP server, publish the archive <name>-<version>.tgz beside the index",
 	ConflictInSpecifiedRepositories:    "remove one of the two addons or repositories, or give one of the addons its own ID, and its own name or version, in meta.yaml",
-	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations, or give it an ID, and a name or version, of its own in meta.yaml",
+	ConflictWithAlreadyRegisteredAddon: "remove the addon from one of the two configurations, or give it its own ID, and its own name or version, in meta.yaml",
 	RegisteringError:                   "divide the repositories among several configurations, or shorten the texts that the message names",
 	FetchingIndexError:                 "check the URL, the server and the index",
-	TemplatingURLError:                 "create the Secret with a key for each placeholder, or correct secretRef; then increment spec.reprocessRequest, as Secrets are not watched",
+	TemplatingURLError:                 "create the Secret with a key for each placeholder, or correct secretRef; then increment spec.reprocessRequest, because Secrets are not watched",
 	EmptyURLError:                      "set spec.repositories[].url",
 }
 

@@ -194,7 +194,7 @@ func checkYAML(text []byte) error {
 
 func checkSubchart(archive []byte, b *budget) error {
 	if b.depth++; b.depth > maxSubcharts {
-		return fmt.Errorf("archives of subcharts contain one another more than %d times", maxSubcharts)
+		return fmt.Errorf("archives of subcharts are nested more than %d levels deep", maxSubcharts)
 	}
 	defer func() { b.depth-- }()
 	unpacked, err := unpack(bytes.NewReader(archive), Limits{File: b.limits.File, Total: b.left, Entries: b.limits.Entries})

@@ -272,7 +272,7 @@ func TestChartThatExpandsWithoutBoundIsRefused(t *testing.T) {
 		"large values":          {"values.yaml", "a: " + strings.Repeat("x", 2<<20), "values.yaml: file has 2097155 bytes, more than the limit of 1048576 for YAML"},
 		"values of a subchart":  {"charts/b/values.yaml", aliases, "charts/b/values.yaml: expands to more than the limit of 16 MiB"},
 		"packed subchart":       {"charts/b.tgz", chartOf("values.yaml", aliases), "charts/b.tgz: values.yaml: expands to more than the limit of 16 MiB"},
-		"nested subcharts":      {"charts/b.tgz", nested, "charts/n.tgz: archives of subcharts contain one another more than 4 times"},
+		"nested subcharts":      {"charts/b.tgz", nested, "charts/n.tgz: archives of subcharts are nested more than 4 levels deep"},
 		"large packed subchart": {"charts/b.tgz", chartOf("data", strings.Repeat("x", 6<<20)), `charts/b.tgz: archive entry "sub/data": file has 6291456 bytes, more than the limit of 5242880`},
 		"large file":            {"data", strings.Repeat("x", 6<<20), "chart/store/data has more than the limit of 5242880 bytes"},
 		"deep":                  {strings.Repeat("d/", 40) + "x", "x", "path has more than the limit of 32 directories"},

@@ -292,7 +292,7 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 		kubernetes("labelSelector: {matchLabels: {a/b/c: x}}"):   `kubernetes[1].labelSelector.matchLabels["a/b/c"]: "a/b/c" is no label key`,
 		kubernetes("labelSelector: {matchLabels: {a: b c}}"):     `kubernetes[1].labelSelector.matchLabels.a: "b c" is no label value`,
 		kubernetes("labelSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: in, values: [b]}]}"): `kubernetes[1].labelSelector.matchExpressions[1].operator: is "in", must be one of In, NotIn, Exists, DoesNotExist`,
-		kubernetes("labelSelector: {matchExpressions: [{key: a, operator: In}]}"):                                          "kubernetes[1].labelSelector.matchExpressions[0].values: must hold at least one value for operator In",
+		kubernetes("labelSelector: {matchExpressions: [{key: a, operator: In}]}"):                                          "kubernetes[1].labelSelector.matchExpressions[0].values: must have at least one value for operator In",
 		kubernetes("labelSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}"):                         "kubernetes[1].labelSelector.matchExpressions[0].values: must be left out for operator Exists",
 		kubernetes("labelSelector: {matchExpressions: [{operator: Exists}]}"):                                              "kubernetes[1].labelSelector.matchExpressions[0].key: is required",
 		kubernetes("fieldSelector: {}"):                                                       "kubernetes[1].fieldSelector.matchExpressions: is required",

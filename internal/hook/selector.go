@@ -140,7 +140,7 @@ func readLabelRequirement(f field) metav1.LabelSelectorRequirement {
 	switch r.Operator {
 	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			values.fail("must hold at least one value for operator %s", r.Operator)
+			values.fail("must have at least one value for operator %s", r.Operator)
 		}
 	case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {

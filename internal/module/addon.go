@@ -114,13 +114,13 @@ func (m *Module) findAddon() error {
 	}
 	var a Addon
 	if err := json.Unmarshal(text, &a); err != nil {
-		return fmt.Errorf("%s is not the description of an addon: %w; remove the directory, it is written again", path, err)
+		return fmt.Errorf("%s is not the description of an addon: %w; remove the directory: the operator writes it again", path, err)
 	}
 	if m.Chart, err = FindChart(filepath.Join(m.Path, addonChartDir)); err != nil {
 		return err
 	}
 	if m.Chart != FullChart {
-		return fmt.Errorf("%s holds no chart: remove the directory, it is written again", m.Path)
+		return fmt.Errorf("%s contains no chart: remove the directory: the operator writes it again", m.Path)
 	}
 	crds := filepath.Join(m.Path, addonChartDir, crdsDir)
 	if info, err := os.Stat(crds); err == nil && info.IsDir() {

@@ -255,7 +255,7 @@ func FuzzAddonSchema(f *testing.F) {
 func TestAddonsWhoseNameCannotBeThatOfAModuleAreRefused(t *testing.T) {
 	t.Parallel()
 	for addon, want := range map[string]string{
-		"010-redis":              `would be read as that of module "redis"`, // otherwise it would replace module redis
+		"010-redis":              `would be read as the directory of module "redis"`, // otherwise it would replace module redis
 		strings.Repeat("a", 54):  "the limit for Helm releases is 53",
 		"global":                 "cannot be named",
 		"../../etc":              "kebab-case",

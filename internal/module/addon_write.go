@@ -313,7 +313,7 @@ func AddonModuleName(addon string) (string, error) {
 		return name, err
 	}
 	if _, read := parseDirName(name, 0); read != name {
-		return name, fmt.Errorf("its directory %q would be read as that of module %q with an order", name, read)
+		return name, fmt.Errorf("its directory %q would be read as the directory of module %q with a number", name, read)
 	}
 	if len(name) > maxAddonModule {
 		return name, fmt.Errorf("module name %q has %d characters, the limit for Helm releases is %d", name, len(name), maxAddonModule)

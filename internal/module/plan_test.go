@@ -27,7 +27,7 @@ func TestDirectoriesWithDamagedFilesOfAnAddonAreBrokenModules(t *testing.T) {
 			func(dir string) error {
 				return os.WriteFile(filepath.Join(dir, ".addon.json"), []byte(`{"id":`), 0o600)
 			},
-			"DIR/.addon.json is not the description of an addon: unexpected end of JSON input; remove the directory, it is written again",
+			"DIR/.addon.json is not the description of an addon: unexpected end of JSON input; remove the directory: the operator writes it again",
 		},
 		"the description is a directory": {
 			func(dir string) error {
@@ -42,7 +42,7 @@ func TestDirectoriesWithDamagedFilesOfAnAddonAreBrokenModules(t *testing.T) {
 		},
 		"only templates are left of the chart": {
 			func(dir string) error { return os.Remove(filepath.Join(dir, "chart", "Chart.yaml")) },
-			"DIR holds no chart: remove the directory, it is written again",
+			"DIR contains no chart: remove the directory: the operator writes it again",
 		},
 	} {
 		root := t.TempDir()

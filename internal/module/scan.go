@@ -189,7 +189,7 @@ func (s *scan) readEntry(path string, addons bool) bool {
 	}
 	s.byName[m.Name] = path
 	if err != nil {
-		s.warn("%s cannot be followed: mount what it points to, or remove it", path)
+		s.warn("%s cannot be read: mount its target, or remove it", path)
 	}
 	file, warnings := m.load()
 	s.own[path] = file

@@ -197,7 +197,7 @@ func TestEntriesThatAreNoModules(t *testing.T) {
 	}
 	want := []string{
 		dir + "/003-file is not a directory: no module",
-		dir + "/004-gone cannot be followed: mount what it points to, or remove it",
+		dir + "/004-gone cannot be read: mount its target, or remove it",
 		dir + "/README.md is not a directory: no module",
 	}
 	if diff := cmp.Diff(want, set.Warnings); diff != "" {
@@ -264,7 +264,7 @@ func TestWhatCannotBeLoadedIsBrokenAndTheRestIsNot(t *testing.T) {
 		"dir":         dir + "/009-dir/Chart.yaml is not a regular file",
 		"there":       dir + `/values.yaml:1: "there" is a number`,
 		"said":        dir + `/values.yaml:2: "saidEnabled" is a list`,
-		"foo-enabled": `switches module "foo" on and off`,
+		"foo-enabled": `enables or disables module "foo"`,
 		"values":      dir + "/013-values/values.yaml is not a regular file",
 	} {
 		if got := broken(t, set, name); !strings.Contains(got, reason) {

@@ -191,8 +191,8 @@ additionalProperties: {type: integer, x-deckhouse-validations: [{expression: sel
 func TestARuleThatCannotBeEvaluatedSaysWhyWithoutValues(t *testing.T) {
 	t.Parallel()
 	for rule, want := range map[string]string{
-		"self.a + self.text == 1.0":    `an operator or a function does not take values of these types; all numbers are doubles, and int() converts them to integers`,
-		"self.text > 1.0":              `an operator or a function does not take values of these types; all numbers are doubles, and int() converts them to integers`,
+		"self.a + self.text == 1.0":    `an operator or a function does not accept values of these types; all numbers are doubles, and int() converts them to integers`,
+		"self.text > 1.0":              `an operator or a function does not accept values of these types; all numbers are doubles, and int() converts them to integers`,
 		"int(self.text) > 1":           `a function in it fails on these values`,
 		"self.text.matches('[')":       `a function in it fails on these values`,
 		"self.text":                    `it is neither true nor false`,

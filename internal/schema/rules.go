@@ -211,7 +211,7 @@ func cause(err error) string {
 	case strings.Contains(text, "cost limit"):
 		return fmt.Sprintf("it costs more than %d", maxCost)
 	case strings.Contains(text, "no such overload"):
-		return "an operator or a function does not take values of these types; all numbers are doubles, and int() converts them to integers"
+		return "an operator or a function does not accept values of these types; all numbers are doubles, and int() converts them to integers"
 	default:
 		return "a function in it fails on these values"
 	}

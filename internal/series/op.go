@@ -157,7 +157,7 @@ func checkLabels(op Op) error {
 		case strings.HasPrefix(label, "__"):
 			return fmt.Errorf(`field "labels": %q begins with "__", which Prometheus reserves`, label)
 		case label == "le" && op.Action == Observe:
-			return errors.New(`field "labels": "le" is the label of a histogram's buckets; take another name`)
+			return errors.New(`field "labels": "le" is the label of a histogram's buckets; use another name`)
 		case len(value) > maxLabelValue:
 			return fmt.Errorf(`field "labels": the value of %q has %d bytes, more than the limit of %d`, label, len(value), maxLabelValue)
 		}

@@ -81,9 +81,9 @@ func fieldError(err error) error {
 		return fmt.Errorf("field %q: number %.40s is too large", field, digits)
 	}
 	if field == "labels" && want == "a string" {
-		return fmt.Errorf("field %q: a value is a %s, and has to be a string: put it in quotes", field, is)
+		return fmt.Errorf("field %q: a value is a %s, but must be a string: put it in quotes", field, is)
 	}
-	return fmt.Errorf("field %q: is a %s, and has to be %s", field, is, want)
+	return fmt.Errorf("field %q: is a %s, but must be %s", field, is, want)
 }
 
 // kindOf returns the kind of the JSON value raw as a word for messages.

@@ -86,7 +86,7 @@ func edit(node any, path []string, op string, value any) (any, error) {
 	case map[string]any:
 		child, found := node[path[0]]
 		if !found {
-			return nil, fmt.Errorf("there is no %q on the way: add it first, as a map", path[0])
+			return nil, fmt.Errorf("the path contains %q, which does not exist: add it first, as a map", path[0])
 		}
 		edited, err := edit(child, path[1:], op, value)
 		if err != nil {

@@ -59,10 +59,10 @@ func TestApplyIsStrict(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, base, patch, want string }{
 		{"remove of a missing key", `{"m":{}}`, `{"op":"remove","path":"/m/a"}`, `remove /m/a: there is no "a" to remove`},
-		{"remove under a missing parent", `{"m":{}}`, `{"op":"remove","path":"/m/a/b"}`, `there is no "a" on the way`},
-		{"remove under an absent section", `{}`, `{"op":"remove","path":"/m/a"}`, `there is no "m" on the way`},
+		{"remove under a missing parent", `{"m":{}}`, `{"op":"remove","path":"/m/a/b"}`, `the path contains "a", which does not exist`},
+		{"remove under an absent section", `{}`, `{"op":"remove","path":"/m/a"}`, `the path contains "m", which does not exist`},
 		{"remove under a section that is null", `{"m":null}`, `{"op":"remove","path":"/m/a"}`, `in null`},
-		{"add under a missing parent", `{"m":{}}`, `{"op":"add","path":"/m/a/b","value":1}`, `add /m/a/b: there is no "a" on the way: add it first, as a map`},
+		{"add under a missing parent", `{"m":{}}`, `{"op":"add","path":"/m/a/b","value":1}`, `add /m/a/b: the path contains "a", which does not exist: add it first, as a map`},
 		{"add under null", `{"m":{"a":null}}`, `{"op":"add","path":"/m/a/b","value":1}`, `"b" cannot be in null`},
 		{"add under a scalar", `{"m":{"a":5}}`, `{"op":"add","path":"/m/a/b","value":1}`, `"b" cannot be in a number: its parent must be a map or a list`},
 		{"add below a scalar", `{"m":{"a":true}}`, `{"op":"add","path":"/m/a/b/c","value":1}`, `in a boolean`},

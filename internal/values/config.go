@@ -66,7 +66,7 @@ func parseKey(c *Config, key, text string) error {
 
 func parseFlag(c *Config, key, text string) error {
 	if text != "true" && text != "false" {
-		return fmt.Errorf(`holds %.40q: write "true" or "false", in quotes, small letters, nothing around`, text)
+		return fmt.Errorf(`must be "true" or "false", in quotes and in lower case (got %.40q)`, text)
 	}
 	c.Flags[key] = text == "true"
 	return nil

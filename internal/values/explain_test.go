@@ -181,7 +181,7 @@ func TestAValueIsShownAsJSON(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if got := (&values.LayerValue{Value: func() {}}).Text(); !strings.HasPrefix(got, `"values hold what JSON cannot express: `) {
+	if got := (&values.LayerValue{Value: func() {}}).Text(); !strings.HasPrefix(got, `"the values contain a value that JSON cannot represent: `) {
 		t.Error(got)
 	}
 }

@@ -60,7 +60,7 @@ func ParseFile(path string, text []byte) (File, error) {
 	}
 	document, isMap := decoded.(map[string]any)
 	if !isMap {
-		return File{}, at(path, 0, fmt.Errorf(`holds %s: it must be a map of sections, as in "global:" and settings indented under it`, tree.Kind(decoded)))
+		return File{}, at(path, 0, fmt.Errorf(`contains %s: it must be a map of sections, such as "global:" with its settings indented below it`, tree.Kind(decoded)))
 	}
 	for key, v := range document {
 		if err := file.add(key, v); err != nil {

@@ -57,8 +57,8 @@ func TestParseFileRefusesWhatIsNoMapWithThePlace(t *testing.T) {
 		{"a: 1\nb: [\n", "m/values.yaml:2: not valid YAML: "},
 		{"a: b: c\n", "m/values.yaml: not valid YAML: mapping values are not allowed"},
 		{"global:\n  a: 1\n b: 2\n", "m/values.yaml:2: not valid YAML: "},
-		{"- a\n", "m/values.yaml: holds a list: it must be a map of sections"},
-		{"text", "m/values.yaml: holds a string"},
+		{"- a\n", "m/values.yaml: contains a list: it must be a map of sections"},
+		{"text", "m/values.yaml: contains a string"},
 		{"a: .nan", "m/values.yaml: .nan and .inf are no JSON numbers"},
 		{"\x00\x01", "m/values.yaml: not valid YAML"},
 	} {

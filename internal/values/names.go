@@ -52,7 +52,7 @@ func CheckName(name string) error {
 	case name == Global:
 		return fmt.Errorf("a module cannot be named %q, because its values would be the global ones: rename it", name)
 	case strings.HasSuffix(key, enabledSuffix):
-		return fmt.Errorf("a module cannot be named %q, because its values would stand under %q, which switches module %q on and off: rename it",
+		return fmt.Errorf("a module cannot be named %q, because its values would be under the key %q, which enables or disables module %q: rename it",
 			name, key, Kebab(strings.TrimSuffix(key, enabledSuffix)))
 	case !plain(name) || Kebab(key) != name || key == "":
 		return fmt.Errorf("module name %q is not in kebab-case that can be restored from camelCase: %s", name, renameHint(name))
@@ -71,7 +71,7 @@ func plain(name string) bool {
 func renameHint(name string) string {
 	likely := Kebab(Camel(name))
 	if likely == "" || likely == name || CheckName(likely) != nil {
-		return "use small letters and digits, words joined by single dashes, each word beginning with a letter"
+		return "use lower-case letters and digits; join words by single dashes; begin each word with a letter"
 	}
 	return fmt.Sprintf("rename it, to %q for example", likely)
 }

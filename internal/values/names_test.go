@@ -53,12 +53,12 @@ func TestNamesThatCannotBeUsedAreRefusedWithWhatToDo(t *testing.T) {
 		{"-foo", `rename it, to "foo"`},
 		{"foo-", `rename it, to "foo"`},
 		{"foo bar", `rename it, to "foo-bar"`},
-		{"lost+found", "use small letters"},
-		{"модуль", "use small letters"},
-		{"---", "use small letters"},
-		{"", "use small letters"},
+		{"lost+found", "use lower-case letters"},
+		{"модуль", "use lower-case letters"},
+		{"---", "use lower-case letters"},
+		{"", "use lower-case letters"},
 		{"global", "would be the global ones"},
-		{"foo-enabled", `switches module "foo" on and off`},
+		{"foo-enabled", `enables or disables module "foo"`},
 	} {
 		err := values.CheckName(c.name)
 		if err == nil || !strings.Contains(err.Error(), c.hint) {

@@ -118,7 +118,7 @@ func decodeValue(value json.RawMessage) (v any, err error) {
 		return nil, nil
 	}
 	if err := kjson.Unmarshal(value, &v); err != nil {
-		return nil, errors.New("the value holds a number that is too big, or is nested too deep; quote the number if it is text")
+		return nil, errors.New("the value contains a number that is too large, or is nested too deeply; quote the number if it is text")
 	}
 	return v, nil
 }

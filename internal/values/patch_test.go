@@ -85,7 +85,7 @@ func TestBadPatchFilesAreRefusedWithThePlace(t *testing.T) {
 		{good + `{"op":"add",`, "document 2 ends in the middle"},
 		{good + ` garbage`, "document 2 is not valid JSON"},
 		{`op: add`, "document 1 is not valid JSON"},
-		{`{"op":"add","path":"/m/a","value":1e999}`, "too big"},
+		{`{"op":"add","path":"/m/a","value":1e999}`, "too large"},
 	} {
 		ops, err := values.ParsePatch([]byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || ops != nil {

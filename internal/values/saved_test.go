@@ -152,7 +152,7 @@ func TestReplayToleratesABaseThatChanged(t *testing.T) {
 		{"remove under a missing parent is silent", `{"m":{"a":1}}`, `{"op":"remove","path":"/m/b/c"}`, `{"m":{"a":1}}`, nil},
 		{"remove of a missing element is silent", `{"m":{"l":[]}}`, `{"op":"remove","path":"/m/l/0"}`, `{"m":{"l":[]}}`, nil},
 		{"remove from an absent section is silent", `{}`, `{"op":"remove","path":"/m/a"}`, `{}`, nil},
-		{"an add whose parent vanished is skipped", `{"m":{"a":1}}`, `{"op":"add","path":"/m/gone/b","value":1}{"op":"add","path":"/m/c","value":2}`, `{"m":{"a":1,"c":2}}`, []string{`add /m/gone/b: there is no "gone" on the way: add it first, as a map`}},
+		{"an add whose parent vanished is skipped", `{"m":{"a":1}}`, `{"op":"add","path":"/m/gone/b","value":1}{"op":"add","path":"/m/c","value":2}`, `{"m":{"a":1,"c":2}}`, []string{`add /m/gone/b: the path contains "gone", which does not exist: add it first, as a map`}},
 		{"an add whose parent became a scalar is skipped", `{"m":{"a":1}}`, `{"op":"add","path":"/m/a/b","value":1}`, `{"m":{"a":1}}`, []string{`add /m/a/b: "b" cannot be in a number: its parent must be a map or a list`}},
 		{"an index that is out of range now is skipped", `{"m":{"l":[1]}}`, `{"op":"add","path":"/m/l/3","value":1}`, `{"m":{"l":[1]}}`, []string{`add /m/l/3: index 3 is out of range`}},
 		{"an absent section is an empty one", `{}`, `{"op":"add","path":"/m/a","value":1}`, `{"m":{"a":1}}`, nil},

@@ -90,7 +90,7 @@ func clone(v any) any {
 func Canonical(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("values hold what JSON cannot express: %w", err)
+		return nil, fmt.Errorf("the values contain a value that JSON cannot represent: %w", err)
 	}
 	return text, nil
 }
@@ -130,7 +130,7 @@ func decodeYAML(text []byte) (v any, line int, err error) {
 		return nil, 0, err
 	}
 	if err := kjson.ConvertInterfaceNumbers(&v, 0); err != nil {
-		return nil, 0, errors.New("holds a number that is too big, or is nested too deep; quote the number if it is text")
+		return nil, 0, errors.New("contains a number that is too large, or is nested too deeply; quote the number if it is text")
 	}
 	return v, 0, nil
 }

@@ -330,11 +330,11 @@ func CheckURL(text string) error {
 	case at.User != nil:
 		text = at.Redacted()
 	case !isASCII(at.Hostname()):
-		return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT with a host in ASCII, such as xn--mnchen-3ya.example", text)
+		return fmt.Errorf("must be https://HOST or https://HOST:PORT with a host in ASCII, such as xn--mnchen-3ya.example (got %q)", text)
 	case at.Scheme == "https" && at.Hostname() != "" && (at.Path == "" || at.Path == "/") && at.RawQuery == "" && at.Fragment == "":
 		return nil
 	}
-	return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT", text)
+	return fmt.Errorf("must be https://HOST or https://HOST:PORT (got %q)", text)
 }
 
 func isASCII(text string) bool {
@@ -348,7 +348,7 @@ const shortestLifetime = 10 * time.Second
 // CheckLifetime returns an error if lifetime is not valid for [EndpointOptions].Lifetime.
 func CheckLifetime(lifetime time.Duration) error {
 	if lifetime < shortestLifetime {
-		return fmt.Errorf("it is %s, must be at least %s", lifetime, shortestLifetime)
+		return fmt.Errorf("must be at least %s (got %s)", shortestLifetime, lifetime)
 	}
 	return nil
 }

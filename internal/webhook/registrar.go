@@ -314,7 +314,7 @@ func (r *Registrar) configuration() string { return r.options.Name + "-hooks" }
 type foreignError struct{ object, owner string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s belongs to %s and is left alone; hooks of this operator that need it are not called", e.object, e.owner)
+	return fmt.Sprintf("%s belongs to %s and is not changed; hooks of this operator that need it are not called", e.object, e.owner)
 }
 
 // reverts records when the registrar last reverted a change of an object by another client, and the

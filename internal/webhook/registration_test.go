@@ -211,7 +211,7 @@ func TestURLOfWebhooksIsOneThatTheAPIServerTakes(t *testing.T) {
 
 func TestSettingsOfCertificatesAreCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
-	for lifetime, want := range map[time.Duration]string{10 * time.Second: "", time.Hour: "", 9 * time.Second: "it is 9s, must be at least 10s", -time.Hour: "it is -1h0m0s, must be at least 10s"} {
+	for lifetime, want := range map[time.Duration]string{10 * time.Second: "", time.Hour: "", 9 * time.Second: "must be at least 10s (got 9s)", -time.Hour: "must be at least 10s (got -1h0m0s)"} {
 		if err := CheckLifetime(lifetime); fmt.Sprint(err) != want && (err != nil || want != "") {
 			t.Errorf("%s: error %v, want %q", lifetime, err, want)
 		}

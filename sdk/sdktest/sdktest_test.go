@@ -264,7 +264,7 @@ func TestBadAnswersFailTheRunAndLeaveNothing(t *testing.T) {
 		"echo no >&2; exit 3":                 "exit code 3: no",
 		`echo '{' >"$VALUES_JSON_PATCH_PATH"`: "VALUES_JSON_PATCH_PATH: values patch",
 		`echo '{"op":"add","path":"/webEnabled","value":true}' >"$VALUES_JSON_PATCH_PATH"`: "cannot set flags",
-		`echo '{"op":"add","path":"/web/a/b","value":1}' >"$VALUES_JSON_PATCH_PATH"`:       `there is no "a" on the way`,
+		`echo '{"op":"add","path":"/web/a/b","value":1}' >"$VALUES_JSON_PATCH_PATH"`:       `the path contains "a", which does not exist`,
 		`echo '{"op":"remove","path":"/web/x"}' >"$CONFIG_VALUES_JSON_PATCH_PATH"`:         "CONFIG_VALUES_JSON_PATCH_PATH",
 		`echo '{"operation":"Creat"}' >"$KUBERNETES_PATCH_PATH"`:                           "KUBERNETES_PATCH_PATH",
 		`echo '{"name":"m"}' >"$METRICS_PATH"`:                                             "METRICS_PATH",

@@ -117,7 +117,7 @@ func isRejected(err error) bool {
 func (s *reprocessStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	rejection, rejected, err := store.LoadNote[string](tx, t.ID)
 	if rejected {
-		t.Remark("warning: spec.reprocessRequest was not incremented, because the API server rejects the change; the configuration is processed again after --addons-resync, if it is not 0, or when its spec changes: " + rejection)
+		t.Remark("warning: spec.reprocessRequest was not incremented, because the API server rejects the change; the configuration is processed again when its spec changes, or after the time in --addons-resync unless that is 0: " + rejection)
 	}
 	return nil, err
 }

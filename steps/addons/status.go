@@ -118,7 +118,7 @@ func fit(status api.Status, room int) api.Status {
 	}
 	if left := all - len(status.Repositories); left > 0 {
 		last := &status.Repositories[len(status.Repositories)-1]
-		last.Message = strings.TrimSpace(fmt.Sprintf("%s (%d more repositories are not listed, as the status would be too large)", last.Message, left))
+		last.Message = strings.TrimSpace(fmt.Sprintf("%s (%d more repositories are not listed, because the status would be too large)", last.Message, left))
 	}
 	return status
 }
@@ -131,7 +131,7 @@ func fitAddons(repository *api.RepositoryStatus, room int) {
 		repository.Addons = repository.Addons[:len(repository.Addons)*3/4]
 	}
 	if left := all - len(repository.Addons); left > 0 {
-		repository.Message = strings.TrimSpace(fmt.Sprintf("%s (%d of %d addons are not listed, as the status would be too large)",
+		repository.Message = strings.TrimSpace(fmt.Sprintf("%s (%d of %d addons are not listed, because the status would be too large)",
 			repository.Message, left, all))
 	}
 }

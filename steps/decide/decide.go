@@ -149,7 +149,7 @@ func (k *Known) keepEnabled(m module.Module, d Module) Module {
 		return d
 	}
 	d.Enabled, d.Kept = true, true
-	d.Why = "stays enabled, because a directory of modules is empty that was not empty before"
+	d.Why = "stays enabled, because a directory of modules has become empty"
 	return d
 }
 

@@ -71,7 +71,7 @@ func TestWhileADirectoryIsLostOnlyTheConfigMapDisablesAModule(t *testing.T) {
 	off := Module{Name: "web", Why: "disabled because nothing enables it"}
 	on := Module{Name: "web", Enabled: true, Why: "enabled by web/values.yaml"}
 	broken := Module{Name: "web", Enabled: true, Broken: "bad", Why: stays}
-	kept := Module{Name: "web", Enabled: true, Kept: true, Why: "stays enabled, because a directory of modules is empty that was not empty before"}
+	kept := Module{Name: "web", Enabled: true, Kept: true, Why: "stays enabled, because a directory of modules has become empty"}
 	hook := map[string]values.EnabledOverride{"webEnabled": {Hook: "hooks/x.sh"}}
 	for name, c := range map[string]struct {
 		decided   Module

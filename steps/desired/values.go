@@ -110,7 +110,7 @@ func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, b
 type PatchError struct{ err error }
 
 func (e *PatchError) Error() string {
-	return "$VALUES_JSON_PATCH_PATH, on values changed meanwhile: " + e.err.Error()
+	return "$VALUES_JSON_PATCH_PATH does not fit the values, which have changed during the run: " + e.err.Error()
 }
 
 func (e *PatchError) Unwrap() error { return e.err }

@@ -157,7 +157,7 @@ func TestAPatchOnValuesThatChangedMeanwhileIsTriedAgain(t *testing.T) {
 		_, err := s.Values.SavePatch(tx, "web", below, "web/y.sh")
 		return err
 	})
-	if err == nil || !strings.HasPrefix(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile: ") || !strings.Contains(err.Error(), "/web/a") {
+	if err == nil || !strings.HasPrefix(err.Error(), "$VALUES_JSON_PATCH_PATH does not fit the values, which have changed during the run: ") || !strings.Contains(err.Error(), "/web/a") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -146,7 +146,7 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 			_, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hook.sh"})
 			return err
 		})
-		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile") {
+		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH does not fit the values, which have changed during the run") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -127,7 +127,7 @@ func TestADeletionThatHasEndedRunsNoHooks(t *testing.T) {
 		}
 		return err
 	})
-	if o, err := step.Do(t.Context(), web); err != nil || o.Detail != "not run: the delete has ended" {
+	if o, err := step.Do(t.Context(), web); err != nil || o.Detail != "not run: the deletion has ended" {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

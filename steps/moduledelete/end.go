@@ -49,7 +49,7 @@ func (s *endStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 		return workflow.Outcome{}, err
 	}
 	if ended {
-		return workflow.Outcome{Detail: "not run: the delete has ended"}, nil
+		return workflow.Outcome{Detail: "not run: the deletion has ended"}, nil
 	}
 	return s.ItemStep.Do(ctx, t)
 }

@@ -133,7 +133,7 @@ func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome
 		// The interrupted attempt may have completed the upgrade before the operator ended.
 		if state, err := s.releases.helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
 			if missing, err := s.releases.helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
-				return releaseOutcome(*release, manifest, state.Revision, known, fmt.Sprintf("revision %d, found done", state.Revision))
+				return releaseOutcome(*release, manifest, state.Revision, known, fmt.Sprintf("revision %d, upgraded by the interrupted attempt", state.Revision))
 			}
 		}
 	}

@@ -393,7 +393,7 @@ func TestAPatchThatIsNotValidForChangedValuesIsAFailureOfTheHook(t *testing.T) {
 	})
 	f.Runner = conflicting{f.Runner, f.DB}
 	_, err := f.Answer(t.Context(), request(hook.TypeValidating))
-	if !errors.Is(err, webhook.ErrHookFailed) || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile: ") {
+	if !errors.Is(err, webhook.ErrHookFailed) || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH does not fit the values, which have changed during the run: ") {
 		t.Errorf("got %v", err)
 	}
 }

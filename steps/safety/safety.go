@@ -132,7 +132,7 @@ func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []
 	}
 	if len(addons) > 0 {
 		d.block(store.Problem{
-			Object: "releases of addons", Error: "releases were made from addons that are not registered any more, so nothing tells whether they are wanted",
+			Object: "releases of addons", Error: "releases were made from addons that are not registered any more, so the operator does not know whether the releases are still needed",
 			Fix: "register the addons again, or uninstall the releases with helm uninstall",
 		}, addons)
 	}

@@ -147,7 +147,7 @@ var Graph = &graph.Graph{
 		{From: UnregisterAddons, To: RemoveFinalizer},
 	},
 	Triggers: map[graph.Trigger]string{
-		OnConfiguration: "a configuration was added, changed or deleted, its status or finalizer must be repaired, its last round has not ended, or the modules of the image changed",
+		OnConfiguration: "a configuration was added, changed or deleted, its status or finalizer must be repaired, its processing has not ended, or the modules of the image changed",
 		OnDue:           "it is time to process a failed or skipped configuration again, or to restore its status or finalizer",
 	},
 	Facts: map[graph.Fact]string{

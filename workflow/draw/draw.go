@@ -114,7 +114,7 @@ var legend = []struct {
 		func(e graph.Edge) bool { return e.Place == graph.BindingQueue },
 	},
 	{
-		"rewind", "a run that has begun the node goes back to it, at most three times in a row unless one of its tasks keeps failing; if no run goes back, the task joins a run that has yet to reach the node, or gets a new slot at the tail of the main queue",
+		"rewind", "a run that has begun the node goes back to it, at most three times in a row unless one of its tasks keeps failing; if no run goes back, the task joins a run that has not reached the node yet, or gets a new slot at the tail of the main queue",
 		func(e graph.Edge) bool { return e.Place == graph.Rewind },
 	},
 	{

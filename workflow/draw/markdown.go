@@ -54,7 +54,7 @@ func (p *page) reading() {
 		"*if* holds when the step reports the fact. *unless* holds when the step does not report it. " +
 		"*each of* is a fan-out: one task represents all items, except on a dotted arrow, where each item gets a task of its own.")
 	if slices.ContainsFunc(p.g.Nodes, func(n graph.Node) bool { return n.Scope == graph.ScopeBinding }) {
-		p.put("After an error, a hook is not retried if its binding has `allowFailure: true`.")
+		p.put("After an error, a hook is not retried if its binding has `allowFailure: true`, unless the operator could not start the hook.")
 	}
 	var rows []string
 	for _, w := range legend {

@@ -293,7 +293,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	}
 	f := Finding{
 		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + Span(crashSpan),
-		Fix: d.resumed() + "read why in the pod: " + d.kubectl("describe pod"+pod) + ` ("OOMKilled": raise the memory limit), ` + d.kubectl("logs"+pod+" --previous") + `. A task that is interrupted each time is put in quarantine: then it no longer runs, and the other modules go on`, Since: oldest,
+		Fix: d.resumed() + "read why in the pod: " + d.kubectl("describe pod"+pod) + ` ("OOMKilled": raise the memory limit), ` + d.kubectl("logs"+pod+" --previous") + `. A task that is interrupted each time is put in quarantine: the task does not run any more, and the other modules continue`, Since: oldest,
 		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
 	}
 	if dead {

@@ -131,7 +131,7 @@ func (n noter) reported(s *Step) bool {
 // turn says when an interrupted step starts again. The parameter live says whether an operator runs.
 func turn(live bool) string {
 	if live {
-		return "at its turn"
+		return "when it is next in its queue"
 	}
 	return "when an operator starts"
 }

@@ -419,7 +419,7 @@ func (p *Problem) commands() []Advice {
 	case p.Kind == KindSlow:
 		return []Advice{{Args: []string{"task", "cancel", task, "--reason", "TEXT"}, Why: "end it as a failure; it is then retried"}}
 	case p.Kind == KindQuarantined:
-		return append([]Advice{{Args: []string{"task", "release", task}, Why: "once the cause is removed; before, the operator crashes again"}}, skip...)
+		return append([]Advice{{Args: []string{"task", "release", task}, Why: "once the cause is removed; otherwise the operator crashes again"}}, skip...)
 	default:
 		return nil
 	}

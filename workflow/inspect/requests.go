@@ -45,7 +45,7 @@ func (r *Requests) problem() *Problem {
 	case r.Throttled >= manyRefusals:
 		return &Problem{Kind: KindAPIServer, Error: plural(r.Throttled, "request was", "requests were") + " refused" + last + " (status 429)", Fix: "find out who sends so many requests, and see the flow control of the API server: kubectl get prioritylevelconfigurations,flowschemas. The operator repeats its requests by itself"}
 	case r.Answered >= leastRequests && r.Within >= slowRequests:
-		return &Problem{Kind: KindAPIServer, Error: "more than 1 of 20 requests took longer than 5 s" + last + ", so all work is slow", Fix: "see the load of the API server and of etcd, and slow admission webhooks. Nothing is lost. What took the most seconds since the API server started: " + slowestRequests}
+		return &Problem{Kind: KindAPIServer, Error: "more than 1 of 20 requests took longer than 5 s" + last + ", so all work is slow", Fix: "see the load of the API server and of etcd, and slow admission webhooks. Nothing is lost. The requests that took the most time since the API server started: " + slowestRequests}
 	default:
 		return nil
 	}

@@ -407,10 +407,10 @@ func TimelineText(t *Timeline, layout Layout) string {
 	switch {
 	case len(t.Entries) > 0:
 	case t.Subject == "":
-		return "the history has no entries from that time\n"
+		return "the history has no entries for the requested time\n"
 	default:
 		return layout.Item("", "the history has no entries about "+strconv.Quote(t.Subject)+
-			" from that time: name a module, a hook as MODULE/HOOK, a global hook, an addons configuration, a queue, the ID of a task, or the number of a run", "")
+			" for the requested time: name a module, a hook as MODULE/HOOK, a global hook, an addons configuration, a queue, the ID of a task, or the number of a run", "")
 	}
 	rows := [][]string{{"TIME", "RUN", "WHAT", "DESCRIPTION"}}
 	for i := 0; i < len(t.Entries); i++ {

@@ -203,8 +203,8 @@ func TestTimelineSaysWhatIsLeftOutAndWhyItIsEmpty(t *testing.T) {
 		layout   inspect.Layout
 		want     string
 	}{
-		"nothing":               {inspect.Timeline{}, inspect.Layout{}, "the history has no entries from that time\n"},
-		"nothing about a thing": {inspect.Timeline{Subject: "we\"b\x1b"}, inspect.Layout{}, `the history has no entries about "we\"b\x1b" from that time: name a module, a hook as MODULE/HOOK, a global hook, an addons configuration, a queue, the ID of a task, or the number of a run` + "\n"},
+		"nothing":               {inspect.Timeline{}, inspect.Layout{}, "the history has no entries for the requested time\n"},
+		"nothing about a thing": {inspect.Timeline{Subject: "we\"b\x1b"}, inspect.Layout{}, `the history has no entries about "we\"b\x1b" for the requested time: name a module, a hook as MODULE/HOOK, a global hook, an addons configuration, a queue, the ID of a task, or the number of a run` + "\n"},
 		"older entries": {
 			inspect.Timeline{More: true, Entries: []inspect.Entry{{At: at, What: inspect.Started, Text: "operator, epoch 1"}}},
 			inspect.Layout{},

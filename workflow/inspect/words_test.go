@@ -96,7 +96,7 @@ func TestNotesOfAStepSayWhatItsRowDoesNotShow(t *testing.T) {
 		"a done step, wide":             {step: Step{State: Done, Detail: "2 modules", Task: store.ID{Epoch: 1, N: 2}, Queue: "main"}, layout: Layout{Wide: true}, want: []string{"2 modules", "task 1-2 in queue main"}},
 		"it began again":                {step: Step{State: Done, Again: true}, want: []string{"interrupted by a restart, and started again"}},
 		"a step below began again":      {step: Step{State: Done, Again: true, Steps: []Step{{}}}},
-		"interrupted":                   {step: Step{State: Interrupted, Wait: &Wait{For: ForWorker}}, want: []string{"interrupted when the operator ended; starts again at its turn"}},
+		"interrupted":                   {step: Step{State: Interrupted, Wait: &Wait{For: ForWorker}}, want: []string{"interrupted when the operator ended; starts again when it is next in its queue"}},
 		"interrupted in a stored store": {step: Step{State: Interrupted}, stored: true, want: []string{"interrupted when the operator ended; starts again when an operator starts"}},
 		"a retry":                       {step: Step{State: Backoff, Due: due}, want: []string{"next try 12:00:30Z (in 30s)"}},
 		"a retry of a stored store":     {step: Step{State: Backoff, Due: due}, stored: true},

@@ -341,7 +341,7 @@ var Graph = &graph.Graph{
 		Outdated:       "no release is deployed, the rendered manifest differs from that of the release, or a resource is absent that no hook of the module has deleted",
 		Unwanted:       "the module is not enabled, and its state or release must be deleted",
 		LeftOver:       "the first converge with a new store has kept releases that must now be deleted or purged",
-		GlobalChanged:  "global values, global config or an enabled override have changed; step 16 also reports it when it applies the ConfigMap for the first time, and for a changed section of a module that could not be loaded",
+		GlobalChanged:  "global values, global config or an enabled override have changed; step 16 also reports this fact when it applies the ConfigMap for the first time, and for a changed section of a module that could not be loaded",
 		FlagsChanged:   "an *Enabled flag of the ConfigMap changed, and global changed is not reported",
 		ModuleChanged:  "values or config of the module have changed",
 	},

@@ -89,7 +89,7 @@ func TestAnActionThatTheStoreCannotRecordIsStillAnswered(t *testing.T) {
 		return []string{"one"}, "shop", db.Close()
 	}}
 	status, text := sendForm(api, "/webhooks/withdraw", nil)
-	if status != http.StatusOK || !strings.HasPrefix(text, "one deleted\nthe timeline does not show this: ") {
+	if status != http.StatusOK || !strings.HasPrefix(text, "one deleted\nthe timeline does not show this command: ") {
 		t.Errorf("%d %q", status, text)
 	}
 }

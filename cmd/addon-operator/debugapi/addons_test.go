@@ -109,7 +109,7 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 			"c2 is Failed (generation 3).\nNone of its addons is registered", "due at 2030-01-02T03:04:05Z (attempt 3)",
 			"acc 1.0.0: FetchingError: bad response code: 404", "To do: " + api.FetchingError.Remedy(),
 		},
-		"/addons/why.text?name=c3": {"Repository \"foo://h/index.yaml\" could not be read.\n  FetchingIndexError: unsupported scheme", "To do: correct the URL; or correct its Secret, and then increment spec.reprocessRequest, as Secrets are not watched; a retry alone fails in the same way."},
+		"/addons/why.text?name=c3": {"Repository \"foo://h/index.yaml\" could not be read.\n  FetchingIndexError: unsupported scheme", "To do: correct the URL; or correct its Secret, and then increment spec.reprocessRequest, because Secrets are not watched; a retry alone fails in the same way."},
 	} {
 		status, body := ask(socket, path)
 		for _, want := range wants {

@@ -267,7 +267,7 @@ const (
 func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
 	switch {
 	case t.Claim != nil && t.Claim.Epoch > 0 && (reader.engine == nil || t.Claim.Epoch != reader.db.Epoch()):
-		return "interrupted by a stop, continues when the operator processes it", nil, nil
+		return "interrupted by a stop, continues when the operator processes the task", nil, nil
 	case t.Claim != nil && t.Claim.Epoch > 0:
 		return fmt.Sprintf("%s for %s", Running, Short(tx.Now().Sub(t.Claim.Since))), nil, nil
 	case first:

@@ -55,7 +55,7 @@ func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what
 		return store.AddAction(tx, store.Action{Verb: verb, What: what, By: requester(r), Reason: reasonGiven(r)})
 	})
 	if err != nil {
-		_, _ = fmt.Fprintf(w, "the timeline does not show this: %v\n", err)
+		_, _ = fmt.Fprintf(w, "the timeline does not show this command: %v\n", err)
 	}
 }
 

@@ -55,13 +55,13 @@ func TestTheStateOfTheFirstTaskSaysWhatItWaitsFor(t *testing.T) {
 			func(tx *store.Tx, task *store.Task) {
 				task.Claim = &store.Claim{Epoch: tx.Epoch(), Since: twelve.Add(-90 * time.Second)}
 			},
-			"runs for 1m30s", "interrupted by a stop, continues when the operator processes it", "",
+			"runs for 1m30s", "interrupted by a stop, continues when the operator processes the task", "",
 		},
 		"a task of an earlier process": {
 			func(tx *store.Tx, task *store.Task) {
 				task.Claim = &store.Claim{Epoch: tx.Epoch() + 7, Since: twelve.Add(-time.Second)}
 			},
-			"interrupted by a stop, continues when the operator processes it", "interrupted by a stop, continues when the operator processes it", "",
+			"interrupted by a stop, continues when the operator processes the task", "interrupted by a stop, continues when the operator processes the task", "",
 		},
 		"a task that waits to execute its journal": {func(_ *store.Tx, task *store.Task) { task.Claim = new(store.Claim) }, "waits", "waits", ""},
 		"a task that waits for its retry": {

@@ -144,7 +144,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	s.Tracing.declare(d)
 	d.toggle(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
 	d.text(&s.LogLevel, "log-level", "info", "minimum level of log lines: debug, info, warn or error; other levels of earlier operators, such as trace, are mapped to the nearest", "LOG_LEVEL", "RLOG_LOG_LEVEL")
-	d.toggle(&s.LogJoinJSON, "log-proxy-hook-json", "log a JSON object that a hook prints over several lines as one record", "LOG_PROXY_HOOK_JSON")
+	d.toggle(&s.LogJoinJSON, "log-proxy-hook-json", "write one log record for a JSON object that a hook prints over several lines", "LOG_PROXY_HOOK_JSON")
 	d.text(&s.LogType, "log-type", "text", "format of log lines: text, json or color", "LOG_TYPE")
 	d.toggle(&s.LogNoTime, "log-no-time", "omit the time from log lines", "LOG_NO_TIME")
 	ignored := declareUnserved(f)

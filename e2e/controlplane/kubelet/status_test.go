@@ -41,7 +41,7 @@ func TestPodIsReadyOrHasSucceeded(t *testing.T) {
 				t.Errorf("got phase %s, want %s", got.Phase, want.phase)
 			}
 			if got.QOSClass != corev1.PodQOSBurstable || got.ObservedGeneration != 3 || !got.StartTime.Equal(&now) {
-				t.Errorf("got %+v, want what the API server set kept, the generation observed, the start now", got)
+				t.Errorf("got %+v, want the fields of the API server unchanged, the observed generation 3, and the current time as start", got)
 			}
 			conditions := map[corev1.PodConditionType]corev1.ConditionStatus{}
 			for _, c := range got.Conditions {

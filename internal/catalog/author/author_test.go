@@ -155,7 +155,7 @@ b-1.0.0: FAILED
 c: FAILED
   problem: it has the name a and version v1.0 of a-1.0.0
   error: [ERROR] templates/configmap.yaml: unable to parse YAML: error converting YAML to JSON: yaml: line 5: found unexpected end of stream (with plan large)
-  advice: [WARNING] name it a-1.0.0: an index refers to it by name and version
+  advice: [WARNING] rename the addon to a-1.0.0: an index refers to an addon by its name and version
 d: FAILED
   problem: while loading chart: while discovering the name of the Helm Chart under the "chart" addon directory: addon does not contains "chart" directory
 e-1.0.0: FAILED

@@ -95,7 +95,7 @@ func (r *Repository) outdated(a *addon) []string {
 // status of addons configurations.
 func (r *Repository) check(a *addon, report *AddonReport) {
 	if a.path != a.address() {
-		report.Advice = append(report.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
+		report.Advice = append(report.Advice, fmt.Sprintf("[WARNING] rename the addon to %s: an index refers to an addon by its name and version", a.address()))
 	}
 	checkPlans(a.loaded.Addon.Plans, report)
 	if a.packed {

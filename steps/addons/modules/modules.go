@@ -291,7 +291,7 @@ func (s *selecting) collect(a registry.Addon) {
 	}
 	if path, taken := s.image[name]; taken {
 		s.problem(store.UnusableAddon, "", a.Name,
-			fmt.Sprintf("addon %s %s cannot be used as a module: module %s of the image, %s, has the name", a.Name, a.Version, name, path),
+			fmt.Sprintf("addon %s %s cannot be used as a module: module %s of the image (%s) has the same name", a.Name, a.Version, name, path),
 			"rename the addon, or remove the module from the image")
 		return
 	}

@@ -326,7 +326,7 @@ func TestAddonWithTheNameOfAModuleOfTheImageIsNoModule(t *testing.T) {
 	if len(s.Modules) != 1 || s.Modules[0].Name != "acc" {
 		t.Errorf("modules %+v, want acc alone", s.Modules)
 	}
-	want := "addon redis 1.0.0 cannot be used as a module: module redis of the image, /modules/010-redis, has the name"
+	want := "addon redis 1.0.0 cannot be used as a module: module redis of the image (/modules/010-redis) has the same name"
 	if len(s.Problems) != 1 || s.Problems[0].Kind != store.UnusableAddon || s.Problems[0].Error != want {
 		t.Errorf("problems %+v", s.Problems)
 	}

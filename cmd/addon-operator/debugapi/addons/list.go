@@ -258,7 +258,7 @@ func problemOf(reason, message string, permanent bool, fix string) *Problem {
 		Reason: api.Reason(reason), Message: message, Permanent: permanent, Remedy: cmp.Or(fix, api.Reason(reason).Remedy()),
 	}
 	if permanent && fix == "" {
-		problem.Remedy = "correct the URL; or correct its Secret, and then increment spec.reprocessRequest, as Secrets are not watched; a retry alone fails in the same way"
+		problem.Remedy = "correct the URL; or correct its Secret, and then increment spec.reprocessRequest, because Secrets are not watched; a retry alone fails in the same way"
 	}
 	return problem
 }
@@ -308,7 +308,7 @@ func WhyText(p *Why, layout inspect.Layout) string {
 	line("%s is %s (generation %d).", api.Identity{Namespace: p.Namespace, Name: p.Name}, p.Phase, p.Generation)
 	switch {
 	case p.Phase == string(api.Pending) && p.Registered:
-		line("It is being processed. Its old addons are registered until that ends.")
+		line("It is being processed. Its old addons stay registered until the processing ends.")
 	case p.Phase == string(api.Pending):
 		line("It is being processed.")
 	case p.Registered:

@@ -223,7 +223,7 @@ func TestAConfigurationIsExplainedByItsPhase(t *testing.T) {
 	for want, why := range map[string]Why{
 		"c is Ready (generation 4).\nAll its addons are registered.\n":                                                                                        {Configuration: configuration("", api.Ready, time.Time{}), Registered: true},
 		"stage/c is Pending (generation 4).\nIt is being processed.\n":                                                                                        {Configuration: configuration("stage", api.Pending, time.Time{})},
-		"c is Pending (generation 4).\nIt is being processed. Its old addons are registered until that ends.\n":                                               {Configuration: configuration("", api.Pending, time.Time{}), Registered: true},
+		"c is Pending (generation 4).\nIt is being processed. Its old addons stay registered until the processing ends.\n":                                    {Configuration: configuration("", api.Pending, time.Time{}), Registered: true},
 		"c is Failed (generation 4).\nNone of its addons is registered: all of them must be ready.\nThe next retry is due at 2030-01-02T03:04:05Z.\nThe x.\n": {Configuration: configuration("", api.Failed, due), Notice: "x"},
 		"c is Failed (generation 4).\nNone of its addons is registered: all of them must be ready.\nThe next retry is due at 2030-01-02T03:04:05Z (attempt 6).\n" +
 			"\nRepository \"u\" could not be read.\n  FetchingIndexError: no answer\n  To do: wait.\n\nRepository \"v\": 1 addon is ready, 1 failed.\n  a 1: LoadingError: no chart\n    To do: correct it.\n": {
