@@ -263,8 +263,8 @@ func (k *Kube) readBindings() (closed []closedView, err error) {
 	return closed, nil
 }
 
-// attachedAs returns the kubernetes binding in the store for which Subject.String returns text. The
-// binding may be detached.
+// attachedAs returns the subject of the kubernetes binding whose Subject.String is equal to text. It
+// searches the bindings as last read from the store. The binding may be detached.
 func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
 	if texts := k.attached.Load(); texts != nil {
 		subject, attached = (*texts)[text]

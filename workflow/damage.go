@@ -224,8 +224,8 @@ func (rp *repair) recountItems(c census, fans []*store.Task) error {
 	return nil
 }
 
-// recountLagging corrects the numbers of lagging tasks for which the given tasks wait. Each given
-// task is the last task of its run. The caller must call recountMarks first, because recountLagging
+// recountLagging corrects the field Lagging of each given task: the number of lagging tasks that the
+// task waits for. Each given task is the last task of its run. The caller must call recountMarks first, because recountLagging
 // can move the tasks and their marks.
 func (rp *repair) recountLagging(c census, last []*store.Task) error {
 	for _, t := range last {

@@ -163,9 +163,9 @@ type laneRow struct {
 	moved int
 }
 
-// drain moves the tasks of the open lanes of queue back to its tail, oldest first. A lane is
-// ignored until the tasks that were in the queue when the lane was opened have left the queue,
-// because some of them can belong to the lane. drain moves as many tasks as the budget allows, and
+// drain moves the tasks of the open lanes of queue back to its tail, oldest first. When a lane opens,
+// its queue can still have older tasks that belong to the lane. So drain ignores the lane until all
+// tasks that were in the queue at that time have left it. drain moves as many tasks as the budget allows, and
 // later transitions move the rest.
 func (l *lanes) drain(queue string) error {
 	rows, err := l.openRows(queue)

@@ -108,7 +108,8 @@ func (l *leadership) acquire(ctx context.Context) (err error) {
 		if l.err != nil {
 			return
 		}
-		// The renewals begin at once, because this process may need a long time until it is the leader.
+		// The renewals begin at once. The preparation of the first work may take long, and the Lease must not expire
+		// before that.
 		if err := l.lease.Renew(keeping); err != nil {
 			l.file.db.Fence(err)
 		}

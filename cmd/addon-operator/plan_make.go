@@ -79,7 +79,7 @@ func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, 
 	return in, nil
 }
 
-// planAlone returns what a converge would do, without a running operator. If s names a store, the plan starts with the
+// planAlone makes the plan of the converge of a start. It needs no running operator. If s names a store, the plan starts with the
 // records of the store.
 func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest) (plan *inspect.Plan, err error) {
 	in, err := planInput(s, r)

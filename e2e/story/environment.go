@@ -34,7 +34,7 @@ const patience = 90 * time.Second
 // glance is the interval at which [wait] calls its function.
 const glance = 20 * time.Millisecond
 
-// library is a shell file that the hooks of stories source. Its functions record the runs of hooks.
+// library is a file of shell functions, which record the runs of hooks. The hooks of stories load it.
 //
 //go:embed library.sh
 var library []byte

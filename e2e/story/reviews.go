@@ -36,7 +36,7 @@ type try struct {
 	err      error
 }
 
-// try asks the API server, as a dry run, to create the object in a file.
+// try reads an object from a file, and sends a dry-run request to create the object.
 func (w *environment) try(ts *testscript.TestScript, file string) try {
 	o := &unstructured.Unstructured{}
 	text := strings.ReplaceAll(ts.ReadFile(file), "NAMESPACE", w.namespace)

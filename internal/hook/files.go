@@ -58,7 +58,7 @@ func (r *Runner) withFiles(files runFiles, use func() error) error {
 
 // writeNew creates a file that only the user of this process can read, because values contain secrets. Nine files are
 // created before each hook run, so speed matters: writeNew makes three system calls for each file, or two if the file
-// is empty. Package os would make twice as many.
+// is empty. Package os would make more than twice as many.
 func writeNew(path string, data []byte) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -17,8 +17,8 @@ func later(a, b string) string {
 	return a
 }
 
-// isReached reports whether an API server has reached a version. The argument newest is the newest version of the API
-// server. If the versions cannot be compared, isReached returns false.
+// isReached reports whether an API server has reached a resource version. The argument newest is the newest resource
+// version that the API server has returned. If the two cannot be compared, isReached returns false.
 func isReached(version, newest string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, newest)
 	return err == nil && order <= 0

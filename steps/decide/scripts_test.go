@@ -21,7 +21,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// scripts runs enabled scripts, and records the subject of each run.
+// scripts runs the `enabled` scripts of modules, and records the subject of each run.
 type scripts struct {
 	runner *hook.Runner
 	ran    []string

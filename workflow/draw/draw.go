@@ -75,8 +75,8 @@ func short(g *graph.Graph, id graph.NodeID) string {
 }
 
 // terms returns descriptions of e in a few words each: its conditions, its fan-out, its place, and
-// whether it cancels pending tasks or closes a loop. The legend explains the words that the graph does
-// not declare.
+// whether it cancels pending tasks or closes a loop. The graph declares the names of facts and
+// fan-outs. The legend explains all other words, such as "tail" and "loop".
 func terms(e graph.Edge) []string {
 	var out []string
 	if e.When != "" {

@@ -268,7 +268,7 @@ func TestAModuleThatCannotBeLoadedSaysWhyInThePlan(t *testing.T) {
 		if err := p.db.Update(func(tx *store.Tx) error { return store.Save(tx, store.ModuleKey("web"), record) }); err != nil {
 			t.Fatal(err)
 		}
-		// The module does not run, so no task has this module.
+		// The module does not run, so no step has added it to the plan: finish must add it.
 		plan, err := p.finish()
 		if err != nil {
 			t.Fatal(err)

@@ -170,7 +170,7 @@ func (r *run) Fix(p inspect.Problem) string {
 	return p.Fix
 }
 
-// OtherProblems returns the number of problems of other runs.
+// OtherProblems returns the number of problems that do not belong to this run.
 func (r *run) OtherProblems() int { return len(r.Run.Problems) - len(r.OwnProblems()) }
 
 // markRefused sets the state "refused" in the entries of attempts that refused the ConfigMap. The history has the state

@@ -7,7 +7,7 @@ import (
 	"addon-operator/store"
 )
 
-// drop marks a round as dropped. Later, [collect] and [Sweep] release the references of dropped rounds to contents.
+// drop marks a round as dropped. Later, [collect] and [Sweep] delete the references of dropped rounds to contents.
 func drop(tx *store.Tx, round store.ID) error {
 	if round.IsZero() {
 		return nil
@@ -17,7 +17,7 @@ func drop(tx *store.Tx, round store.ID) error {
 	return store.Save(tx, store.HolderKey(h, true), round)
 }
 
-// collect releases references of dropped rounds until the transaction has used half of its budget. [Sweep] releases
+// collect deletes the references of dropped rounds until the transaction has used half of its budget. [Sweep] deletes
 // the remaining references.
 func collect(tx *store.Tx) error {
 	for k := range tx.Range(store.DroppedHolders()) {
