@@ -68,7 +68,7 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 // reader may run at most three commands, including the command that "screen" runs.
 func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
-		return errors.New("there is no command screen before this command")
+		return errors.New(`there is no command "screen" before this command`)
 	}
 	next := advised(w.reader.belowFound(), "next", anyCommand)
 	if next == nil {
@@ -275,7 +275,7 @@ func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 // one of the patterns.
 func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.reader == nil {
-		return errors.New("there is no command screen before this command")
+		return errors.New(`there is no command "screen" before this command`)
 	}
 	for _, arg := range args {
 		pattern, err := regexp.Compile(arg)

@@ -120,7 +120,7 @@ func (m *Module) findAddon() error {
 		return err
 	}
 	if m.Chart != FullChart {
-		return fmt.Errorf("%s contains no chart: remove the directory: the operator writes it again", m.Path)
+		return fmt.Errorf("%s contains no chart: remove the directory; the operator writes it again", m.Path)
 	}
 	crds := filepath.Join(m.Path, addonChartDir, crdsDir)
 	if info, err := os.Stat(crds); err == nil && info.IsDir() {

@@ -42,7 +42,7 @@ func TestDirectoriesWithDamagedFilesOfAnAddonAreBrokenModules(t *testing.T) {
 		},
 		"only templates are left of the chart": {
 			func(dir string) error { return os.Remove(filepath.Join(dir, "chart", "Chart.yaml")) },
-			"DIR contains no chart: remove the directory: the operator writes it again",
+			"DIR contains no chart: remove the directory; the operator writes it again",
 		},
 	} {
 		root := t.TempDir()

@@ -66,7 +66,7 @@ func parseKey(c *Config, key, text string) error {
 
 func parseFlag(c *Config, key, text string) error {
 	if text != "true" && text != "false" {
-		return fmt.Errorf(`must be "true" or "false", in quotes and in lower case (got %.40q)`, text)
+		return fmt.Errorf(`must be "true" or "false", in quotes, in lower case, without spaces or line breaks (got %.40q)`, text)
 	}
 	c.Flags[key] = text == "true"
 	return nil

@@ -79,12 +79,12 @@ func TestGlobalMayBeEmpty(t *testing.T) {
 func TestInvalidConfigMapIsRefusedWholeAndEveryKeyIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ key, text, want string }{
-		{"fooEnabled", "True", `ConfigMap key "fooEnabled": must be "true" or "false", in quotes and in lower case (got "True")`},
+		{"fooEnabled", "True", `ConfigMap key "fooEnabled": must be "true" or "false", in quotes, in lower case, without spaces or line breaks (got "True")`},
 		{"fooEnabled", "yes", `must be "true" or "false"`},
 		{"fooEnabled", "1", `must be "true" or "false"`},
 		{"fooEnabled", "", `must be "true" or "false"`},
-		{"fooEnabled", "true\n", "in quotes and in lower case"},
-		{"fooEnabled", " false", "in quotes and in lower case"},
+		{"fooEnabled", "true\n", "without spaces or line breaks"},
+		{"fooEnabled", " false", "without spaces or line breaks"},
 		{"fooEnabled", strings.Repeat("x", 1000), `(got "` + strings.Repeat("x", 40) + `")`},
 		{"foo", "", `ConfigMap key "foo": is empty: remove the key, or write "{}"`},
 		{"foo", "null", "is empty"},
@@ -127,7 +127,7 @@ func TestInvalidConfigMapIsRefusedWholeAndEveryKeyIsNamed(t *testing.T) {
 
 	_, err := values.ParseConfig(map[string]string{"aEnabled": "x", "b": "5", "good": "{}", "c_d": "{}"})
 	want := []string{
-		`ConfigMap key "aEnabled": must be "true" or "false", in quotes and in lower case (got "x")`,
+		`ConfigMap key "aEnabled": must be "true" or "false", in quotes, in lower case, without spaces or line breaks (got "x")`,
 		`ConfigMap key "b": is a number: values of a module must be a YAML map or list; the module is switched on and off under "bEnabled"`,
 		`ConfigMap key "c_d": is no module's name in camelCase: write "cD" instead`,
 	}
