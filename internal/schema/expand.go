@@ -48,7 +48,7 @@ func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
 // replaced.
 func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	if slices.Contains(e.open, ref) {
-		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads back to itself: write out the needed levels", path, ref)
+		return spec.Schema{}, fmt.Errorf("%s: $ref %q refers to itself: replace it by a schema that is nested as deep as the values need", path, ref)
 	}
 	pointer, local := strings.CutPrefix(ref, "#/")
 	if !local {

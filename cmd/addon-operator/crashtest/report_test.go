@@ -409,9 +409,9 @@ func TestAControlPassesMessagesAndPermissions(t *testing.T) {
 func TestAMomentWithoutATextIsNamedByItself(t *testing.T) {
 	t.Parallel()
 	for want, target := range map[string]Target{
-		"after the effects of n web (time 3)": {Node: "n", Subject: graph.Subject{Module: "web"}, At: workflow.AtDone, Nth: 3},
-		"later n":                             {Node: "n", At: "later", Nth: 1},
-		"before n":                            {Node: "n", At: workflow.AtClaimed},
+		"after the effects of n web (occurrence 3)": {Node: "n", Subject: graph.Subject{Module: "web"}, At: workflow.AtDone, Nth: 3},
+		"later n":  {Node: "n", At: "later", Nth: 1},
+		"before n": {Node: "n", At: workflow.AtClaimed},
 	} {
 		if got := target.String(); got != want {
 			t.Errorf("the target is %q, want %q", got, want)

@@ -25,11 +25,11 @@ var moments = map[workflow.Moment]string{
 	workflow.AtClaimed: "before", workflow.AtEnded: "after", workflow.AtDone: "after the effects of",
 }
 
-// String returns the target as text, such as "after module-beforehelm web/hooks/a.sh (time 2)".
+// String returns the target as text, such as "after module-beforehelm web/hooks/a.sh (occurrence 2)".
 func (t Target) String() string {
 	text := strings.TrimSpace(fmt.Sprintf("%s %s %s", cmp.Or(moments[t.At], string(t.At)), t.Node, t.Subject))
 	if t.Nth > 1 {
-		text += fmt.Sprintf(" (time %d)", t.Nth)
+		text += fmt.Sprintf(" (occurrence %d)", t.Nth)
 	}
 	return text
 }

@@ -33,9 +33,9 @@ func TestTargetsAreTheMomentsAtWhichACrashDiffers(t *testing.T) {
 	}
 	want := []string{
 		"before module-beforehelm web/hooks/a.sh", "after module-beforehelm web/hooks/a.sh",
-		"before module-beforehelm web/hooks/a.sh (time 2)", "after module-beforehelm web/hooks/a.sh (time 2)",
+		"before module-beforehelm web/hooks/a.sh (occurrence 2)", "after module-beforehelm web/hooks/a.sh (occurrence 2)",
 		"after the effects of module-beforehelm web/hooks/a.sh",
-		"before module-beforehelm web/hooks/a.sh (time 3)", "after module-beforehelm web/hooks/a.sh (time 3)",
+		"before module-beforehelm web/hooks/a.sh (occurrence 3)", "after module-beforehelm web/hooks/a.sh (occurrence 3)",
 	}
 	if diff := cmp.Diff(want, texts); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)

@@ -34,7 +34,7 @@ hook hooks/count.sh of module shop does not tolerate a crash:
   killed after module-beforehelm shop/hooks/count.sh
     ConfigMap shop/counter: data.count: 1 → 2
     log: /tmp/w/round-1/log
-  killed after module-beforehelm shop/hooks/count.sh (time 2)
+  killed after module-beforehelm shop/hooks/count.sh (occurrence 2)
 ` + strings.Repeat("    Role shop/made: does not exist → 1\n", shownDifferences) + `    and 2 more; -o json has all
     the operator still has work: context deadline exceeded
     log: /tmp/w/round-1/log
