@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"addon-operator/internal/module"
+	"addon-operator/internal/retry"
 	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/triggers"
@@ -27,6 +28,9 @@ const (
 	// next survey by many minutes.
 	surveyMost = time.Minute
 )
+
+// checksOfBroken are the delays between two checks of broken modules without a change of a file.
+var checksOfBroken = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
 
 // A wakeup is raised by some goroutines and handled by another goroutine. If it is raised several
 // times before it is handled, it is handled once.
@@ -103,16 +107,12 @@ func (s *surveys) updateProblems(ctx context.Context) {
 	}
 }
 
-// requestMended runs until ctx ends. It requests a converge whenever the files of a broken module
-// were corrected.
+// requestMended runs until ctx ends. It requests a converge whenever a broken module can be loaded again. It checks the
+// broken modules after each change of a file. As long as a module is broken, it also checks after the delays
+// checksOfBroken, because the cause can be outside of the module's files, for example a full /tmp.
 func (s *surveys) requestMended(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.files:
-		}
-		repaired, err := s.steps.Discovery.Survey.Repaired(ctx)
+	doOnWakeup(ctx, s.files, checksOfBroken, func() (again bool) {
+		repaired, broken, err := s.steps.Discovery.Survey.Repaired(ctx)
 		if err == nil && len(repaired) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
 				broken, err := store.AnyBroken(tx, repaired)
@@ -123,7 +123,31 @@ func (s *surveys) requestMended(ctx context.Context) {
 			})
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Error().Err(err).Msg("cannot check whether broken modules are repaired; the next change of a file triggers another check")
+			s.log.Error().Err(err).Msg("cannot check whether broken modules are repaired; the check is repeated later")
+		}
+		return err != nil || broken > len(repaired)
+	})
+}
+
+// doOnWakeup calls do whenever wake is raised, until ctx ends. As long as do returns true, doOnWakeup also calls it
+// after each of the delays.
+func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func() (again bool)) {
+	timer := time.NewTimer(0)
+	timer.Stop()
+	defer timer.Stop()
+	calls := 0 // the number of calls since the last raise
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+			calls = 0
+		case <-timer.C:
+		}
+		timer.Stop()
+		if calls++; do() {
+			now := time.Now()
+			timer.Reset(delays.Next(now, calls).Sub(now))
 		}
 	}
 }

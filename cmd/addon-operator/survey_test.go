@@ -2,14 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/e2e/cluster"
+	"addon-operator/internal/retry"
 )
 
 // verb runs a command that connects to the operator of the fixture, and returns the output of the command.
@@ -113,4 +118,38 @@ func TestFailingJQFilterIsAProblemOfItsBindingUntilItWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until("the problem is gone", func() bool { return !strings.Contains(s.verb("module", "list"), "jqFilter") })
+}
+
+func TestAFunctionIsRepeatedWithGrowingDelaysUntilItIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		wake, again, calls := newWakeup(), true, []time.Duration(nil)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			doOnWakeup(ctx, wake, retry.Delays{First: time.Minute, Longest: 4 * time.Minute}, func() bool {
+				calls = append(calls, time.Since(began))
+				return again
+			})
+		}()
+		called := func(what string, after time.Duration, want ...time.Duration) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if d := cmp.Diff(want, calls); d != "" {
+				t.Errorf("%s: calls (-want +got):\n%s", what, d)
+			}
+			began, calls = time.Now(), nil
+		}
+		called("before the first wakeup", time.Hour)
+		wake.raise()
+		called("not done", 12*time.Minute, 0, time.Minute, 3*time.Minute, 7*time.Minute, 11*time.Minute)
+		wake.raise()
+		called("woken between two calls", 2*time.Minute, 0, time.Minute)
+		again = false
+		called("done at the third call", time.Hour, time.Minute)
+		cancel()
+		<-ended
+	})
 }

@@ -364,19 +364,27 @@ func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	return false
 }
 
-// Repaired returns the names of the modules that the store records as broken, but that can be loaded from the disk.
-// Repaired does not change the modules in use; the next converge uses the repaired modules.
-func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
+// Repaired returns the names of the modules that the store records as broken, but that can be loaded from the disk,
+// and the number of all modules that the store records as broken. Repaired does not change the modules in use; the next
+// converge uses the repaired modules.
+func (s *Survey) Repaired(ctx context.Context) (names []string, broken int, err error) {
 	var known map[string]store.Module
 	if err := s.sources.DB.View(func(tx *store.Tx) (err error) {
 		known, err = store.LoadReadableModules(tx)
 		return err
 	}); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(m store.Module) bool { return m.Broken != "" }) {
-		return nil, nil
+	maps.DeleteFunc(known, func(_ string, m store.Module) bool { return m.Broken == "" })
+	if len(known) == 0 {
+		return nil, 0, nil
 	}
+	names, err = s.loadable(ctx, known)
+	return names, len(known), err
+}
+
+// loadable returns the names of the modules among known that can be loaded from the disk.
+func (s *Survey) loadable(ctx context.Context, known map[string]store.Module) (names []string, err error) {
 	set, err := s.sources.Modules.Read()
 	if err != nil {
 		return nil, err
@@ -387,7 +395,7 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	}
 	candidates := module.Set{Static: set.Static}
 	for _, m := range set.Modules {
-		if known[m.Name].Broken != "" && m.Broken == nil {
+		if _, ok := known[m.Name]; ok && m.Broken == nil {
 			candidates.Modules = append(candidates.Modules, m)
 		}
 	}

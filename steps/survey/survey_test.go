@@ -241,17 +241,17 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 	s, mounted := scantest.NewBroken(t)
 	configs := hooks.New(s.DB, s.Log, scantest.Runner(t), s.Modules)
 	survey := newSurvey(t, s)
-	repaired := func(want ...string) {
+	repaired := func(broken int, want ...string) {
 		t.Helper()
-		got, err := survey.Repaired(t.Context())
-		if err != nil {
-			t.Error(err)
+		got, n, err := survey.Repaired(t.Context())
+		if err != nil || n != broken {
+			t.Errorf("%d modules are broken, want %d; error: %v", n, broken, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("repaired (-want +got):\n%s", diff)
 		}
 	}
-	repaired() // the store records no module as broken
+	repaired(0) // the store records no module as broken
 	set, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)
@@ -261,13 +261,14 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	scantest.Update(t, s.DB, func(tx *store.Tx) error { return hooks.SaveBroken(tx, checked) })
-	repaired()
+	broken := len(scantest.RecordedBroken(t, s.DB))
+	repaired(broken)
 	scantest.Program(t, mounted, "030-hook/hooks/bad.sh", scantest.GoodHook)
-	repaired("hook")
+	repaired(broken, "hook")
 	scantest.Program(t, mounted, "030-hook/hooks/bad.sh", "#!/bin/sh\nexit 1\n")
-	repaired()
+	repaired(broken)
 	scantest.Write(t, mounted, "020-yaml/values.yaml", "yaml: {}")
-	repaired("yaml")
+	repaired(broken, "yaml")
 }
 
 func TestASurveyLeavesOutOrphanedModulesThatAreDisabledMeanwhile(t *testing.T) {

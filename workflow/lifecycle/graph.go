@@ -329,7 +329,7 @@ var Graph = &graph.Graph{
 		OnModuleSchedule:  "a schedule of a module hook is due, or a person requested a run of the hook, for example with addon-operator hook run",
 		OnResourcesAbsent: "a resource of an installed release was deleted from the cluster, and not by a hook of its module",
 		OnConfigMap:       "the operator's ConfigMap differs from the last applied version, or the operator has started",
-		OnModuleMended:    "the files of a module that could not be loaded were corrected",
+		OnModuleMended:    "a module that could not be loaded can be loaded again",
 		OnAddonsChanged:   "the modules, or their versions, that registered addons provide have changed",
 		OnReloadRequest:   "a person requested a reload, for example with addon-operator reload",
 		OnRunRequest:      "a person requested a run of the module, for example with addon-operator module run",
