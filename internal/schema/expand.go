@@ -51,7 +51,10 @@ func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 		return spec.Schema{}, fmt.Errorf("%s: $ref %q refers to itself: replace it by a schema that is nested as deep as the values need", path, ref)
 	}
 	pointer, local := strings.CutPrefix(ref, "#/")
-	if !local {
+	switch {
+	case !local && strings.HasPrefix(ref, "#"):
+		return spec.Schema{}, fmt.Errorf("%s: $ref %q is not a path: write it like \"#/definitions/name\"", path, ref)
+	case !local:
 		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads to another file: only references within the file are followed, such as \"#/definitions/name\"", path, ref)
 	}
 	if decoded, err := url.PathUnescape(pointer); err == nil { // the library escapes the characters that a URL does not permit

@@ -27,6 +27,7 @@ func TestBrokenFilesSayWhichAndWhere(t *testing.T) {
 		{"properties: {a: {patternProperties: {'(': {}}}}", "/properties/a: patternProperties: not a regular expression"},
 		{"properties: {a: {$ref: '#/definitions/b'}}", `/properties/a: $ref "#/definitions/b" has no target`},
 		{"properties: {a: {$ref: 'other.yaml#/a'}}", "leads to another file"},
+		{"properties: {a: {$ref: '#a'}}", `/properties/a: $ref "#a" is not a path: write it like "#/definitions/name"`},
 		{"definitions: {a: {properties: {b: {$ref: '#/definitions/a'}}}}\nproperties: {c: {$ref: '#/definitions/a'}}", "refers to itself: replace it by a schema"},
 		{laughs + "properties: {a: {$ref: '#/definitions/a20'}}", "more than 50000 parts"},
 		{deep, "nested too deep"},
