@@ -12,31 +12,44 @@ import (
 // missing directory. Open returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error
 // of the file system. After one of the first four errors, the records in the file are unchanged.
 func Open(path string, o Options) (*DB, error) {
+	db, err := openOrCreate(path, o)
+	if err == nil {
+		return db, nil
+	}
+	err = openError(path, err)
+	if errors.Is(err, ErrNotStore) {
+		return nil, fmt.Errorf("%w, or a path without a file for a new store", err)
+	}
+	return nil, err
+}
+
+// openOrCreate is like Open, but returns errors without the path of the store.
+func openOrCreate(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := create(path); err != nil {
-			return nil, openOrCreateError(path, err)
+			return nil, err
 		}
 		f, err = lock(path, os.O_RDWR, o.wait())
 	}
 	if err != nil {
-		return nil, openOrCreateError(path, err)
+		return nil, err
 	}
 	b, err := openBolt(f, false)
 	if err != nil {
-		return nil, openOrCreateError(path, err)
+		return nil, err
 	}
 	b.ballast = ballast{path: path + ".ballast", size: o.Ballast}
 	b, compaction, err := b.compactIfFree(path)
 	if err != nil {
-		return nil, openOrCreateError(path, err)
+		return nil, err
 	}
 	db := newDB(path, b, o)
 	db.compaction = compaction
 	exits := exitsFile{path + ".clean-exits"}
 	db.exits = readCleanExits(exits)
 	if err := begin(db); err != nil {
-		return nil, openOrCreateError(path, errors.Join(err, b.Close()))
+		return nil, errors.Join(err, b.Close())
 	}
 	b.ballast.fill()
 	if o.Ballast > 0 {
@@ -154,15 +167,6 @@ func begin(db *DB) (err error) {
 // openError adds to err the path of the store and advice for the user.
 func openError(path string, err error) error {
 	return withAdvice(fmt.Errorf("store: open %s: %w", path, err))
-}
-
-// openOrCreateError is like openError, but for a function that creates a missing file.
-func openOrCreateError(path string, err error) error {
-	err = openError(path, err)
-	if errors.Is(err, ErrNotStore) {
-		return fmt.Errorf("%w, or a path without a file for a new store", err)
-	}
-	return err
 }
 
 // withAdvice adds to err advice for the user.
