@@ -39,26 +39,30 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 		t = parent
 	}
 	n := b.nodes[graph.NodeID(t.Node)]
-	if n == nil || n.Scope != graph.ScopeModule || t.Subject.Module == "" {
-		return nil
-	}
-	if first := b.nodes[b.first(n)]; first == nil || !first.RetryQueue {
+	if n == nil || !inRetriedRun(b, n, t) {
 		return nil
 	}
 	if homeQueue(t) != Main || t.Queue == retryQueue(t.Subject.Module) && (t.Parent == nil || t.Parent.Lags) {
 		return nil // the run is already in its retry queue, or does not belong to the main queue
 	}
+	_, err := g.moveToRetryQueue(t)
+	return err
+}
+
+// moveToRetryQueue moves the run of t to the retry queue of its module, if t is the top task of its slot. If the run is
+// part of a converge, step 8 waits for the moved run.
+func (g *lagging) moveToRetryQueue(t *store.Task) (moved bool, err error) {
 	if err := g.queues.saveTop(); err != nil {
-		return err
+		return false, err
 	}
 	run, rest, err := runOf(g.tx, t)
 	if err != nil || len(run) == 0 || run[0].ID != t.ID {
-		return err
+		return false, err
 	}
 	if err := g.lag(run, rest); err != nil {
-		return err
+		return false, err
 	}
-	return g.moveTo(run, retryQueue(t.Subject.Module))
+	return true, g.moveTo(run, retryQueue(t.Subject.Module))
 }
 
 // lag makes a task wait for a module's run, which must move to another queue. The parameter run
@@ -136,15 +140,23 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	return nil
 }
 
+// inRetriedRun reports whether t, a task at the node n, is part of the run of a module, and such a run moves to a retry
+// queue when it fails.
+func inRetriedRun(b *bound, n *graph.Node, t *store.Task) bool {
+	first := b.nodes[b.first(n)]
+	return n.Scope == graph.ScopeModule && t.Subject.Module != "" && first != nil && first.RetryQueue
+}
+
 // divert moves t, the head of its queue, to another queue if t is in the main queue and cannot
 // start. divert reports whether t was moved. A task that waits for lagging tasks moves to the queue
 // Parked. If an earlier run of t's module is in the retry queue or in a parallel queue, the run of t
 // moves behind it.
-func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
+func (g *lagging) divert(b *bound, n *graph.Node, t *store.Task) (moved bool, err error) {
+	interrupted := t.Claim != nil && t.Claim.Epoch != 0
 	switch {
-	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
+	case t.Queue != Main || t.Abandoned:
 		return false, nil
-	case t.Lagging > 0:
+	case t.Lagging > 0 && !interrupted:
 		slot, err := store.TailSlot(g.tx, Parked)
 		if err != nil {
 			return false, err
@@ -153,7 +165,9 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 			return false, err
 		}
 		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: slot}, "")
-	case !n.RetryQueue || t.FanOut != nil:
+	case interrupted || !n.RetryQueue:
+		return g.divertBegun(b, n, t)
+	case t.FanOut != nil:
 		return false, nil
 	}
 	queue, err := g.groups.retried(t, t.Subject.Module)
@@ -182,6 +196,20 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	}
 	next.HomeQueue = Main
 	return true, g.arrivals.tail(&next, queue)
+}
+
+// divertBegun moves the run of t behind the tasks in the retry queue of its module, if there are any. An earlier process
+// has begun the run of t. In this process, another run of the module came before it, at the front of the main queue, and
+// failed. The remaining effects of t do not wait, because they must not undo effects of the other run.
+func (g *lagging) divertBegun(b *bound, n *graph.Node, t *store.Task) (moved bool, err error) {
+	if !g.continueOnFailure || t.Journal || !inRetriedRun(b, n, t) {
+		return false, nil
+	}
+	_, other, err := store.Head(g.tx, retryQueue(t.Subject.Module))
+	if err != nil || !other {
+		return false, err
+	}
+	return g.moveToRetryQueue(t)
 }
 
 // replaceParked removes the parked tasks of runs that have begun the node of t, because the run of t reaches the steps

@@ -505,3 +505,31 @@ func TestARunBehindAJournalInARetryQueueWaitsForTheNextStart(t *testing.T) {
 		w.expectAllEnded()
 	})
 }
+
+// In the new process, a change of the ConfigMap begins another run of the module, before the interrupted run goes on.
+func TestAnInterruptedRunWaitsBehindTheRetriesOfAnotherRunOfItsModule(t *testing.T) {
+	for step, rest := range map[string][]string{
+		"module-run b":    {"module-run b", "release-check b", "release-upgrade b"},
+		"release-check b": {"release-check b", "release-upgrade b"},
+	} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newContinuing(t)
+				w.gate(step)
+				w.start(on(lifecycle.OnRunRequest, "b"))
+				w.crash()
+				w.e.ContinueOnFailure = true
+				w.reports("release-check b", lifecycle.Outdated)
+				w.fails("module-run b", 1, lifecycle.AlreadyStarted)
+				w.set(string(lifecycle.ConfigMapChanged), returns(workflow.Outcome{
+					Facts: []graph.Fact{lifecycle.ModuleChanged}, Items: map[graph.FanOut][]graph.Item{lifecycle.Changed: modules("b")},
+				}))
+				w.start(on(lifecycle.OnConfigMap))
+				w.expect("configmap-changed", "module-run b")
+				w.sleep(time.Minute)
+				w.expect(append([]string{"module-run b", "release-check b", "release-upgrade b"}, rest...)...)
+				w.expectAllEnded()
+			})
+		})
+	}
+}

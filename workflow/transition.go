@@ -223,7 +223,7 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	}
 	// This check must come before t waits for failing modules: a task of the main queue is parked
 	// instead, so that the queue continues.
-	if moved, err := m.lagging.divert(n, t); moved || err != nil {
+	if moved, err := m.lagging.divert(b, n, t); moved || err != nil {
 		return nil, false, err
 	}
 	if reason.Is(store.AwaitsModules) {
