@@ -343,6 +343,7 @@ func TestAKindIsFollowedInTheVersionOfTheEarlierProcess(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
 	resource := s.define(t, "Bauble")
+	resource.Version = "v1beta1" // put waits for the cache of this version, which answers the first list
 	s.put(t, resource, "Bauble", "goes")
 	s.awaitServed(t, s.group(), "Bauble")
 	preferred := "/apis/" + s.group() + "/v1"
@@ -372,6 +373,7 @@ func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
 	resource := s.define(t, "Trinket")
+	resource.Version = "v1beta1" // put waits for the cache of this version, which answers the first list
 	s.put(t, resource, "Trinket", "goes")
 	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{
 		APIVersion: s.group() + "/v1beta1", Kind: "trinkets", Namespaces: []string{s.namespace},
