@@ -147,15 +147,17 @@ func inRetriedRun(b *bound, n *graph.Node, t *store.Task) bool {
 	return n.Scope == graph.ScopeModule && t.Subject.Module != "" && first != nil && first.RetryQueue
 }
 
-// divert moves t, the head of its queue, to another queue if t is in the main queue and cannot
+// divert moves t, the head of its queue, to another queue if t belongs to the main queue and cannot
 // start. divert reports whether t was moved. A task that waits for lagging tasks moves to the queue
 // Parked. If an earlier run of t's module is in the retry queue or in a parallel queue, the run of t
 // moves behind it.
 func (g *lagging) divert(b *bound, n *graph.Node, t *store.Task) (moved bool, err error) {
 	interrupted := t.Claim != nil && t.Claim.Epoch != 0
 	switch {
-	case t.Queue != Main || t.Abandoned:
+	case homeQueue(t) != Main || t.OwnQueue || t.Abandoned:
 		return false, nil
+	case t.Queue != Main:
+		return g.followFailing(b, n, t)
 	case t.Lagging > 0 && !interrupted:
 		slot, err := store.TailSlot(g.tx, Parked)
 		if err != nil {
@@ -166,7 +168,7 @@ func (g *lagging) divert(b *bound, n *graph.Node, t *store.Task) (moved bool, er
 		}
 		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: slot}, "")
 	case interrupted || !n.RetryQueue:
-		return g.divertBegun(b, n, t)
+		return g.followFailing(b, n, t)
 	case t.FanOut != nil:
 		return false, nil
 	}
@@ -198,15 +200,16 @@ func (g *lagging) divert(b *bound, n *graph.Node, t *store.Task) (moved bool, er
 	return true, g.arrivals.tail(&next, queue)
 }
 
-// divertBegun moves the run of t behind the tasks in the retry queue of its module, if there are any. An earlier process
-// has begun the run of t. In this process, another run of the module came before it, at the front of the main queue, and
-// failed. The remaining effects of t do not wait, because they must not undo effects of the other run.
-func (g *lagging) divertBegun(b *bound, n *graph.Node, t *store.Task) (moved bool, err error) {
-	if !g.continueOnFailure || t.Journal || !inRetriedRun(b, n, t) {
+// followFailing moves the run of t behind the tasks in the retry queue of its module, if there are any. The run of t can
+// meet such a failing run if it waited in a parallel queue behind the failing run, or if an earlier process interrupted
+// the run of t, and the failing run came before it, at the front of the main queue. The remaining effects of t do not
+// wait, because they must not undo effects of the failing run.
+func (g *lagging) followFailing(b *bound, n *graph.Node, t *store.Task) (moved bool, err error) {
+	if !g.continueOnFailure || t.Journal || !inRetriedRun(b, n, t) || t.Queue == retryQueue(t.Subject.Module) {
 		return false, nil
 	}
-	_, other, err := store.Head(g.tx, retryQueue(t.Subject.Module))
-	if err != nil || !other {
+	_, failing, err := store.Head(g.tx, retryQueue(t.Subject.Module))
+	if err != nil || !failing {
 		return false, err
 	}
 	return g.moveToRetryQueue(t)

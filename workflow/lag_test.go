@@ -533,3 +533,23 @@ func TestAnInterruptedRunWaitsBehindTheRetriesOfAnotherRunOfItsModule(t *testing
 		})
 	}
 }
+
+// The effects of a step fail, so the run in the retry queue goes on with this step, and does not join the requested run.
+func TestARequestedRunWaitsBehindTheRetriesOfTheRunInAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(group("10", 2, "a", "b"), nil, nil)
+		w.failsToPatch()
+		open := w.gate("release-check b")
+		w.start(on(lifecycle.OnStart))
+		w.expectAny("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
+		w.raise(on(lifecycle.OnRunRequest, "b"))
+		open(effects("patch"), nil)
+		w.expect()
+		w.expectPending("parallel-module-b", "release-check b", "module-run b")
+		w.succeeds()
+		w.sleep(time.Minute)
+		w.expectAny("module-run b", "release-check b", "global-afterall z")
+		w.expectAllEnded()
+	})
+}
