@@ -36,6 +36,9 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 		if err != nil || !ok || claimed(g.tx, parent) { // a running task cannot move; the next failure of t moves the run
 			return err
 		}
+		if waits, err := g.waitsForRun(parent); err != nil || waits {
+			return err // the next failure of t moves the run
+		}
 		t = parent
 	}
 	n := b.nodes[graph.NodeID(t.Node)]
@@ -47,6 +50,13 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	}
 	_, err := g.moveToRetryQueue(t)
 	return err
+}
+
+// waitsForRun reports whether the head of t's queue is running, and belongs to another run of t's module. Then the run of
+// t must not go on in another queue.
+func (g *lagging) waitsForRun(t *store.Task) (bool, error) {
+	head, ok, err := store.Head(g.tx, t.Queue)
+	return ok && head.Slot != t.Slot && head.Subject.Module == t.Subject.Module && claimed(g.tx, head), err
 }
 
 // moveToRetryQueue moves the run of t to the retry queue of its module, if t is the top task of its slot. If the run is

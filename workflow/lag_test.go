@@ -553,3 +553,35 @@ func TestARequestedRunWaitsBehindTheRetriesOfTheRunInAGroup(t *testing.T) {
 		w.expectAllEnded()
 	})
 }
+
+// A Synchronization in a queue of its own fails while a requested run, which was put before its run, is running.
+func TestARunWithAFailingSynchronizationWaitsForARequestedRunBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newContinuing(t)
+		w.discovers(modules("b", "c"), nil, nil)
+		w.reports("module-run b", lifecycle.JustEnabled)
+		w.items[lifecycle.ModuleSynchronization] = func(*store.Tx, workflow.Task) ([]graph.Item, error) {
+			return []graph.Item{
+				{Subject: graph.Subject{Module: "b", Hook: "h"}, Queue: "q", Wait: true},
+				{Subject: graph.Subject{Module: "b", Hook: "i"}, Wait: true},
+				{Subject: graph.Subject{Module: "b", Hook: "j"}, Wait: true},
+			}, nil
+		}
+		fail := w.gate("module-kubernetes-synchronization b/h")
+		next := w.gate("module-kubernetes-synchronization b/i")
+		w.start(on(lifecycle.OnStart))
+		w.ran()
+		run := w.gate("module-run b")
+		w.raise(on(lifecycle.OnRunRequest, "b"))
+		next(workflow.Outcome{}, nil)
+		w.expect("module-run b")
+		fail(workflow.Outcome{}, errors.New("exit status 1"))
+		w.expect()
+		w.reports("module-kubernetes-synchronization b/h")
+		w.reports("module-kubernetes-synchronization b/i")
+		run(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
+		w.sleep(time.Minute)
+		w.ran()
+		w.expectAllEnded()
+	})
+}
