@@ -166,9 +166,9 @@ func (g *lagging) divert(b *bound, n *graph.Node, t *store.Task) (moved bool, er
 	switch {
 	case homeQueue(t) != Main || t.OwnQueue || t.Abandoned:
 		return false, nil
-	case t.Queue != Main:
+	case t.Queue != Main || interrupted || t.Lagging == 0 && !n.RetryQueue:
 		return g.followFailing(b, n, t)
-	case t.Lagging > 0 && !interrupted:
+	case t.Lagging > 0:
 		slot, err := store.TailSlot(g.tx, Parked)
 		if err != nil {
 			return false, err
@@ -177,8 +177,6 @@ func (g *lagging) divert(b *bound, n *graph.Node, t *store.Task) (moved bool, er
 			return false, err
 		}
 		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: slot}, "")
-	case interrupted || !n.RetryQueue:
-		return g.followFailing(b, n, t)
 	case t.FanOut != nil:
 		return false, nil
 	}
@@ -218,8 +216,8 @@ func (g *lagging) followFailing(b *bound, n *graph.Node, t *store.Task) (moved b
 	if !g.continueOnFailure || t.Journal || !inRetriedRun(b, n, t) || t.Queue == retryQueue(t.Subject.Module) {
 		return false, nil
 	}
-	_, failing, err := store.Head(g.tx, retryQueue(t.Subject.Module))
-	if err != nil || !failing {
+	queue, err := g.groups.failing(t.Subject.Module)
+	if queue == "" || err != nil {
 		return false, err
 	}
 	return g.moveToRetryQueue(t)

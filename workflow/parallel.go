@@ -93,6 +93,11 @@ func (g *groups) retried(t *store.Task, module string) (string, error) {
 	if err != nil || !n.RetryQueue || !g.continueOnFailure {
 		return "", err
 	}
+	return g.failing(module)
+}
+
+// failing returns the retry queue of module if a run of the module is in it; otherwise "".
+func (g *groups) failing(module string) (string, error) {
 	queue := retryQueue(module)
 	_, ok, err := store.Head(g.tx, queue)
 	if err != nil || !ok {

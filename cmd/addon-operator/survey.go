@@ -115,8 +115,8 @@ func (s *surveys) requestMended(ctx context.Context) {
 		repaired, broken, err := s.steps.Discovery.Survey.Repaired(ctx)
 		if err == nil && len(repaired) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
-				broken, err := store.AnyBroken(tx, repaired)
-				if err != nil || !broken { // a converge has read the corrected files in the meantime
+				still, err := store.AnyBroken(tx, repaired)
+				if err != nil || !still { // a converge has read the corrected files in the meantime
 					return err
 				}
 				return s.engine.Raise(tx, workflow.Event{On: lifecycle.OnModuleMended})
@@ -132,9 +132,7 @@ func (s *surveys) requestMended(ctx context.Context) {
 // doOnWakeup calls do whenever wake is raised, until ctx ends. As long as do returns true, doOnWakeup also calls it
 // after each of the delays.
 func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func() (again bool)) {
-	timer := time.NewTimer(0)
-	timer.Stop()
-	defer timer.Stop()
+	var later <-chan time.Time
 	calls := 0 // the number of calls since the last raise
 	for {
 		select {
@@ -142,12 +140,11 @@ func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func()
 			return
 		case <-wake:
 			calls = 0
-		case <-timer.C:
+		case <-later:
 		}
-		timer.Stop()
+		later = nil
 		if calls++; do() {
-			now := time.Now()
-			timer.Reset(delays.Next(now, calls).Sub(now))
+			later = time.After(time.Until(delays.Next(time.Now(), calls)))
 		}
 	}
 }
