@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,12 +124,15 @@ func TestFailingJQFilterIsAProblemOfItsBindingUntilItWorks(t *testing.T) {
 func TestAFunctionIsRepeatedWithGrowingDelaysUntilItIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		began := time.Now()
-		wake, again, calls := newWakeup(), true, []time.Duration(nil)
+		wake := newWakeup()
+		var mu sync.Mutex // guards what follows
+		began, again, calls := time.Now(), true, []time.Duration(nil)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			doOnWakeup(ctx, wake, retry.Delays{First: time.Minute, Longest: 4 * time.Minute}, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
 				calls = append(calls, time.Since(began))
 				return again
 			})
@@ -137,6 +141,8 @@ func TestAFunctionIsRepeatedWithGrowingDelaysUntilItIsDone(t *testing.T) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if d := cmp.Diff(want, calls); d != "" {
 				t.Errorf("%s: calls (-want +got):\n%s", what, d)
 			}
@@ -147,7 +153,9 @@ func TestAFunctionIsRepeatedWithGrowingDelaysUntilItIsDone(t *testing.T) {
 		called("not done", 12*time.Minute, 0, time.Minute, 3*time.Minute, 7*time.Minute, 11*time.Minute)
 		wake.raise()
 		called("woken between two calls", 2*time.Minute, 0, time.Minute)
+		mu.Lock()
 		again = false
+		mu.Unlock()
 		called("done at the third call", time.Hour, time.Minute)
 		cancel()
 		<-ended
