@@ -29,7 +29,7 @@ import (
 
 // patience is the maximum time for which a command of a story waits for the expected result. It is long, because
 // stories also run on machines with one slow CPU.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 // glance is the interval at which [wait] calls its function.
 const glance = 20 * time.Millisecond
