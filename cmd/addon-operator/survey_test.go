@@ -5,7 +5,7 @@ import (
 	"context"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,38 +124,35 @@ func TestFailingJQFilterIsAProblemOfItsBindingUntilItWorks(t *testing.T) {
 func TestAFunctionIsRepeatedWithGrowingDelaysUntilItIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		wake := newWakeup()
-		var mu sync.Mutex // guards what follows
-		began, again, calls := time.Now(), true, []time.Duration(nil)
+		wake, calls := newWakeup(), make(chan time.Time, 10)
+		var done atomic.Bool
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			doOnWakeup(ctx, wake, retry.Delays{First: time.Minute, Longest: 4 * time.Minute}, func() bool {
-				mu.Lock()
-				defer mu.Unlock()
-				calls = append(calls, time.Since(began))
-				return again
+				calls <- time.Now()
+				return !done.Load()
 			})
 		}()
 		called := func(what string, after time.Duration, want ...time.Duration) {
 			t.Helper()
+			began := time.Now()
 			time.Sleep(after)
 			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if d := cmp.Diff(want, calls); d != "" {
+			var got []time.Duration
+			for len(calls) > 0 {
+				got = append(got, (<-calls).Sub(began))
+			}
+			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("%s: calls (-want +got):\n%s", what, d)
 			}
-			began, calls = time.Now(), nil
 		}
 		called("before the first wakeup", time.Hour)
 		wake.raise()
 		called("not done", 12*time.Minute, 0, time.Minute, 3*time.Minute, 7*time.Minute, 11*time.Minute)
 		wake.raise()
 		called("woken between two calls", 2*time.Minute, 0, time.Minute)
-		mu.Lock()
-		again = false
-		mu.Unlock()
+		done.Store(true)
 		called("done at the third call", time.Hour, time.Minute)
 		cancel()
 		<-ended
