@@ -19,7 +19,7 @@ type history struct {
 	driver.Driver
 	name      string
 	killed    []record
-	remove    func() error // removes killed
+	remove    func(next *release.Release) error // removes killed before next is created
 	read      bool
 	revisions []*release.Release
 	err       error // error of the query for revisions
@@ -27,8 +27,9 @@ type history struct {
 
 // historyOf returns a driver for an action on the release called name. If empty is true, the caller knows that the
 // release has no revision that Helm sees, and the first query needs no request. The argument killed has the revisions
-// that killed processes have left, and the driver calls the function remove to remove them.
-func (s *records) historyOf(name string, empty bool, killed []record, remove func() error) *history {
+// that killed processes have left. The driver calls the function remove to remove them, with the revision that is
+// created next.
+func (s *records) historyOf(name string, empty bool, killed []record, remove func(next *release.Release) error) *history {
 	h := &history{Driver: s.driver, name: name, killed: killed, remove: remove, read: empty}
 	if empty {
 		h.err = driver.ErrReleaseNotFound
@@ -57,7 +58,7 @@ func (h *history) isKilled(r *release.Release) bool {
 // Create implements driver.Creator. It first removes the revisions that killed processes have left.
 func (h *history) Create(key string, r *release.Release) error {
 	if len(h.killed) > 0 {
-		if err := h.remove(); err != nil {
+		if err := h.remove(r); err != nil {
 			return err
 		}
 		h.killed = nil

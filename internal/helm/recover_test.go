@@ -117,6 +117,30 @@ func TestKilledInstallIsDoneAgainAsTheSameRevision(t *testing.T) {
 	}
 }
 
+// TestKilledInstallIsDoneAgainWithItsObjects repeats a killed install with a manifest that has no text. The chart
+// renders one of its objects only for an install. Both objects are in the chart, so neither must be deleted.
+func TestKilledInstallIsDoneAgainWithItsObjects(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	r := module(t, "web", files{
+		"Chart.yaml": chartYAML, "templates/always.yaml": configMap("always"),
+		"templates/first.yaml": "{{ if .Release.IsInstall }}\n" + configMap("first") + "{{ end }}\n",
+	})
+	b.apply(t, r)
+	want := []types.UID{b.uid(t, "always"), b.uid(t, "first")}
+	b.relabel(t, "web", 1, "pending-install")
+
+	m := b.render(t, r)
+	m.Text = ""
+	if _, err := b.Upgrade(t.Context(), r, m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, []types.UID{b.uid(t, "always"), b.uid(t, "first")}); diff != "" {
+		t.Errorf("UIDs of the objects (-want +got):\n%s", diff)
+	}
+	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
+}
+
 func TestKilledUpgradeIsDoneAgainAsTheSameRevision(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"pending-upgrade", "pending-rollback"} {

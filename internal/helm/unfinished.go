@@ -21,32 +21,23 @@ import (
 
 // gatherUnfinished extends the manifest with which Helm compares the new manifest: it adds the objects that unfinished
 // revisions have created. Without this, an upgrade would not delete the objects that only a failed or killed upgrade
-// has created. gatherUnfinished must be called before the plan p removes revisions. If p removes all revisions, its
-// next step is an install, which compares the new manifest m with nothing. In this case, gatherUnfinished deletes the
-// objects that are not in m.
-func (c *Client) gatherUnfinished(ctx context.Context, config *rest.Config, name string, p plan, m Manifest) error {
+// has created. gatherUnfinished must be called before the plan p removes revisions. If p removes all revisions,
+// gatherUnfinished does nothing: see deleteUnfinished.
+func (c *Client) gatherUnfinished(ctx context.Context, name string, p plan) error {
+	if !p.gather {
+		return nil
+	}
 	revisions, err := c.manifests.decoded(name)
-	if err != nil || len(revisions) == 0 {
+	if err != nil {
 		return err
 	}
 	base := baseOf(revisions, p.remove)
-	manifest := m.Text
-	switch {
-	case base != nil:
-		manifest = base.Manifest
-	case p.uninstall || !p.install:
-		return nil // the other revisions cannot be decoded: the next step returns an error
+	if base == nil {
+		return nil // the next step is an install, or returns an error because the other revisions cannot be decoded
 	}
-	known, err := c.manifests.names(manifest)
-	if err != nil {
-		return fmt.Errorf("read the manifest of release %q: %w", name, err)
-	}
-	created, err := c.manifests.created(ctx, name, known, unfinished(revisions))
+	created, err := c.createdByUnfinished(ctx, name, revisions, base.Manifest)
 	if err != nil || len(created) == 0 {
 		return err
-	}
-	if base == nil {
-		return c.deleteLeft(ctx, config, name, created)
 	}
 	err = c.manifests.extend(base, created)
 	if isTooLong(err) {
@@ -57,9 +48,20 @@ func (c *Client) gatherUnfinished(ctx context.Context, config *rest.Config, name
 	return err
 }
 
-// deleteLeft deletes objects of a release. Like an upgrade, it keeps objects that belong to another release.
-func (c *Client) deleteLeft(ctx context.Context, config *rest.Config, name string, left []*yaml.RNode) error {
-	text, err := kio.StringAll(left)
+// deleteUnfinished deletes the objects that unfinished revisions have created and that are not in manifest. It must be
+// called before an install, because Helm compares the manifest of an install with nothing. The argument manifest must
+// be that of the install, because a chart can render other objects for an upgrade. Like an upgrade, deleteUnfinished
+// keeps objects that belong to another release.
+func (c *Client) deleteUnfinished(ctx context.Context, config *rest.Config, name, manifest string) error {
+	revisions, err := c.manifests.decoded(name)
+	if err != nil {
+		return err
+	}
+	created, err := c.createdByUnfinished(ctx, name, revisions, manifest)
+	if err != nil || len(created) == 0 {
+		return err
+	}
+	text, err := kio.StringAll(created)
 	if err != nil {
 		return fmt.Errorf("write the objects of a killed install: %w", err)
 	}
@@ -69,6 +71,15 @@ func (c *Client) deleteLeft(ctx context.Context, config *rest.Config, name strin
 		return fmt.Errorf("read the objects of a killed install: %w", err)
 	}
 	return objects.deleteDropped(list, &kube.Result{})
+}
+
+// createdByUnfinished returns the objects that unfinished revisions have created and that are not in manifest.
+func (c *Client) createdByUnfinished(ctx context.Context, name string, revisions []*release.Release, manifest string) ([]*yaml.RNode, error) {
+	known, err := c.manifests.names(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of release %q: %w", name, err)
+	}
+	return c.manifests.created(ctx, name, known, unfinished(revisions))
 }
 
 // baseOf returns the revision with which Helm compares the new manifest of an upgrade: the newest deployed one, or the

@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
 
 	"addon-operator/internal/failpoint"
 )
@@ -33,8 +34,8 @@ type Upgraded struct {
 // process was killed during an uninstall, Upgrade first finishes the uninstall. Upgrade also deletes
 // the objects that a failed or killed action has created, if they are not in the chart.
 //
-// The manifest m must be the result of [Client.Render] for r. Its checksum is stored with the revision. To save time,
-// its objects are read from the cluster while Helm renders the chart again.
+// The manifest m must be the result of [Client.Render] for r, but its text may be empty. Its checksum is stored with
+// the revision. To save time, its objects are read from the cluster while Helm renders the chart again.
 //
 // When ctx ends, the upgrade stops within milliseconds, unless it is finishing an uninstall, see [Client.Uninstall]. If
 // it has begun to apply objects, the release is Failed, and the next upgrade applies the missing changes. When Upgrade
@@ -84,10 +85,8 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 
 	p := planFor(history)
-	if p.gather {
-		if err := c.gatherUnfinished(ctx, config, r.Name, p, m); err != nil {
-			return Upgraded{}, err
-		}
+	if err := c.gatherUnfinished(ctx, r.Name, p); err != nil {
+		return Upgraded{}, err
 	}
 	if p.uninstall {
 		if err := c.removeKilled(ctx, p.remove); err != nil {
@@ -112,8 +111,8 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	objects := c.actions.objects(ctx, config, r.Name)
 	objects.reads = known
 	configuration := c.actions.configuration(config, objects, caps)
-	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install, p.remove, func() error {
-		return c.removeKilled(context.WithoutCancel(ctx), p.remove)
+	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install, p.remove, func(next *release.Release) error {
+		return c.removeReplaced(ctx, config, p, next)
 	})
 	a := applied{
 		configuration: configuration,
@@ -134,6 +133,17 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 	failpoint.Reach("helm", "after")
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
+}
+
+// removeReplaced removes the records that the plan p removes, because the revision next replaces them. If next is an
+// install, removeReplaced first deletes the objects of these revisions that are not in next.
+func (c *Client) removeReplaced(ctx context.Context, config *rest.Config, p plan, next *release.Release) error {
+	if p.install {
+		if err := c.deleteUnfinished(ctx, config, next.Name, next.Manifest); err != nil {
+			return err
+		}
+	}
+	return c.removeKilled(context.WithoutCancel(ctx), p.remove)
 }
 
 // removeKilled removes the records of revisions that killed processes have left.
