@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -23,6 +24,7 @@ type history struct {
 	read      bool
 	revisions []*release.Release
 	err       error // error of the query for revisions
+	updated   error // error of the last update
 }
 
 // historyOf returns a driver for an action on the release called name. If empty is true, the caller knows that the
@@ -76,7 +78,22 @@ func (h *history) Update(key string, r *release.Release) error {
 		own.Manifest = withoutGathered(r.Manifest)
 		r = &own
 	}
-	return h.Driver.Update(key, r)
+	h.updated = h.Driver.Update(key, r)
+	return h.updated
+}
+
+// finish must be called with the result of the action: the revision r and the error err. It returns the error of the
+// action, even if Helm has ignored it: Helm's install returns no error if it cannot record that r is deployed. In this
+// case, finish first writes the record again, because the next upgrade of a release that is Pending repeats the Helm
+// hooks.
+func (h *history) finish(r *release.Release, err error) error {
+	if h.updated == nil || r == nil || r.Info.Status != release.StatusDeployed {
+		return err
+	}
+	if err := h.Update(keyOf(r), r); err != nil {
+		return fmt.Errorf("write revision %d: %w", r.Version, err)
+	}
+	return nil
 }
 
 // Delete implements driver.Deletor.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -185,6 +186,37 @@ func TestUpgradeKilledAtItsVeryEndIsDoneAgain(t *testing.T) {
 		t.Errorf("the upgrade is now revision %d, want 2 again", revision)
 	}
 	b.state(t, "web", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
+}
+
+// TestLastWriteOfARecordIsRepeated lets the API server reject the write that sets the status of a new revision to
+// deployed: once, or always.
+func TestLastWriteOfARecordIsRepeated(t *testing.T) {
+	t.Parallel()
+	for action, revision := range map[string]int{"install": 1, "upgrade": 2} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			r := small(t, "web")
+			if action == "upgrade" {
+				b.apply(t, r)
+				r = with(r, "size", "2")
+			}
+			m, path := b.render(t, r), fmt.Sprintf("/secrets/sh.helm.release.v1.web.v%d", revision)
+
+			b.Client = b.client(t, failing(func(r *http.Request) bool {
+				return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, path)
+			}, http.StatusInternalServerError, metav1.StatusReasonInternalError, "overloaded"))
+			_, err := b.Upgrade(t.Context(), r, m)
+			wantError(t, err, fmt.Sprintf(`upgrade release "web": write revision %d: `, revision), "overloaded")
+			b.state(t, "web", helm.State{Status: helm.Pending, Revision: revision})
+
+			b.Client = b.client(t, failingOnce(http.MethodPut, path, http.StatusInternalServerError, "overloaded"))
+			if _, err := b.Upgrade(t.Context(), r, m); err != nil {
+				t.Fatal(err)
+			}
+			b.state(t, "web", helm.State{Status: helm.Deployed, Revision: revision, Checksum: m.Checksum})
+		})
+	}
 }
 
 func TestUninstallThatWasBegunIsEndedBeforeAnInstall(t *testing.T) {

@@ -39,8 +39,8 @@ type Upgraded struct {
 //
 // When ctx ends, the upgrade stops within milliseconds, unless it is finishing an uninstall, see [Client.Uninstall]. If
 // it has begun to apply objects, the release is Failed, and the next upgrade applies the missing changes. When Upgrade
-// returns, none of its goroutines is running. If the process is killed while it applies objects, the release is
-// Pending.
+// returns, none of its goroutines is running. If the process is killed while it applies objects, or the result cannot
+// be stored, the release is Pending.
 func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgraded, err error) {
 	if m.Checksum == "" {
 		return Upgraded{}, fmt.Errorf("upgrade release %q: the manifest has no checksum: pass a manifest that Render returned", r.Name)
@@ -111,9 +111,10 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	objects := c.actions.objects(ctx, config, r.Name)
 	objects.reads = known
 	configuration := c.actions.configuration(config, objects, caps)
-	configuration.Releases.Driver = c.records.historyOf(r.Name, p.install, p.remove, func(next *release.Release) error {
+	revisions := c.records.historyOf(r.Name, p.install, p.remove, func(next *release.Release) error {
 		return c.removeReplaced(ctx, config, p, next)
 	})
+	configuration.Releases.Driver = revisions
 	a := applied{
 		configuration: configuration,
 		chart:         ch, values: values,
@@ -124,6 +125,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 	failpoint.Reach("helm", "before")
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
+	err = revisions.finish(done, err)
 	if done != nil { // Helm returns the release also with some errors
 		acting.Set("revision", done.Version)
 	}
