@@ -31,6 +31,7 @@ import (
 //   - Its waits end when the context of the action ends. The waits of Helm's client last until their timeout.
 //   - It keeps the errors of an uninstall. Helm only reports that there were errors.
 //   - It does not delete objects that belong to another release.
+//   - An upgrade changes custom resources that the release takes over. Helm leaves them as they are.
 //   - It returns an error if an upgrade cannot delete an object that is not in the new revision. Helm only logs it.
 type objectClient struct {
 	*kube.Client

@@ -3,6 +3,7 @@ package helm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/util/retry"
 
@@ -48,13 +50,30 @@ func (o *objectClient) owner(annotations map[string]string) string {
 
 // Update implements kube.Interface. Like Helm, it deletes the objects of original that are not in target, unless their
 // Helm resource policy is "keep". Unlike Helm, it does not delete objects that belong to another release, and returns
-// an error if an object cannot be deleted.
+// an error if an object cannot be deleted. Helm patches a custom resource only if original and target differ. Update
+// also patches custom resources that the release takes over.
 func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	result, err := o.Client.Update(original.Intersect(target), target, force)
+	result, err := o.Client.Update(withoutTakenOver(original.Intersect(target), target), target, force)
 	if err == nil {
 		err = o.deleteDropped(original.Difference(target), result)
 	}
 	return result, err
+}
+
+// withoutTakenOver returns original, in which it replaces the objects that the release takes over by empty ones. Helm
+// has added these objects to original as they are in target, so Helm would find no difference. The difference to an
+// empty object is the whole object.
+func withoutTakenOver(original, target kube.ResourceList) kube.ResourceList {
+	for i, object := range original {
+		if !slices.Contains(target, object) {
+			continue
+		}
+		empty := &unstructured.Unstructured{}
+		empty.SetGroupVersionKind(object.Mapping.GroupVersionKind)
+		empty.SetName(object.Name)
+		original[i] = &resource.Info{Mapping: object.Mapping, Namespace: object.Namespace, Name: object.Name, Object: empty}
+	}
+	return original
 }
 
 // UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge. It deletes the same objects as Update.

@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"addon-operator/internal/helm"
 )
@@ -109,6 +112,67 @@ func TestUpgradeThatDropsAnObjectKeepsItForTheReleaseItBelongsTo(t *testing.T) {
 	}
 	if got := b.uid(t, "shared"); got != uid {
 		t.Errorf("the object has uid %s, before it had %s", got, uid)
+	}
+}
+
+// sharingGadget returns a release whose chart has a ConfigMap of its own. If the value "size" is set, the chart also
+// has the Gadget called shared, with this size.
+func (b fixture) sharingGadget(t testing.TB, name string) helm.Release {
+	t.Helper()
+	return module(t, name, files{
+		"Chart.yaml":         chartYAML,
+		"templates/own.yaml": configMap(name),
+		"templates/shared.yaml": "{{ if .Values.size }}\napiVersion: " + b.group() + "/v1\nkind: Gadget\n" +
+			"metadata: {name: shared}\nspec: {size: {{ .Values.size | quote }}}\n{{ end }}\n",
+	})
+}
+
+// gadgetIs checks that the Gadget called shared belongs to the given release and has this size. It returns the UID of
+// the Gadget.
+func (b fixture) gadgetIs(t *testing.T, release, size string) types.UID {
+	t.Helper()
+	client, err := dynamic.NewForConfig(b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gadgets := client.Resource(schema.GroupVersionResource{Group: b.group(), Version: "v1", Resource: "gadgets"})
+	gadget, err := gadgets.Namespace(b.namespace).Get(t.Context(), "shared", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := gadget.GetAnnotations()["meta.helm.sh/release-name"]
+	got, _, err := unstructured.NestedString(gadget.Object, "spec", "size")
+	if err != nil || owner != release || got != size {
+		t.Errorf("the Gadget belongs to %s and has size %s (error %v), want %s and %s", owner, got, err, release, size)
+	}
+	return gadget.GetUID()
+}
+
+// TestUpgradeTakesOverACustomResource lets the deployed release new take over a Gadget of the release old. Then the
+// chart of old drops the Gadget.
+func TestUpgradeTakesOverACustomResource(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.define(t)
+	before, after := b.sharingGadget(t, "old"), b.sharingGadget(t, "new")
+	b.apply(t, with(before, "size", 1))
+	b.apply(t, after)
+	uid := b.gadgetIs(t, "old", "1")
+	b.apply(t, with(after, "size", 2))
+	b.gadgetIs(t, "new", "2")
+
+	done, err := b.Upgrade(t.Context(), before, b.render(t, before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := []helm.Kept{{
+		Object: helm.Object{APIVersion: b.group() + "/v1", Kind: "Gadget", Namespace: b.namespace, Name: "shared"}, Owner: "new",
+	}}
+	if diff := cmp.Diff(kept, done.Kept); diff != "" {
+		t.Errorf("kept objects (-want +got):\n%s", diff)
+	}
+	if got := b.gadgetIs(t, "new", "2"); got != uid {
+		t.Errorf("the Gadget has UID %s, before it had %s", got, uid)
 	}
 }
 
