@@ -41,6 +41,10 @@ type objectClient struct {
 	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; the returned function is called when the wait ends
 	failures []error
 
+	// unfinished says that the last action on the release has failed or was killed, so that objects can differ from the
+	// revision with which Helm compares the new one. An upgrade then compares custom resources with the cluster, too.
+	unfinished bool
+
 	mu   sync.Mutex
 	kept []Kept // guarded by mu
 

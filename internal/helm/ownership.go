@@ -51,8 +51,12 @@ func (o *objectClient) owner(annotations map[string]string) string {
 // Update implements kube.Interface. Like Helm, it deletes the objects of original that are not in target, unless their
 // Helm resource policy is "keep". Unlike Helm, it does not delete objects that belong to another release, and returns
 // an error if an object cannot be deleted. Helm patches a custom resource only if original and target differ. Update
-// also patches custom resources that the release takes over.
+// also patches custom resources that the release takes over. After a failed or killed action, it patches all custom
+// resources that differ from target.
 func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	if o.unfinished {
+		return o.UpdateThreeWayMerge(original, target, force)
+	}
 	result, err := o.Client.Update(withoutTakenOver(original.Intersect(target), target), target, force)
 	if err == nil {
 		err = o.deleteDropped(original.Difference(target), result)

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -417,6 +419,49 @@ func TestObjectsOfAFailedUpgradeAreDeletedByTheNext(t *testing.T) {
 	if changes, err := b.Changes("web", 1, m); err != nil || len(changes) > 0 {
 		t.Errorf("a rollback to revision 1 would change %v (error %v)", changes, err)
 	}
+}
+
+// TestCustomResourceOfAFailedUpgradeIsChangedBack upgrades a release back to the chart of its deployed revision. A
+// failed or killed upgrade has changed a custom resource in the meantime.
+func TestCustomResourceOfAFailedUpgradeIsChangedBack(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"failed", "pending-upgrade"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			b.define(t)
+			r := b.sharingGadget(t, "web")
+			b.apply(t, with(r, "size", 1))
+			b.apply(t, with(r, "size", 2))
+			b.relabel(t, "web", 2, status)
+			b.relabel(t, "web", 1, "deployed")
+			b.gadgetIs(t, "web", "2")
+			b.apply(t, with(r, "size", 1))
+			b.gadgetIs(t, "web", "1")
+		})
+	}
+}
+
+// TestCustomResourceOfAFailedInstallIsChanged upgrades a release after its install has failed before it has changed an
+// existing custom resource.
+func TestCustomResourceOfAFailedInstallIsChanged(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.define(t)
+	b.apply(t, with(b.sharingGadget(t, "old"), "size", 1))
+	r := with(b.sharingGadget(t, "new"), "size", 2)
+	bad := filepath.Join(r.ChartDir, "templates/bad.yaml")
+	if err := os.WriteFile(bad, []byte("apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: -1}]}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Upgrade(t.Context(), r, b.render(t, r))
+	wantError(t, err, `upgrade release "new"`, "spec.ports[0].port")
+	b.gadgetIs(t, "old", "1")
+	if err := os.Remove(bad); err != nil {
+		t.Fatal(err)
+	}
+	b.apply(t, r)
+	b.gadgetIs(t, "new", "2")
 }
 
 // TestObjectsOfAKilledInstallAreUninstalledAfterAStoppedUpgrade stops an upgrade after a killed install: its context

@@ -109,7 +109,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 	ctx, acting := startAction(ctx, c.namespace, verb, r.Name)
 	objects := c.actions.objects(ctx, config, r.Name)
-	objects.reads = known
+	objects.reads, objects.unfinished = known, p.gather
 	configuration := c.actions.configuration(config, objects, caps)
 	revisions := c.records.historyOf(r.Name, p.install, p.remove, func(next *release.Release) error {
 		return c.removeReplaced(ctx, config, p, next)
