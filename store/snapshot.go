@@ -24,13 +24,13 @@ func (db *DB) Snapshot(w io.Writer) error {
 // SnapshotFile writes a copy of the store to the file at path. Unless the store is open for reading
 // only, SnapshotFile marks the copy with MarkCopy. When SnapshotFile returns nil, the file is
 // complete, durable and verified. The copy is first written to a temporary file beside path, so an
-// error while writing leaves the file at path unchanged. A crash can leave the temporary file; the
-// next SnapshotFile to path replaces it.
+// error while writing leaves the file at path unchanged. A crash can leave the temporary file: the next
+// SnapshotFile to path replaces it, and RemoveUnfinished removes it.
 func (db *DB) SnapshotFile(path string) error {
 	db.copying.Lock()
 	defer db.copying.Unlock()
 	dir, base := filepath.Split(path)
-	temp := filepath.Join(dir, "."+base+".new")
+	temp := filepath.Join(dir, "."+base+unfinished)
 	if err := copyTo(db, temp); err != nil {
 		return errors.Join(err, remove(temp))
 	}
@@ -41,6 +41,21 @@ func (db *DB) SnapshotFile(path string) error {
 		return fmt.Errorf("store: snapshot to %s: %w", path, err)
 	}
 	return nil
+}
+
+// unfinished is the end of the name of the temporary file of a snapshot.
+const unfinished = ".new"
+
+// RemoveUnfinished removes temporary files of SnapshotFile that processes have left because they were killed. It
+// selects the temporary files of snapshots beside the store at path. The rest of the name of such a snapshot, after
+// the name of the store, matches pattern. No SnapshotFile to such a path may run meanwhile.
+func RemoveUnfinished(path, pattern string) error {
+	dir, base := filepath.Split(path)
+	found, err := Beside(dir+"."+base, pattern+unfinished)
+	for _, temp := range found {
+		err = errors.Join(err, remove(temp))
+	}
+	return err
 }
 
 // copyTo writes a durable copy of the store to the file at path and verifies it.

@@ -26,6 +26,8 @@ const (
 	// snapshotsKept is the number of newest snapshots of the store that are not removed.
 	snapshotsKept = 3
 	snapshotTime  = "20060102T150405Z"
+	// snapshotNames matches the end of the name of a snapshot, after the name of the store.
+	snapshotNames = ".snapshot-*Z"
 )
 
 // A maintenance verifies the records of the store once, reserves disk space for the store, limits the history, and
@@ -163,7 +165,7 @@ func (m *maintenance) excess() (int64, error) {
 
 // snapshots returns the paths of the snapshots beside the store, sorted by the times in their names.
 func (m *maintenance) snapshots() ([]string, error) {
-	return store.Beside(m.path, ".snapshot-*Z")
+	return store.Beside(m.path, snapshotNames)
 }
 
 // untilSnapshot returns the time until the next snapshot. The interval begins at the newest existing snapshot, so that
@@ -181,13 +183,16 @@ func (m *maintenance) untilSnapshot() time.Duration {
 }
 
 // snapshot writes a verified snapshot beside the store, and removes old snapshots beyond
-// snapshotsKept.
+// snapshotsKept. It also removes unfinished snapshots of killed processes.
 func (m *maintenance) snapshot() error {
+	// Unfinished snapshots are removed first, because the new snapshot may need their space.
+	removed := store.RemoveUnfinished(m.path, snapshotNames)
 	path := m.path + ".snapshot-" + time.Now().UTC().Format(snapshotTime)
 	if err := m.db.SnapshotFile(path); err != nil {
-		return err
+		return errors.Join(err, removed)
 	}
 	found, err := m.snapshots()
+	err = errors.Join(err, removed)
 	// Snapshots with a later name were written while the clock was ahead. They are older than this one.
 	this := slices.Index(found, path) + 1
 	found = slices.Concat(found[this:], found[:this])

@@ -124,6 +124,43 @@ func TestASnapshotIsDueAnIntervalAfterTheNewestOneOrSoonIfThereIsNone(t *testing
 	})
 }
 
+func TestASnapshotRemovesTheUnfinishedSnapshotsOfKilledProcesses(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store.db")
+	db, err := store.Open(path, store.Options{Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, name := range []string{
+		".store.db.snapshot-20260101T000000Z.new", ".store.db.snapshot-20260101T010000Z.new", ".store.db.snapshot-of-a-person.new",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("a part of a store"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &maintenance{db: db, path: path}
+	if err := m.snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		got = append(got, f.Name())
+	}
+	snapshots, err := m.snapshots()
+	if err != nil || len(snapshots) != 1 {
+		t.Fatalf("the snapshots are %q, %v", snapshots, err)
+	}
+	want := []string{".store.db.snapshot-of-a-person.new", "store.db", filepath.Base(snapshots[0])}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the files beside the store (-want +got):\n%s", diff)
+	}
+}
+
 func TestDamagedRecordsAreLoggedAMinuteAfterTheStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	open := func() *store.DB {
