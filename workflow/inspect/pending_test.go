@@ -308,6 +308,27 @@ func TestADeferredTaskSaysWhenItReturnsToItsQueue(t *testing.T) {
 	}
 }
 
+func TestAFailedTaskThatARateLimitDefersStaysAProblem(t *testing.T) {
+	t.Parallel()
+	w := writeHistory(t)
+	defer w.close()
+	due := followTime.Add(4 * time.Minute)
+	failed, waits := queuedEvent("q", 1, "limited"), queuedEvent("q", 2, "limited")
+	for _, task := range []*store.Task{&failed, &waits} {
+		task.Pos, task.Due, task.Every = store.Pos{Queue: "q"}, due, 5*time.Minute
+	}
+	failed.Failed = &store.Failure{Node: failed.Node, Subject: failed.Subject, Count: 3, Since: followTime.Add(-time.Hour), At: followTime, Error: "exit status 1"}
+	w.save(failed, waits)
+	status := w.status()
+	if len(status.Problems) != 1 {
+		t.Fatalf("the problems are %+v", status.Problems)
+	}
+	p := status.Problems[0]
+	if p.Kind != inspect.KindFailing || p.Task != failed.ID || p.Try != 3 || p.Error != "exit status 1" || !p.Due.Equal(due) || p.Behind != nil {
+		t.Errorf("the problem is %+v, want that of task %s with its next attempt at %s", p, failed.ID, due)
+	}
+}
+
 // fanOut returns a fan-out task of run 1 at the node, with the given items. The parameter next is the
 // index of the current item. The items before the current item have ended, or have tasks of their own.
 func (w *writtenHistory) fanOut(node graph.NodeID, subject graph.Subject, next int, items ...graph.Item) store.Task {

@@ -246,7 +246,8 @@ func (s *scan) findBusy(q *queue) error {
 	return nil
 }
 
-// outOfQueues reads the runs of the deferred and held tasks.
+// outOfQueues reads the runs of the deferred and held tasks, and the deferred tasks whose last attempt failed. Such a
+// task waits for the rate limit of its hook.
 func (s *scan) outOfQueues() error {
 	for _, table := range []store.Table{store.Deferred, store.Held} {
 		looked := 0
@@ -266,7 +267,24 @@ func (s *scan) outOfQueues() error {
 				run = t.Run
 			}
 			s.late = append(s.late, lateTask{k, run})
+			if table == store.Deferred && hasFailed(v) {
+				if err := s.addDeferredFailure(k); err != nil {
+					return err
+				}
+			}
 		}
+	}
+	return nil
+}
+
+// addDeferredFailure adds the deferred task with the key k to the failed tasks if its last attempt failed.
+func (s *scan) addDeferredFailure(k store.Key) error {
+	t, ok, err := store.LoadAt(s.tx, k)
+	if err != nil {
+		return s.unreadable.pass(err)
+	}
+	if ok && t.Failed != nil {
+		s.failed = append(s.failed, &pendingTask{Task: t, top: t, later: true})
 	}
 	return nil
 }
