@@ -224,14 +224,18 @@ func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
 	return nil, nil
 }
 
-// reasonOf returns the reason that a person gave for a run; empty if there is none.
-func (e *evidence) reasonOf(run uint64) (string, error) {
+// reasonOf returns the reason that a person gave with the request that began a run; empty if there is none. Later
+// requests can have joined the run, and actions with a task, such as a retry, did not begin it.
+func (e *evidence) reasonOf(run uint64) (reason string, _ error) {
 	for a, err := range store.ActionsBackwards(e.scan.tx) {
-		if err != nil || a.Run == run {
-			return a.Reason, err
+		if err != nil {
+			return "", err
+		}
+		if a.Run == run && a.Task.IsZero() {
+			reason = a.Reason
 		}
 	}
-	return "", nil
+	return reason, nil
 }
 
 // attemptCause returns an ended attempt as a cause.

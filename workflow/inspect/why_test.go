@@ -142,6 +142,8 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 				}
 				return errors.Join(
 					store.AddAction(tx, store.Action{By: "bob", Verb: "reload", Reason: "new images", Run: 2}),
+					store.AddAction(tx, store.Action{By: "cem", Verb: "reload", Reason: "joined the run", Run: 2}),
+					store.AddAction(tx, store.Action{By: "ann", Verb: "task retry", Reason: "the registry is back", Run: 2, Task: store.ID{Epoch: 1, N: 9}}),
 					store.AddAction(tx, store.Action{By: "ann", Verb: "module run", What: "web", Reason: "another run", Run: 3}))
 			}); err != nil {
 				w.t.Fatal(err)
