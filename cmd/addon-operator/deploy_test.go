@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,12 +22,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/cmd/addon-operator/webaccess"
 	"addon-operator/cmd/addon-operator/webui"
 	"addon-operator/internal/jq"
+	"addon-operator/internal/kube"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
 )
@@ -206,6 +211,54 @@ func TestDeployedRightsAreThoseOfThePage(t *testing.T) {
 	for _, rule := range clusterRole.Rules {
 		if slices.Contains(rule.Resources, "*") || slices.Contains(rule.Verbs, "*") {
 			t.Errorf("a rule for everything is the default: %+v", rule)
+		}
+	}
+}
+
+// TestTheDeployedRoleAllowsWritesOfTheConfigMap writes the operator's ConfigMap in the ways that hooks cause. The Role
+// must grant the verb of each request.
+func TestTheDeployedRoleAllowsWritesOfTheConfigMap(t *testing.T) {
+	t.Parallel()
+	var role rbacv1.Role
+	deployed(t, "rbac.yaml", &corev1.ServiceAccount{}, &role, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{})
+	verbs := map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPatch: "patch", http.MethodPut: "update"}
+	for what, c := range map[string]struct {
+		exists bool
+		want   []string
+	}{
+		"created": {false, []string{"get", "create"}}, "changed": {true, []string{"get", "patch"}},
+	} {
+		var used []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			used = append(used, verbs[r.Method])
+			w.Header().Set("Content-Type", "application/json")
+			if !c.exists && r.Method == http.MethodGet {
+				w.WriteHeader(http.StatusNotFound)
+				_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"NotFound","code":404}`)
+				return
+			}
+			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"7"},"data":{"web":"a: 1"}}`)
+		}))
+		t.Cleanup(server.Close)
+		client, err := kube.NewClient(&rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.ConfigMap(role.Namespace, "addon-operator").Update(t.Context(), func(data map[string]string) error {
+			data["web"] = "a: 2"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(used, c.want) {
+			t.Errorf("%s: the requests have the verbs %v, want %v", what, used, c.want)
+		}
+		for _, verb := range used {
+			if !slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+				return slices.Contains(rule.APIGroups, "") && slices.Contains(rule.Resources, "configmaps") && slices.Contains(rule.Verbs, verb)
+			}) {
+				t.Errorf("%s: the Role does not grant %s of configmaps", what, verb)
+			}
 		}
 	}
 }
