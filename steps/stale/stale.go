@@ -113,12 +113,16 @@ func (b *Bindings) find(ctx context.Context, each func(Binding, store.Binding) e
 	return nil
 }
 
-// askedHooks returns the hooks with attached bindings of the given kinds.
+// askedHooks returns the hooks with attached bindings of the given kinds. It omits bindings whose records, or the
+// records of their hooks, cannot be read.
 func (b *Bindings) askedHooks(kinds []store.BindingKind) (hooks []*askedHook, err error) {
 	err = b.db.View(func(tx *store.Tx) error {
 		byName := map[[2]string]*askedHook{}
 		for k := range tx.Range(store.At(store.Bindings)) {
 			record, _, err := store.Load[store.Binding](tx, k)
+			if errors.As(err, new(*store.RecordError)) {
+				continue // the trigger for Kubernetes events moves the record
+			}
 			if err != nil {
 				return err
 			}
@@ -132,10 +136,14 @@ func (b *Bindings) askedHooks(kinds []store.BindingKind) (hooks []*askedHook, er
 			key := [2]string{subject.Module, subject.Hook}
 			h := byName[key]
 			if h == nil {
-				h = &askedHook{module: subject.Module, name: subject.Hook, bindings: map[string]store.Binding{}}
-				if h.Hook, _, err = store.Load[store.Hook](tx, store.HookKey(subject.Module, subject.Hook)); err != nil {
+				recorded, _, err := store.Load[store.Hook](tx, store.HookKey(subject.Module, subject.Hook))
+				if errors.As(err, new(*store.RecordError)) {
+					continue // the record has the file of the hook, without which the hook cannot be asked
+				}
+				if err != nil {
 					return err
 				}
+				h = &askedHook{Hook: recorded, module: subject.Module, name: subject.Hook, bindings: map[string]store.Binding{}}
 				byName[key] = h
 				hooks = append(hooks, h)
 			}

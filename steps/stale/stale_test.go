@@ -171,6 +171,15 @@ func TestAWebhookIsStaleOnlyIfItsHookIsKnownNotToHaveIt(t *testing.T) {
 			scantest.Update(t, x.s.DB, func(tx *store.Tx) error { tx.Delete(store.HookKey("web", "hooks/hook.sh")); return nil })
 			x.remove(x.modules, "010-web/hooks/hook.sh")
 		}, nil},
+		"the record of one of two hooks is damaged": {func(x *bench) {
+			x.damage(store.HookKey("web", "hooks/hook.sh"))
+			x.remove(x.modules, "010-web/hooks/hook.sh")
+			x.remove(x.globals, "hooks/hook.sh")
+		}, []string{global + "a.example.com", global + "b.example.com"}},
+		"the record of another binding of the hook is damaged": {func(x *bench) {
+			x.damage(store.BindingKey("web", "hooks/hook.sh", "pods"))
+			x.remove(x.modules, "010-web/hooks/hook.sh")
+		}, []string{web + "a.example.com", web + "b.example.com"}},
 		"the bindings of the deleted hook are detached": {func(x *bench) {
 			x.remove(x.modules, "010-web/hooks/hook.sh")
 			scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return bindings.Detach(tx, "web") })
@@ -188,6 +197,22 @@ func TestAWebhookIsStaleOnlyIfItsHookIsKnownNotToHaveIt(t *testing.T) {
 			t.Errorf("%s: stale bindings (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// damage overwrites the record under k with bytes that cannot be decoded. At the end of the test, the record is deleted,
+// because the check of the store would reject it.
+func (x *bench) damage(k store.Key) {
+	x.t.Helper()
+	scantest.Update(x.t, x.s.DB, func(tx *store.Tx) error {
+		if tx.Get(k) == nil {
+			x.t.Errorf("there is no record %s", k)
+		}
+		tx.Put(k, []byte(`{"kind":`))
+		return nil
+	})
+	x.t.Cleanup(func() {
+		scantest.Update(x.t, x.s.DB, func(tx *store.Tx) error { tx.Delete(k); return nil })
+	})
 }
 
 // remove deletes a file or directory.
