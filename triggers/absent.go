@@ -67,11 +67,14 @@ func NewAbsent(db *store.DB, engine workflow.Raiser, kinds *kube.Kinds, labels s
 }
 
 // Run watches the objects of the installed releases, and raises events for absent objects, until
-// ctx is done.
+// ctx is done. If the record of a release cannot be read, Run does not watch the objects of this
+// release until the record changes.
 func (a *Absent) Run(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { a.absences.Run(ctx) })
+	running.Go(func() { a.absences.Run(watching) })
 	defer running.Wait()
+	defer stop() // before the wait, because otherwise an error would be returned only when ctx is done
 	if err := a.followAll(); err != nil {
 		return fmt.Errorf("read releases: %w", err)
 	}
@@ -112,7 +115,8 @@ func (a *Absent) readAgain(k store.Key) error {
 	return err
 }
 
-// follow watches the objects of the changed releases.
+// follow watches the objects of the changed releases whose records can be read, and no objects of the other changed
+// releases.
 func (a *Absent) follow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,7 +128,7 @@ func (a *Absent) follow() error {
 	return a.db.View(func(tx *store.Tx) error {
 		for _, name := range slices.Sorted(maps.Keys(a.stale)) {
 			r, ok, err := store.Load[store.Release](tx, store.ReleaseKey(name))
-			if err != nil {
+			if err != nil && unreadable(err, store.Releases) == nil {
 				return err
 			}
 			delete(a.stale, name)

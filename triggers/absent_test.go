@@ -1,6 +1,9 @@
 package triggers
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +62,46 @@ func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnErrorOfTheTriggerForAbsentObjectsIsReturnedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Memory(t)
+		a := NewAbsent(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { return nil }), &kube.Kinds{}, "", kube.Observer{})
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Run(t.Context()); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("without a store, Run returns %v", err)
+		}
+	})
+}
+
+func TestADamagedReleaseDoesNotKeepTheOthersFromBeingWatched(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	a := NewAbsent(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { return nil }), &kube.Kinds{}, "", kube.Observer{})
+	release := store.Release{Revision: 1, Objects: []store.Object{store.Object(ref("a"))}}
+	save := func(tx *store.Tx) error { return store.Save(tx, store.ReleaseKey("m"), release) }
+	spoil := func(tx *store.Tx) error { tx.Put(store.ReleaseKey("m"), []byte(`{"revision":`)); return nil }
+	step := func(what string, change func(*store.Tx) error, want ...string) {
+		t.Helper()
+		if err := db.Update(change); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.follow(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := slices.Sorted(maps.Keys(a.watched)); !slices.Equal(got, want) {
+			t.Errorf("%s: watched are %q, want %q", what, got, want)
+		}
+	}
+	step("one of two releases is damaged", func(tx *store.Tx) error {
+		return errors.Join(spoil(tx), store.Save(tx, store.ReleaseKey("n"), release))
+	}, "n")
+	step("its record is written again", save, "m", "n")
+	step("its record is damaged while it is watched", spoil, "n")
+	step("its record is written once more", save, "m", "n")
 }
 
 // TestAnObjectThatDisappearsDuringARunIsReportedWhenTheRunEndsInTheSameCommit commits the report of the object and the
