@@ -30,7 +30,8 @@ type Redactor struct {
 // Values returns v as decoded JSON with marks in place of secrets. These texts and numbers are secrets: all values
 // below a key with the name of a secret; all fields of a Secret object except its identity, type and labels; the value
 // of a patch whose path names a secret; and the field "value" beside a field "name", as in an environment variable, if
-// the content of "name" is the name of a secret. Empty texts, true, false and null are never replaced.
+// the content of "name" is the name of a secret. The annotation in which kubectl keeps the object that was applied is
+// redacted like this object. Empty texts, true, false and null are never replaced.
 func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -138,6 +139,9 @@ var plainInSecrets = map[string]bool{
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "labels": true,
 }
 
+// lastApplied is the annotation in which kubectl keeps the object that was last applied, as JSON.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
 func (r Redactor) hideMap(m map[string]any, at place) any {
 	if text, dated := m["at"].(string); dated { // m is a patch, or a value with the time of its change
 		if since, err := time.Parse(time.RFC3339, text); err == nil {
@@ -158,6 +162,8 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			below.encoded = key == "data"
 			m[key] = r.hide(value, below.within(true))
+		case key == lastApplied && !at.secret:
+			m[key] = r.hideObject(value, below)
 		case key == "value" && (secretPath(path) || Secret(name)):
 			m[key] = r.hide(value, below.within(true))
 		default:
@@ -180,6 +186,22 @@ func (r Redactor) hideMetadata(v any, at place) any {
 		}
 	}
 	return m
+}
+
+// hideObject returns the text v, which has an object as JSON, with marks in place of the secrets in the object. If v is
+// not such a text, hideObject hides v as a whole.
+func (r Redactor) hideObject(v any, at place) any {
+	text, _ := v.(string)
+	decoded, err := tree.Decode([]byte(text))
+	object, isMap := decoded.(map[string]any)
+	if err != nil || !isMap {
+		return r.hide(v, at.within(true))
+	}
+	encoded, err := json.Marshal(r.hide(object, at))
+	if err != nil {
+		return r.hide(v, at.within(true))
+	}
+	return string(encoded)
 }
 
 // secretPath reports whether a part of a JSON pointer is the name of a secret.

@@ -183,6 +183,36 @@ func TestOfASecretOnlyItsNamesAreShown(t *testing.T) {
 	}
 }
 
+func TestTheAppliedObjectIsRedactedLikeTheObject(t *testing.T) {
+	t.Parallel()
+	of := func(kind, applied string) string {
+		text, err := json.Marshal(applied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return `{"kind":"` + kind + `","metadata":{"annotations":{"a":"b","kubectl.kubernetes.io/last-applied-configuration":` + string(text) + `}}}`
+	}
+	for name, test := range map[string]struct{ kind, applied, want string }{
+		"an object": {
+			"ConfigMap", `{"kind":"ConfigMap","data":{"password":"hunter2","user":"u"}}` + "\n",
+			`{"data":{"password":"(redacted)","user":"u"},"kind":"ConfigMap"}`,
+		},
+		"a Secret in another object": {"Service", `{"kind":"Secret","data":{"a":"eA=="}}`, `{"data":{"a":"(redacted)"},"kind":"Secret"}`},
+		"no JSON":                    {"ConfigMap", `{"data":{"password":"hunter2"`, "(redacted)"},
+		"no object":                  {"ConfigMap", `"hunter2"`, "(redacted)"},
+		"nothing":                    {"ConfigMap", "", ""},
+	} {
+		got := redacted(t, func() (any, error) { return Redactor{}.Values(json.RawMessage(of(test.kind, test.applied))) })
+		if want := of(test.kind, test.want); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	secret := redacted(t, func() (any, error) { return Redactor{}.Values(json.RawMessage(of("Secret", `{"kind":"Secret"}`))) })
+	if want := strings.ReplaceAll(of("Secret", "(redacted)"), `"b"`, `"(redacted)"`); secret != want {
+		t.Errorf("a Secret: %s, want %s", secret, want)
+	}
+}
+
 func TestTheHashOfSecretDataIsThatOfTheDecodedBytes(t *testing.T) {
 	t.Parallel()
 	r := Redactor{Secret: []byte("s")}
@@ -228,6 +258,7 @@ func TestAValueThatIsNoJSONIsAnError(t *testing.T) {
 func FuzzRedactKeepsTheShape(f *testing.F) {
 	f.Add(`{"password":{"a":[1,"x",null]},"kind":"Secret"}`)
 	f.Add(`{"password":{"kind":"Secret","metadata":{"name":"a"}}}`)
+	f.Add(`{"kubectl.kubernetes.io/last-applied-configuration":"{\"token\":\"x\"}\n"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		var v any
 		if json.Unmarshal([]byte(text), &v) != nil {
