@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -89,6 +90,21 @@ func definitionOf(o map[string]any) (d definition) {
 		}
 	}
 	return d
+}
+
+// changedKind returns the kind of the object at path if the session has changed the spec of an existing
+// CustomResourceDefinition that defines this kind. Otherwise it returns "".
+func (s *Session) changedKind(path string) string {
+	base, rest, found := strings.Cut(path, "/apis/")
+	parts := strings.Split(rest, "/") // group, version, perhaps "namespaces" and a namespace, plural, name
+	if !found || len(parts) < 4 {
+		return ""
+	}
+	o, known := s.get(base + definitions + parts[len(parts)-2] + "." + parts[0])
+	if !known || o.live == nil || o.now == nil || reflect.DeepEqual(o.live["spec"], o.now["spec"]) {
+		return ""
+	}
+	return definitionOf(o.now).kind
 }
 
 // newKind returns the kind of the object at path if the session has created or changed the CustomResourceDefinition of

@@ -243,23 +243,24 @@ func wanted(r *http.Request, path string, body []byte, before map[string]any) (m
 	return want, nil
 }
 
-// settle reads the API server's response to a dry run of a write. If the API server has accepted the write, settle
-// records it. If the API server could not check the write, the result is the reason. If the API server has checked and
-// rejected the write, the result is "". The body of the response can be read again.
+// settle reads the API server's response to a dry run of a write. If the API server could not check the write, the
+// result is the reason. Otherwise the result is "", and settle records the write if the API server has accepted it. The
+// body of the response can be read again.
 func (t *transport) settle(response *http.Response, path string, before map[string]any, deletes bool) (why string, err error) {
 	answered, err := replayable(response)
 	if err != nil {
 		return "", err
 	}
-	if response.StatusCode/100 != 2 {
-		return t.unchecked(path, response.StatusCode, answered), nil
+	accepted := response.StatusCode/100 == 2
+	if accepted && deletes {
+		t.session.record(path, before, nil, "")
+		return "", nil
 	}
-	now := map[string]any(nil)
-	if !deletes {
-		now = decoded(answered)
+	why = t.unchecked(path, response.StatusCode, answered)
+	if accepted && why == "" {
+		t.session.record(path, before, decoded(answered), "")
 	}
-	t.session.record(path, before, now, "")
-	return "", nil
+	return why, nil
 }
 
 // remove handles a DELETE request for one object.
@@ -375,10 +376,17 @@ func (t *transport) pretend(r *http.Request, path string, before, now map[string
 }
 
 // unchecked returns the reason why the API server could not check a write in a dry run: the write needs another write
-// of the session, or a webhook does not support dry runs. status and body are those of the response. If the write was
-// rejected for any other reason, unchecked returns "".
+// of the session, or a webhook does not support dry runs. status and body are those of the response. If there is no
+// such reason, unchecked returns "".
+//
+// If the session has changed the CustomResourceDefinition of the object's kind, the API server still uses the old
+// schema. It can reject an object that is valid, and it removes new fields from an object that it accepts.
 func (t *transport) unchecked(path string, status int, body []byte) string {
 	switch status {
+	case http.StatusOK, http.StatusCreated, http.StatusUnprocessableEntity:
+		if kind := t.session.changedKind(path); kind != "" {
+			return "the CustomResourceDefinition of its kind " + kind + " is changed by the same plan"
+		}
 	case http.StatusNotFound:
 		if namespace := t.newNamespace(path); namespace != "" {
 			return "its Namespace " + namespace + " is created by the same plan"

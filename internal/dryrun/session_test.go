@@ -20,6 +20,7 @@ type apiServer struct {
 	t       *testing.T
 	objects map[string]map[string]any // by path
 	refuses map[string]string         // error messages by path; writes to these paths fail with status 400
+	strict  bool                      // writes in the group old.example.com fail with status 422
 	sent    []string                  // the received writes
 }
 
@@ -51,6 +52,12 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.sent = append(s.sent, r.Method+" "+path)
 	if why := s.refuses[path]; why != "" {
 		return respond(http.StatusBadRequest, status(why)), nil
+	}
+	if strings.Contains(path, "/apis/old.example.com/") && r.Method != http.MethodDelete {
+		if s.strict {
+			return respond(http.StatusUnprocessableEntity, status("the value is not supported")), nil
+		}
+		delete(body, "data") // the schemas of this group have no such field
 	}
 	if body["preconditions"] != nil && known["preconditions"] == nil {
 		return respond(http.StatusConflict, status("the UID is another")), nil
@@ -304,6 +311,44 @@ func TestObjectsOfANamespaceOrKindOfTheSessionAreMarked(t *testing.T) {
 	f.expect(http.StatusNotFound, http.MethodPost, "/apis/new.example.com/v0/namespaces/ns/things", thing)
 	f.changes("none → other=", "none → a=1 (its Namespace other is created by the same plan)", "none → things.new.example.com=",
 		"none → b= (its kind Thing is defined by a CustomResourceDefinition of the same plan)")
+}
+
+// TestObjectsOfAKindThatTheSessionChangesAreMarked writes objects of a kind whose schema in the API server lacks the
+// field data. After the session has changed the schema, the session must not use this schema.
+func TestObjectsOfAKindThatTheSessionChangesAreMarked(t *testing.T) {
+	t.Parallel()
+	const things, changed = "/apis/old.example.com/v1/namespaces/ns/things", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.old.example.com"
+	definition := func(label, schema string) map[string]any {
+		return map[string]any{
+			"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1", "immutable": false,
+			"metadata": map[string]any{"name": "things.old.example.com", "labels": map[string]any{"a": label}},
+			"spec": map[string]any{
+				"group": "old.example.com", "scope": "Namespaced", "names": map[string]any{"kind": "Thing", "plural": "things"},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "schema": schema}},
+			},
+		}
+	}
+	thing := func(name, value string) map[string]any {
+		o := configMap(name, value)
+		o["kind"], o["apiVersion"] = "Thing", "old.example.com/v1"
+		return o
+	}
+	f := newFixture(t)
+	f.server.objects[changed] = definition("1", "old")
+	f.server.objects[things+"/a"], f.server.objects[things+"/b"] = thing("a", ""), thing("b", "")
+	f.expect(http.StatusOK, http.MethodPut, changed, definition("2", "old"))
+	f.expect(http.StatusCreated, http.MethodPost, things, thing("c", "1"))
+	f.changes("things.old.example.com= → things.old.example.com=", "none → c=")
+	f.expect(http.StatusOK, http.MethodPut, changed, definition("2", "new"))
+	f.expect(http.StatusCreated, http.MethodPost, things, thing("d", "1"))
+	f.server.strict = true
+	f.expect(http.StatusCreated, http.MethodPost, things, thing("e", "1"))
+	f.expect(http.StatusOK, http.MethodPut, things+"/a", thing("a", "1"))
+	f.expect(http.StatusOK, http.MethodDelete, things+"/b", nil)
+	f.server.refuses[things] = "the object is refused"
+	f.expect(http.StatusBadRequest, http.MethodPost, things, thing("f", "1"))
+	const note = " (the CustomResourceDefinition of its kind Thing is changed by the same plan)"
+	f.changes("things.old.example.com= → things.old.example.com=", "none → d=1"+note, "none → e=1"+note, "a= → a=1"+note, "b= → none")
 }
 
 func TestARefusedWriteIsNoChange(t *testing.T) {
