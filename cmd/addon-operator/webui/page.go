@@ -331,7 +331,11 @@ func at(query map[string]string, segments ...string) string {
 }
 
 // nested returns a path. The argument first is the first segment of the path, and slashes in name separate the other
-// segments.
+// segments. But if name has a segment that is empty, "." or "..", the slashes in name are escaped, because otherwise
+// [http.ServeMux] and browsers remove the segment.
 func nested(first, name string) string {
+	if path.Clean("/"+name) != "/"+name {
+		return at(nil, first, name)
+	}
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }
