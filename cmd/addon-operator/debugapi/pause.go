@@ -67,11 +67,15 @@ func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, 
 	if kind != "all" && name == "" {
 		return target, BadRequest("the name of the %s is missing", kind)
 	}
+	what := []string{kind, name}
+	if kind == "all" {
+		what = []string{kind}
+	}
 	for q, err := range store.QuarantinedItems(tx) {
 		if err != nil {
 			return target, err
 		}
-		if q.Paused != nil && slices.Equal(q.What(), strings.Fields(kind+" "+name)) {
+		if q.Paused != nil && slices.Equal(q.What(), what) {
 			return workflow.PauseTarget{Queue: q.Queue, Subject: q.Subject}, nil
 		}
 	}

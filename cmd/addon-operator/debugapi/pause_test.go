@@ -92,6 +92,26 @@ func TestAPauseOfADeletedHookCanBeResumed(t *testing.T) {
 	}
 }
 
+func TestAPauseOfADeletedQueueWithASpaceInItsNameCanBeResumed(t *testing.T) {
+	t.Parallel()
+	w := pausable(t)
+	binding := store.BindingKey("web", "hooks/h", "spaced")
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, binding, store.Binding{Kind: store.Kubernetes, Queue: "my queue"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := w.post("/pause/queue?name=my+queue&reason=repair"); status != http.StatusOK {
+		t.Fatalf("status %d, %q", status, text)
+	}
+	if err := w.db.Update(func(tx *store.Tx) error { tx.Delete(binding); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := w.post("/resume/queue?name=my+queue"); status != http.StatusOK || len(w.paused()) > 0 {
+		t.Errorf("status %d, %q; still paused: %q", status, text, w.paused())
+	}
+}
+
 func TestAPauseSaysWhatIsWrongWithIt(t *testing.T) {
 	t.Parallel()
 	w := pausable(t)
