@@ -42,10 +42,36 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 			return &fanOutError{refOf(t), err}
 		}
 	}
+	if err := fs.abandonChanged(t, items); err != nil {
+		return err
+	}
 	fanOut.Len = len(items)
 	t.FanOut = fanOut
 	fs.openings.mayUnblock(t.Subject)
 	return saveItems(fs.tx, t, items)
+}
+
+// abandonChanged abandons the tasks in other queues that are running or have begun their effects for
+// items with the field Changed. So the new fan-out task t does not wait for these tasks, but starts
+// the items again behind them.
+func (fs *fanOuts) abandonChanged(t *store.Task, items []graph.Item) error {
+	changed := map[graph.Subject]bool{}
+	for _, item := range items {
+		if item.Changed {
+			changed[item.Subject] = true
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return eachHead(fs.tx, func(begun *store.Task) error {
+		equal := begun.OwnQueue && begun.Graph == t.Graph && begun.Node == t.Node && changed[begun.Subject]
+		if !equal || begun.Abandoned || !claimed(fs.tx, begun) && !begun.Journal {
+			return nil
+		}
+		begun.Abandoned = true
+		return fs.queues.save(begun)
+	})
 }
 
 // goOn continues the fan-out task t with its next item. If t must process the item itself, goOn

@@ -15,6 +15,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 func TestRunEndsBeforeWhatWaitsBehindIt(t *testing.T) {
@@ -26,6 +27,82 @@ func TestRunEndsBeforeWhatWaitsBehindIt(t *testing.T) {
 		w.start(on("go"), on("later"), on("go"))
 		w.expect("a", "b", "c", "c", "other", "a", "b", "c", "c")
 	})
+}
+
+// A reload runs the Synchronizations of a module again while the first one is running. The fan-out of the reload takes
+// over the running item, unless the item has changed.
+func TestARunningItemThatHasChangedStartsAgain(t *testing.T) {
+	for _, c := range []struct{ changed, wait bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
+		t.Run(fmt.Sprintf("changed %t, wait %t", c.changed, c.wait), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, item := newSynchronizing(t, c.wait)
+				step := name(string(lifecycle.ModuleSynchronization), item.Subject)
+				open := w.gate(step)
+				var applied []string
+				w.apply = func(_ *store.Tx, _ workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+					if len(o.Data) > 0 {
+						applied = append(applied, string(o.Data))
+					}
+					return nil, nil
+				}
+				w.start(on(lifecycle.OnStart))
+				item.Changed = c.changed
+				w.lists(lifecycle.ModuleSynchronization, item)
+				w.set(step, returns(workflow.Outcome{Data: json.RawMessage(`"second"`)}))
+				w.raise(on(lifecycle.OnReloadRequest))
+				open(workflow.Outcome{Data: json.RawMessage(`"first"`)}, nil)
+				want := []string{`"first"`}
+				if c.changed {
+					want = []string{`"second"`}
+				}
+				if diff := cmp.Diff(want, applied); diff != "" {
+					t.Errorf("applied outcomes (-want +got):\n%s", diff)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+func TestAnItemThatHasChangedStartsAgainAfterItsEffects(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("changed %t", changed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, item := newSynchronizing(t, false)
+				step := name(string(lifecycle.ModuleSynchronization), item.Subject)
+				w.set(step, returns(effects("first")))
+				errs := map[string]error{"first": errors.New("503")}
+				done := w.doEffects(errs)
+				w.start(on(lifecycle.OnStart))
+				item.Changed = changed
+				w.lists(lifecycle.ModuleSynchronization, item)
+				w.set(step, returns(effects("second")))
+				w.raise(on(lifecycle.OnReloadRequest))
+				w.locked(func() { delete(errs, "first") })
+				w.sleep(time.Minute)
+				want := []string{"first", "first"}
+				if changed {
+					want = append(want, "second")
+				}
+				if diff := cmp.Diff(want, *done); diff != "" {
+					t.Errorf("effects (-want +got):\n%s", diff)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+// newSynchronizing returns a fixture with the module m, whose runs repeat the returned item: a Synchronization in another
+// queue. The argument wait says whether the runs wait for it.
+func newSynchronizing(t *testing.T, wait bool) (*fixture, graph.Item) {
+	t.Helper()
+	w := newLifecycle(t)
+	w.discovers(modules("m"), nil, nil)
+	item := graph.Item{Subject: graph.Subject{Module: "m", Hook: "h", Binding: "b"}, Queue: "q", Wait: wait}
+	w.lists(lifecycle.ModuleSynchronization, item)
+	w.reports("module-run m", lifecycle.JustEnabled)
+	return w, item
 }
 
 func TestFrontGoesBetweenTwoStepsOfARun(t *testing.T) {

@@ -38,7 +38,9 @@ func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
 // hooks of the module. It returns one item for each binding whose Synchronization must run in this start. The items
 // are in the order of hooks, and for one hook in the order of its configuration. For several bindings of a hook with
 // the same group and queue, Attach returns one item, because one Synchronization represents all of them. But each
-// binding with "executeHookOnSynchronization: false" has an item of its own.
+// binding with "executeHookOnSynchronization: false" has an item of its own. An item is Changed if one of its bindings
+// is new, or has another configuration than before. A running Synchronization of such an item does not count, because
+// it delivers the objects of the earlier configuration.
 func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -103,7 +105,7 @@ func ReplaceConversions(tx *store.Tx, module string) error {
 // AttachConversion attaches the conversion binding s of a recorded hook before the run of the hook's module.
 func AttachConversion(tx *store.Tx, s graph.Subject, config hook.ConversionBinding) error {
 	a := attacher{tx: tx, kept: map[string]bool{}}
-	_, err := a.saveBinding(s, store.Conversion, config, "")
+	_, _, err := a.saveBinding(s, store.Conversion, config, "")
 	return err
 }
 
@@ -116,27 +118,33 @@ type attacher struct {
 
 func (a *attacher) hook(module string, h Hook) error {
 	ids := h.Config.BindingIDs()
-	groups := map[string]bool{}
+	groups := map[string]int{} // indexes of the items that represent a group in a queue
 	for i, b := range h.Config.Kubernetes {
 		subject := graph.Subject{Module: module, Hook: h.File.Name, Binding: ids.Kubernetes[i]}
-		synced, err := a.saveBinding(subject, store.Kubernetes, b, b.Queue)
+		synced, changed, err := a.saveBinding(subject, store.Kubernetes, b, b.Queue)
 		if err != nil {
 			return err
 		}
-		// A binding with "executeHookOnSynchronization: false" cannot represent other bindings: its Synchronization
-		// does not run the hook, and only waits until the snapshot is complete.
-		group := b.Group + " " + b.Queue
-		if synced || b.Group != "" && b.ExecuteOnSynchronization && groups[group] {
+		if synced {
 			continue
 		}
-		groups[group] = groups[group] || b.ExecuteOnSynchronization
+		// A binding with "executeHookOnSynchronization: false" cannot represent other bindings: its Synchronization
+		// does not run the hook, and only waits until the snapshot is complete.
+		if b.Group != "" && b.ExecuteOnSynchronization {
+			group := b.Group + " " + b.Queue
+			if other, represented := groups[group]; represented {
+				a.items[other].Changed = a.items[other].Changed || changed
+				continue
+			}
+			groups[group] = len(a.items)
+		}
 		a.items = append(a.items, graph.Item{
-			Subject: subject, Queue: b.Queue, Wait: b.WaitForSynchronization, AllowFailure: b.AllowFailure,
+			Subject: subject, Queue: b.Queue, Wait: b.WaitForSynchronization, AllowFailure: b.AllowFailure, Changed: changed,
 		})
 	}
 	for i, b := range h.Config.Schedule {
 		subject := graph.Subject{Module: module, Hook: h.File.Name, Binding: ids.Schedule[i]}
-		if _, err := a.saveBinding(subject, store.Schedule, b, b.Queue); err != nil {
+		if _, _, err := a.saveBinding(subject, store.Schedule, b, b.Queue); err != nil {
 			return err
 		}
 	}
@@ -167,22 +175,23 @@ func (a *attacher) conversions(module string, h Hook, ids hook.BindingIDs) error
 // saveAsked attaches a webhook binding of h. The hook runs at once when the API server sends a request, so the binding
 // has no queue.
 func (a *attacher) saveAsked(module string, h Hook, id string, kind store.BindingKind, config any) error {
-	_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
+	_, _, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
 	return err
 }
 
 // saveBinding stores config in the record of the binding s. It reports whether the binding has already been
-// synchronized in this start with the same configuration.
-func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
+// synchronized in this start with the same configuration, and whether the binding is new or its configuration has
+// changed.
+func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced, changed bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
 	text, err := json.Marshal(config)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	old, ok, err := store.Load[store.Binding](a.tx, key)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch(), Baseline: a.tx.NextID(), AttachedInStart: a.start}
 	same := ok && old.Kind == kind && string(old.Config) == string(text)
@@ -195,10 +204,10 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	if kind == store.Schedule && (!same || old.Detached) {
 		// The binding was not attached until now, so the hook does not run for earlier ticks of the schedule.
 		if err := store.Save(a.tx, store.TickKey(s), a.tx.Now()); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
-	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
+	return next.SyncedIn == a.start, !same, store.Save(a.tx, key, next)
 }
 
 // Synchronized is part of the transition that ends the Synchronization of the binding s. The argument shown has the

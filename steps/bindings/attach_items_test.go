@@ -2,6 +2,7 @@ package bindings_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,21 +14,27 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// attach attaches the bindings of the hook hooks/h of module m with this configuration, and returns
-// the bindings whose Synchronization must run.
-func attach(t *testing.T, db *store.DB, config string) (items []string) {
+// attachItems attaches the bindings of the hook hooks/h of module m with this configuration, and
+// returns the items of the Synchronizations that must run.
+func attachItems(t *testing.T, db *store.DB, config string) (items []graph.Item) {
 	t.Helper()
 	parsed, err := hook.Load(hook.Module, []byte(config))
 	if err != nil {
 		t.Fatal(err)
 	}
-	update(t, db, func(tx *store.Tx) error {
-		found, err := bindings.Attach(tx, "m", []bindings.Hook{{File: hook.File{Name: "hooks/h"}, Config: parsed}})
-		for _, item := range found {
-			items = append(items, fmt.Sprintf("%s in %s, wait %t, allow %t", item.Subject.Binding, item.Queue, item.Wait, item.AllowFailure))
-		}
+	update(t, db, func(tx *store.Tx) (err error) {
+		items, err = bindings.Attach(tx, "m", []bindings.Hook{{File: hook.File{Name: "hooks/h"}, Config: parsed}})
 		return err
 	})
+	return items
+}
+
+// attach is attachItems with the items as texts.
+func attach(t *testing.T, db *store.DB, config string) (items []string) {
+	t.Helper()
+	for _, item := range attachItems(t, db, config) {
+		items = append(items, fmt.Sprintf("%s in %s, wait %t, allow %t", item.Subject.Binding, item.Queue, item.Wait, item.AllowFailure))
+	}
 	return items
 }
 
@@ -114,6 +121,46 @@ func TestABindingIsSynchronizedAgainWhenItWasChangedOrDetached(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.items, attach(t, db, c.next)); diff != "" {
 				t.Errorf("items (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnItemIsChangedIfOneOfItsBindingsHasChanged(t *testing.T) {
+	t.Parallel()
+	const (
+		alone = `{"name": "alone", "kind": "Pod"}`
+		pods  = `{"name": "pods", "kind": "Pod", "group": "g"}`
+		nodes = `{"name": "nodes", "kind": "Node", "group": "g"}`
+	)
+	list := func(bindings ...string) string {
+		return `{"configVersion": "v1", "kubernetes": [` + strings.Join(bindings, ",") + `]}`
+	}
+	for name, c := range map[string]struct {
+		next string
+		want map[string]bool
+	}{
+		"nothing":              {list(alone, pods, nodes), map[string]bool{"alone": false, "pods": false}},
+		"a binding":            {list(`{"name": "alone", "kind": "Secret"}`, pods, nodes), map[string]bool{"alone": true, "pods": false}},
+		"a binding's queue":    {list(`{"name": "alone", "kind": "Pod", "queue": "/q"}`, pods, nodes), map[string]bool{"alone": true, "pods": false}},
+		"the second of group":  {list(alone, pods, `{"name": "nodes", "kind": "Secret", "group": "g"}`), map[string]bool{"alone": false, "pods": true}},
+		"a group with another": {list(alone, pods, nodes, `{"name": "maps", "kind": "ConfigMap", "group": "g"}`), map[string]bool{"alone": false, "pods": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Memory(t)
+			start(t, db, 1)
+			for _, item := range attachItems(t, db, list(alone, pods, nodes)) {
+				if !item.Changed {
+					t.Errorf("the item of the new binding %s is not changed", item.Subject.Binding)
+				}
+			}
+			got := map[string]bool{}
+			for _, item := range attachItems(t, db, c.next) {
+				got[item.Subject.Binding] = item.Changed
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("changed items (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -128,6 +128,10 @@ type Item struct {
 	Wait    bool    `json:"wait,omitempty"`
 	// AllowFailure is the allowFailure of the item's binding.
 	AllowFailure bool `json:"lenient,omitempty"`
+	// Changed is set if the work of the item has changed, so that the results of tasks that have
+	// already begun the item must not count. It matters only when the fan-out of a node is created,
+	// and is not stored.
+	Changed bool `json:"-"`
 	// Adjacent items of an edge's fan-out with the same Group form a parallel group. At most Width
 	// items of a parallel group run at the same time, each in its own queue. The item after the
 	// group starts when all items of the group have ended. If Width is below 2, there is no group.
