@@ -61,6 +61,14 @@ type Binding struct {
 	// with this Config. Tasks of the epoch AttachedIn with a greater number were created after the
 	// first snapshot.
 	Baseline uint64 `json:"baseline,omitempty"`
+	// Tasks with IDs before FormChanged have events for an earlier Config of a kubernetes binding,
+	// which selected other objects or gave the events another content. If the ID of a task is also
+	// before FilterChanged, its event has the result of another filter; if it is before KindChanged,
+	// its event is about another kind of objects. An ID is zero if nothing has changed, and in a
+	// record that an earlier version wrote.
+	FormChanged   ID `json:"formChanged,omitzero"`
+	FilterChanged ID `json:"filterChanged,omitzero"`
+	KindChanged   ID `json:"kindChanged,omitzero"`
 	// Detached is set while the module is being deleted. No more tasks are added for the binding, and
 	// its webhook is not served, but its snapshot can still be read.
 	Detached bool `json:"detached,omitempty"`

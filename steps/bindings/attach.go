@@ -29,9 +29,27 @@ func (bs *Attached) Ready(ctx context.Context, module, hook string) error {
 	return bs.snapshots.Ready(ctx, module, hook)
 }
 
-// Reader returns a reader of the snapshots of a hook with this configuration.
-func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
-	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs()}
+// Reader returns a reader of the snapshots and events of a hook with this configuration. The argument attached has the
+// records of the bindings of the events, by ID. It can be nil if the caller reads no events.
+func (bs *Attached) Reader(module, name string, config hook.Config, attached map[string]store.Binding) *Reader {
+	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs(), attached: attached}
+}
+
+// LoadBindings returns the records of the attached bindings of a hook, by ID.
+func LoadBindings(tx *store.Tx, module, hook string) (map[string]store.Binding, error) {
+	bindings := map[string]store.Binding{}
+	for k := range tx.Range(store.BindingsOf(module, hook)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		subject, err := store.ParseBindingKey(k)
+		if err != nil {
+			return nil, err
+		}
+		bindings[subject.Binding] = b
+	}
+	return bindings, nil
 }
 
 // Attach replaces the module's bindings in the store with the bindings of the argument hooks, which must have all
@@ -194,7 +212,13 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 		return false, false, err
 	}
 	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch(), Baseline: a.tx.NextID(), AttachedInStart: a.start}
+	next.FormChanged, next.FilterChanged, next.KindChanged = old.FormChanged, old.FilterChanged, old.KindChanged
 	same := ok && old.Kind == kind && string(old.Config) == string(text)
+	if c, watches := config.(hook.KubernetesBinding); watches && !same && old.Kind == kind {
+		if err := noteChanges(&next, old, c); err != nil {
+			return false, false, err
+		}
+	}
 	if same {
 		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline
 		if old.Detached {

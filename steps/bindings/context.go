@@ -1,6 +1,7 @@
 package bindings
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,7 +30,8 @@ type Reader struct {
 	module, hook string
 	config       hook.Config
 	ids          hook.BindingIDs
-	seen         map[int]snapshot // snapshots by the index of the kubernetes binding in the configuration
+	attached     map[string]store.Binding // records of the bindings by ID; may be nil
+	seen         map[int]snapshot         // snapshots by the index of the kubernetes binding in the configuration
 }
 
 // A snapshot has the objects of one binding, also in the form in which hooks receive them.
@@ -119,7 +121,9 @@ func versions(objects []*kube.Object) map[string]Version {
 	return out
 }
 
-// Event returns the element for the task t, which is one event of the cluster or one schedule tick.
+// Event returns the element for the task t, which is one event of the cluster or one schedule tick. An event for an
+// earlier configuration of its binding gets the form of the current configuration, see current. If the event does not
+// exist in this form, or the binding no longer exists, the error wraps [hook.ErrGone].
 func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {
@@ -142,13 +146,82 @@ func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 		if err := json.Unmarshal(t.Payload, &e.Item); err != nil {
 			return e, fmt.Errorf("the event of task %s: %w", t.ID, err)
 		}
+		if l.isEarlier(t) {
+			item, exists := l.current(i, t, e.Item)
+			if !exists {
+				return hook.Element{}, l.outdated(t)
+			}
+			e.Item = item
+		}
 		return e, nil
 	}
 	return hook.Element{}, l.Gone(id)
 }
 
-// Includes reports whether the element for t, which is an event or a schedule tick, includes snapshots.
-func (l *Reader) Includes(t *store.Task) bool {
+// isEarlier reports whether t is an event for an earlier configuration of its binding, which selected other objects or
+// gave the events another content.
+func (l *Reader) isEarlier(t *store.Task) bool {
+	return t.Object != nil && t.ID.Before(l.attached[t.Subject.Binding].FormChanged)
+}
+
+// current returns the item of the event t in the form of the i-th kubernetes binding. The event is for an earlier
+// configuration of the binding, and has the item old. An Added or Modified event gets the object from the snapshot. A
+// Deleted event has no filter result if the filter has changed. If the old item lacks the object, only the identity of
+// the deleted object is known. The result exists is false if the kind of the binding has changed, if the snapshot lacks
+// an added or modified object, or if the snapshot has the object of a Deleted event. The latter is possible because an
+// object that an earlier selector does not match any more is delivered as deleted.
+func (l *Reader) current(i int, t *store.Task, old hook.Item) (item hook.Item, exists bool) {
+	attached := l.attached[t.Subject.Binding]
+	if t.ID.Before(attached.KindChanged) {
+		return item, false
+	}
+	seen := l.read(i)
+	at, found := slices.BinarySearchFunc(seen.objects, t.Object, func(o *kube.Object, ref *store.ObjectRef) int {
+		return cmp.Or(cmp.Compare(o.Namespace, ref.Namespace), cmp.Compare(o.Name, ref.Name))
+	})
+	found = found && seen.objects[at].UID == t.Object.UID
+	switch deleted := t.Object.Event == hook.Deleted; {
+	case found == deleted:
+		return item, false
+	case found:
+		return seen.items[at], true
+	}
+	if !t.ID.Before(attached.FilterChanged) {
+		item.FilterResult = old.FilterResult
+	}
+	if b := l.config.Kubernetes[i]; b.KeepFullObjects {
+		if item.Object = old.Object; item.Object == nil {
+			item.Object = identityOf(b, t.Object)
+		}
+	}
+	return item, true
+}
+
+// identityOf returns a Kubernetes object in JSON that has only the kind, the name, the namespace and the uid of o, an
+// object of the binding b. It also has the apiVersion if the configuration of b names it.
+func identityOf(b hook.KubernetesBinding, o *store.ObjectRef) json.RawMessage {
+	type metadata struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace,omitempty"`
+		UID       string `json:"uid"`
+	}
+	text, err := json.Marshal(struct {
+		APIVersion string   `json:"apiVersion,omitempty"`
+		Kind       string   `json:"kind"`
+		Metadata   metadata `json:"metadata"`
+	}{b.APIVersion, o.Kind, metadata{o.Name, o.Namespace, o.UID}})
+	if err != nil { // encoding strings never fails
+		return nil
+	}
+	return text
+}
+
+// NeedsSnapshots reports whether the element for t, which is an event or a schedule tick, includes snapshots, or an
+// object from a snapshot.
+func (l *Reader) NeedsSnapshots(t *store.Task) bool {
+	if l.isEarlier(t) {
+		return true
+	}
 	id := t.Subject.Binding
 	if i := slices.Index(l.ids.Schedule, id); i >= 0 {
 		return len(l.config.Schedule[i].IncludeSnapshotsFrom) > 0
@@ -160,6 +233,17 @@ func (l *Reader) Includes(t *store.Task) bool {
 // Gone returns the error that the hook has no binding with this ID. The error wraps [hook.ErrGone].
 func (l *Reader) Gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)
+}
+
+// outdated returns the error that the event of t does not exist in the form of its binding's current configuration. The
+// error wraps [hook.ErrGone].
+func (l *Reader) outdated(t *store.Task) error {
+	name := t.Object.Name
+	if t.Object.Namespace != "" {
+		name = t.Object.Namespace + "/" + name
+	}
+	return fmt.Errorf("the earlier configuration of binding %q of hook %s, for which the event of %s %s was added, %w",
+		t.Subject.Binding, graph.Subject{Module: l.module, Hook: l.hook}, t.Object.Kind, name, hook.ErrGone)
 }
 
 // Reviewed returns the name of the webhook binding with this ID, and the names of the bindings whose snapshots must

@@ -46,7 +46,7 @@ func reader(t *testing.T, config string) (*bindings.Reader, objects) {
 	}
 	var attached bindings.Attached
 	attached.Connect(o)
-	return attached.Reader("m", "hooks/h", parsed), o
+	return attached.Reader("m", "hooks/h", parsed, nil), o
 }
 
 // watching is a configuration with three bindings of group g, one of them in another queue, and with bindings without
@@ -151,13 +151,13 @@ func TestEventWithAnUnreadablePayloadNamesItsTask(t *testing.T) {
 	}
 }
 
-func TestWhichTasksShowSnapshots(t *testing.T) {
+func TestWhichTasksNeedSnapshots(t *testing.T) {
 	t.Parallel()
 	look, _ := reader(t, watching)
 	for id, want := range map[string]bool{
 		"pods": true, "nodes": true, "maps": false, "secrets": true, "often": false, "with": true, "deleted": false,
 	} {
-		if got := look.Includes(&store.Task{Subject: graph.Subject{Binding: id}}); got != want {
+		if got := look.NeedsSnapshots(&store.Task{Subject: graph.Subject{Binding: id}}); got != want {
 			t.Errorf("binding %s: %t, want %t", id, got, want)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // elements returns the binding context of the task t. For events and ticks, it has one element for each task in the
-// batch of t, except tasks whose bindings are gone. All elements have the same snapshots, because each snapshot is read
-// once.
-func (s *Step) elements(t workflow.Task, config hook.Config, out *hookio.Output) ([]hook.Element, error) {
-	look := s.hooks.Bindings.Reader(t.Subject.Module, t.Subject.Hook, config)
+// batch of t, except tasks whose bindings are gone, and events that exist only for an earlier configuration of their
+// bindings. All elements have the same snapshots, because each snapshot is read once.
+func (s *Step) elements(t workflow.Task, in input, out *hookio.Output) ([]hook.Element, error) {
+	look, config := s.reader(t, in), in.Hook.Config
 	if s.binding != "" {
 		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
 		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {
@@ -30,17 +30,20 @@ func (s *Step) elements(t workflow.Task, config hook.Config, out *hookio.Output)
 		return []hook.Element{e}, err
 	}
 	elements := make([]hook.Element, 0, len(t.Batch))
+	var gone error
 	for _, task := range t.Batch {
 		e, err := look.Event(task)
-		if err != nil && !errors.Is(err, hook.ErrGone) {
-			return nil, err
-		}
-		if err == nil {
+		switch {
+		case err == nil:
 			elements = append(elements, e)
+		case errors.Is(err, hook.ErrGone):
+			gone = err
+		default:
+			return nil, err
 		}
 	}
 	if len(elements) == 0 {
-		return nil, look.Gone(t.Subject.Binding)
+		return nil, gone
 	}
 	return elements, nil
 }

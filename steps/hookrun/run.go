@@ -27,7 +27,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	if err != nil {
 		return s.notRun(t, err)
 	}
-	if s.shows(t, in.Hook.Config) {
+	if s.shows(t, in) {
 		if err := s.await(ctx, t); err != nil {
 			return s.notRun(t, err)
 		}
@@ -50,7 +50,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	out.Took = result.Usage.Took
 	var o workflow.Outcome
 	if err == nil {
-		o, err = out.Outcome(in, result)
+		o, err = out.Outcome(in.Input, result)
 	}
 	s.hooks.reports.Ran(t, s.event(), result.Usage, err)
 	if _, notStarted := errors.AsType[*hook.StartError](err); notStarted {
@@ -76,16 +76,16 @@ func (s *Step) delaysScan(t workflow.Task, err error) bool {
 	return t.Failed != nil && t.Failed.Error == err.Error() && (t.Queue == workflow.Main || !s.node.Batch)
 }
 
-// shows reports whether the binding context of t contains snapshots, or the objects of a Synchronization. The objects
-// of events do not count, because they are stored in the tasks.
-func (s *Step) shows(t workflow.Task, config hook.Config) bool {
+// shows reports whether the binding context of t contains snapshots, or objects from snapshots. The objects of most
+// events do not count, because they are stored in the tasks.
+func (s *Step) shows(t workflow.Task, in input) bool {
 	switch {
-	case len(config.Kubernetes) == 0:
+	case len(in.Hook.Config.Kubernetes) == 0:
 		return false
 	case s.node.Has(lifecycle.Objects), s.node.Has(lifecycle.SnapshotsAll):
 		return true
 	case s.node.Has(lifecycle.SnapshotsIncluded):
-		return slices.ContainsFunc(t.Batch, s.hooks.Bindings.Reader(t.Subject.Module, t.Subject.Hook, config).Includes)
+		return slices.ContainsFunc(t.Batch, s.reader(t, in).NeedsSnapshots)
 	default:
 		return false
 	}
@@ -102,7 +102,14 @@ func (s *Step) await(ctx context.Context, t workflow.Task) error {
 	return s.hooks.Bindings.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
-func (s *Step) read(t workflow.Task) (in hookio.Input, err error) {
+// An input is the state that was read from the store before a run of a hook.
+type input struct {
+	hookio.Input
+
+	attached map[string]store.Binding // records of the hook's bindings by ID; nil if the hook gets no events
+}
+
+func (s *Step) read(t workflow.Task) (in input, err error) {
 	err = s.hooks.state.DB.View(func(tx *store.Tx) error {
 		found, err := s.hooks.Exchange.Find(tx, t.Subject)
 		if err != nil {
@@ -111,18 +118,26 @@ func (s *Step) read(t workflow.Task) (in hookio.Input, err error) {
 		if err := s.hooks.state.Modules.Usable(t.Subject.Module); err != nil {
 			return err
 		}
-		if in, err = s.hooks.Exchange.Read(tx, found, t.Subject, s.node.Has(lifecycle.EnabledAll)); err != nil {
+		if in.Input, err = s.hooks.Exchange.Read(tx, found, t.Subject, s.node.Has(lifecycle.EnabledAll)); err != nil {
 			return err
 		}
 		in.At = tx.Now()
-		return nil
+		if s.node.Batch {
+			in.attached, err = bindings.LoadBindings(tx, t.Subject.Module, t.Subject.Hook)
+		}
+		return err
 	})
 	return in, err
 }
 
+// reader returns a reader of the snapshots and events of the hook of t.
+func (s *Step) reader(t workflow.Task, in input) *bindings.Reader {
+	return s.hooks.Bindings.Reader(t.Subject.Module, t.Subject.Hook, in.Hook.Config, in.attached)
+}
+
 // run returns the complete input for one run of the hook: the binding context, the values and the environment.
-func (s *Step) run(t workflow.Task, in hookio.Input, out *hookio.Output) (run hook.Run, err error) {
-	elements, err := s.elements(t, in.Hook.Config, out)
+func (s *Step) run(t workflow.Task, in input, out *hookio.Output) (run hook.Run, err error) {
+	elements, err := s.elements(t, in, out)
 	if err != nil {
 		return run, err
 	}
@@ -134,7 +149,7 @@ func (s *Step) run(t workflow.Task, in hookio.Input, out *hookio.Output) (run ho
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err
 	}
-	return run, s.hooks.Exchange.Fill(&run, in, true)
+	return run, s.hooks.Exchange.Fill(&run, in.Input, true)
 }
 
 // Items lists the hooks that the node runs, in order. For a node that runs Synchronizations, it attaches the bindings

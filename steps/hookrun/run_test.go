@@ -275,6 +275,43 @@ func TestAHookIsNotRunWithoutItsInput(t *testing.T) {
 	}
 }
 
+// The binding nodes has got another filter, or another kind, since the event was added.
+func TestAnEventOfAnEarlierConfigurationIsReadFromTheSnapshot(t *testing.T) {
+	b := newRunBench(t, "web", moduleHook, "")
+	task := b.task("nodes")
+	task.Batch[0].Object = &store.ObjectRef{Event: hook.Modified, Kind: "Node", Name: "nodes", UID: "1"}
+	changes := func(change func(b *store.Binding, at store.ID)) {
+		key := store.BindingKey("web", "hooks/hook.sh", "nodes")
+		scantest.Update(t, b.s.DB, func(tx *store.Tx) error {
+			record, _, err := store.Load[store.Binding](tx, key)
+			change(&record, store.ID{Epoch: 1, N: 100})
+			return errors.Join(err, store.Save(tx, key, record))
+		})
+	}
+	changes(func(b *store.Binding, at store.ID) { b.FormChanged, b.FilterChanged = at, at })
+	// A batch can begin with a schedule tick. So the node of the attempt does not say whether the batch has events.
+	for _, node := range []graph.NodeID{lifecycle.ModuleKubernetesEvent, lifecycle.ModuleScheduleEvent} {
+		if _, err := b.hooks.Step(node).Do(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+		const want = `[{"binding":"nodes","type":"Event","watchEvent":"Modified","object":{"of":"nodes"}}]`
+		if diff := cmp.Diff(want, b.received("context")); diff != "" {
+			t.Errorf("%s: binding context (-want +got):\n%s", node, diff)
+		}
+	}
+	b.snapshots.missing = errors.New("the list of Nodes is forbidden")
+	if _, err := b.hooks.Step(lifecycle.ModuleKubernetesEvent).Do(t.Context(), task); !errors.Is(err, b.snapshots.missing) {
+		t.Errorf("without complete snapshots: %v", err)
+	}
+	b.snapshots.missing = nil
+	changes(func(b *store.Binding, at store.ID) { b.KindChanged = at })
+	o, err := b.hooks.Step(lifecycle.ModuleKubernetesEvent).Do(t.Context(), task)
+	const want = `not run: the earlier configuration of binding "nodes" of hook web/hooks/hook.sh, for which the event of Node nodes was added, is not there any more`
+	if o.Dropped != want || err != nil {
+		t.Errorf("dropped %q, %v; want %q", o.Dropped, err, want)
+	}
+}
+
 func TestAFailedRunOfAHookIsReportedAndHasNoOutcome(t *testing.T) {
 	for name, c := range map[string]struct{ commands, want string }{
 		"exit status":   {"echo no such bucket >&2; exit 3", "no such bucket"},

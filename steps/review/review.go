@@ -121,7 +121,7 @@ func (r *review) attached(tx *store.Tx) error {
 // run returns the complete input for the run of the hook. If the binding includes snapshots, run waits until they are
 // complete.
 func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err error) {
-	look := r.Bindings.Reader(r.Module, r.Hook, in.Hook.Config)
+	look := r.Bindings.Reader(r.Module, r.Hook, in.Hook.Config, nil)
 	e := hook.Element{Type: r.Type, Review: r.Review, FromVersion: r.FromVersion, ToVersion: r.ToVersion}
 	name, include, err := look.Reviewed(r.Type, r.Binding)
 	if err != nil {
