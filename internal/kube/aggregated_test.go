@@ -28,8 +28,36 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 // extension is an extension API server. It serves one kind with one object, and lists the kinds that are passed to its
 // method add.
 type extension struct {
-	mu    sync.Mutex
-	kinds []metav1.APIResource
+	frames chan string // the frames of the next watches
+
+	mu      sync.Mutex
+	kinds   []metav1.APIResource
+	version string // of the list of the kind
+}
+
+func (e *extension) setVersion(version string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.version = version
+}
+
+func (e *extension) listVersion() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.version
+}
+
+// watch answers a request for a watch with the frames of e until the request ends.
+func (e *extension) watch(w http.ResponseWriter, r *http.Request) {
+	for {
+		_ = http.NewResponseController(w).Flush() // first sends the header, because the client waits for it
+		select {
+		case <-r.Context().Done():
+			return
+		case frame := <-e.frames:
+			fmt.Fprintln(w, frame)
+		}
+	}
 }
 
 func (e *extension) add(plural, kind string) {
@@ -48,7 +76,7 @@ func (e *extension) listed() []metav1.APIResource {
 // cluster. In the lists of this server, the metadata come after the items.
 func (s *fixture) extend(t *testing.T, group, kind string) *extension {
 	t.Helper()
-	e, plural := &extension{}, strings.ToLower(kind)+"s"
+	e, plural := &extension{frames: make(chan string), version: "7"}, strings.ToLower(kind)+"s"
 	e.add(plural, kind)
 	root := "/apis/" + group + "/v1"
 	mux := http.NewServeMux()
@@ -62,11 +90,10 @@ func (s *fixture) extend(t *testing.T, group, kind string) *extension {
 	mux.HandleFunc(root+"/"+plural, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "true" {
-			_ = http.NewResponseController(w).Flush() // sends the header now, because the client waits for it
-			<-r.Context().Done()
+			e.watch(w, r)
 			return
 		}
-		fmt.Fprint(w, `{"kind":"`+kind+`List","items":[{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}],"metadata":{"resourceVersion":"7"}}`)
+		fmt.Fprint(w, `{"kind":"`+kind+`List","items":[{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}],"metadata":{"resourceVersion":"`+e.listVersion()+`"}}`)
 	})
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.CloseClientConnections)
@@ -116,6 +143,22 @@ func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
 	late := watches.open(t, kube.Spec{Owner: "late", Selection: kube.Selection{APIVersion: s.namespace + ".example.org/v1", Kind: "Moon"}})
 	if got := fmt.Sprint(shown(late)); got != "[io]" {
 		t.Errorf("the snapshot shows %s", got)
+	}
+}
+
+func TestChangesWithVersionsThatCannotBeComparedAreDelivered(t *testing.T) {
+	t.Parallel()
+	s, k := newFixture(t), newDurableReceiver()
+	group := s.namespace + ".example.org"
+	e := s.extend(t, group, "Moon")
+	e.setVersion("b")
+	s.awaitKind(t, group+"/v1", "Moon")
+	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: kube.Selection{APIVersion: group + "/v1", Kind: "Moon"}, Period: 50 * time.Millisecond})
+	e.frames <- `{"type":"ADDED","object":{"kind":"Moon","metadata":{"name":"triton","uid":"2","resourceVersion":"a"}}}`
+	k.untilDelivered(t, "hook", "Added triton")
+	k.until(t, "a periodic list", func(k *durableReceiver) bool { return k.lists[len(k.lists)-1].Cause == kube.Periodic })
+	if got := fmt.Sprint(shown(m), k.deliveredTo("hook")); got != "[io triton] [Added triton]" {
+		t.Errorf("after a periodic list, the snapshot and the events are %s", got)
 	}
 }
 

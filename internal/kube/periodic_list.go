@@ -46,7 +46,7 @@ type missing struct{ uid, version string }
 // The list may be newer than the version that the watch has reached. The changes after this version will come from the
 // watch, so relist does not apply them to the views.
 func (f *watch) relist(ctx context.Context) error {
-	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) }, newestVersion)
+	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !isAhead(v.listed, f.version) }, newestVersion)
 	if err != nil {
 		return err
 	}

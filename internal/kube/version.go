@@ -9,6 +9,13 @@ func After(a, b string) bool {
 	return err != nil || order > 0
 }
 
+// isAhead reports whether it is known that the resource version a is later than b. If they cannot be compared, isAhead
+// returns false.
+func isAhead(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}
+
 // later returns the later one of two resource versions. The empty version is earlier than all others.
 func later(a, b string) string {
 	if a == "" || (b != "" && After(b, a)) {

@@ -12,15 +12,16 @@ import (
 func TestVersionsThatCannotBeComparedAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		a, b           string
-		after, reached bool // a is later than b; a server at b has reached a
+		a, b                  string
+		after, ahead, reached bool // a may be later than b; a is later than b; a server at b has reached a
 	}{
-		{a: "10", b: "9", after: true},
+		{a: "10", b: "9", after: true, ahead: true},
 		{a: "9", b: "10", reached: true},
 		{a: "10", b: "10", reached: true},
-		{a: "99999999999999999999999999", b: "1", after: true},
+		{a: "99999999999999999999999999", b: "1", after: true, ahead: true},
 		{a: "1", b: "99999999999999999999999999", reached: true},
 		{a: "x", b: "1", after: true},
+		{a: "x", b: "x", after: true},
 		{a: "1", b: "x", after: true},
 		{a: "", b: "1", after: true},
 		{a: "1", b: "", after: true},
@@ -28,6 +29,9 @@ func TestVersionsThatCannotBeComparedAreDeliveredAgain(t *testing.T) {
 	} {
 		if got := After(test.a, test.b); got != test.after {
 			t.Errorf("%q is later than %q: %t, want %t", test.a, test.b, got, test.after)
+		}
+		if got := isAhead(test.a, test.b); got != test.ahead {
+			t.Errorf("it is known that %q is later than %q: %t, want %t", test.a, test.b, got, test.ahead)
 		}
 		if got := isReached(test.a, test.b); got != test.reached {
 			t.Errorf("a server at %q has reached %q: %t, want %t", test.b, test.a, got, test.reached)

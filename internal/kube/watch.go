@@ -243,7 +243,7 @@ func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
 	for _, v := range f.views.ordered() {
-		if v.asked && (v.delivered == f.version || !After(v.delivered, f.version)) {
+		if v.asked && !isAhead(v.delivered, f.version) {
 			batch.Filters = append(batch.Filters, v.name.Filter)
 		}
 	}
