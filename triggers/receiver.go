@@ -118,12 +118,17 @@ func (r *receiver) Stored(ctx context.Context, v kube.View) (version string, err
 	return version, err
 }
 
-// Behind reports whether one of the owners has missed changes of v because it had not joined yet.
+// Behind reports whether one of the owners may have missed changes of v: because it had not joined yet, or because Left
+// has removed it from the cursor since the call of knows for its monitor.
 func (r *receiver) Behind(ctx context.Context, v kube.View, owners []string) (behind bool, err error) {
 	err = r.withoutDamage(ctx, func() error {
 		return r.db.View(func(tx *store.Tx) error {
 			m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
-			behind = slices.ContainsFunc(owners, func(name string) bool { return slices.Contains(m.Behind, SubjectOf(name).String()) })
+			behind = slices.ContainsFunc(owners, func(name string) bool {
+				text := SubjectOf(name).String()
+				_, known := m.Owners[text]
+				return !known || slices.Contains(m.Behind, text)
+			})
 			return err
 		})
 	})

@@ -264,6 +264,26 @@ func TestOwnerThatJoinsLateAfterARestartMissesNothing(t *testing.T) {
 	}
 }
 
+// The namespace of the view stops matching, and matches again before the watch calls Left. So the monitor of the owner
+// late follows the view again.
+func TestAnOwnerThatFollowsAViewAgainBeforeItHasLeftIsListedAgain(t *testing.T) {
+	t.Parallel()
+	d := newTestReceiver(t)
+	d.attachLate("")
+	d.seen = true
+	if err := d.Left(t.Context(), label, []string{late}); err != nil {
+		t.Fatal(err)
+	}
+	d.wantBehind(true, late)
+	d.wantBehind(false, us...)
+	d.resumed("20", pod("a", 11, "y"), pod("b", 2, "x"))
+	d.want("late: Modified a@11", "Modified a@11")
+	d.wantBehind(false, late)
+	if !d.knows(label, SubjectOf(late), 0) {
+		t.Error("the cursor does not know the binding")
+	}
+}
+
 // wantBehind checks that Behind returns want for owners.
 func (d *testReceiver) wantBehind(want bool, owners ...string) {
 	d.t.Helper()

@@ -24,7 +24,7 @@ type Receiver interface {
 
 	// Behind is called when owners join a view that they had already joined in an earlier process, or before a time in
 	// which the kind was not served. It reports whether one of them has missed changes of the view that have been
-	// delivered in the meantime.
+	// delivered in the meantime, or has left the view in the meantime.
 	Behind(ctx context.Context, view View, owners []string) (bool, error)
 
 	// Listed is called with a list of all objects of a view.
@@ -35,7 +35,8 @@ type Receiver interface {
 	Changed(ctx context.Context, batch Batch) error
 
 	// Left is called when owners no longer follow the view, because its namespace does not match their selections any
-	// more. All earlier changes have been delivered before this call. If a monitor is closed, Left is not called.
+	// more. All earlier changes have been delivered before this call. If a monitor is closed, or if the namespace matches
+	// again before the call, Left is not called.
 	Left(ctx context.Context, view View, owners []string) error
 }
 

@@ -339,15 +339,11 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 // the source, and the receiver compares the list with the objects that were delivered before. If objects were delivered
 // to an owner in an earlier process, the owner must be registered before unsubscribe removes it.
 func (f *watch) unsubscribe(ctx context.Context) error {
-	f.mu.Lock()
 	leaving, known := false, false
-	for _, v := range f.views {
-		for _, o := range v.owners {
-			leaving = leaving || o.leaves()
-			known = known || (o.leaves() && o.registered)
-		}
+	for _, d := range departures(f, (*owner).leaves) {
+		leaving = true
+		known = known || slices.ContainsFunc(d.owners, func(o *owner) bool { return o.registered })
 	}
-	f.mu.Unlock()
 	if !leaving {
 		return nil
 	}
@@ -356,27 +352,10 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 			return err
 		}
 	}
-	f.mu.Lock()
-	var views []*view
-	var left [][]*owner
-	for _, v := range f.views.ordered() {
-		if gone := pick(v.owners, (*owner).leaves); len(gone) > 0 {
-			views, left = append(views, v), append(left, gone)
-		}
-	}
-	f.mu.Unlock()
-	for i, v := range views {
-		if err := f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Left(ctx, v.name, names(left[i])) }); err != nil {
+	for _, d := range departures(f, (*owner).leaves) {
+		if err := d.finish(ctx); err != nil {
 			return err
 		}
-		for _, o := range left[i] {
-			f.reads.remove(f, v, o)
-		}
-		f.mu.Lock()
-		if !slices.ContainsFunc(v.owners, func(o *owner) bool { return o.registered }) {
-			v.asked, v.delivered = false, "" // so that the next owner gets a first list if it needs one
-		}
-		f.mu.Unlock()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"slices"
 	"testing"
 )
@@ -22,5 +23,38 @@ func TestChangeAffectsTheOwnersThatHaveNotSeenIt(t *testing.T) {
 	}
 	if affected, others := v.affected("21"); len(affected) != 4 || len(others) > 0 {
 		t.Errorf("a change at version 21 affects %q, and not %q", affected, others)
+	}
+}
+
+// leftReceiver is a Receiver that records the owners in the calls of Left.
+type leftReceiver struct {
+	silent
+	left []string
+}
+
+func (r *leftReceiver) Left(_ context.Context, _ View, owners []string) error {
+	r.left = append(r.left, owners...)
+	return nil
+}
+
+// TestAnOwnerWhoseNamespaceMatchesAgainHasNotLeft joins an owner again before the watch has removed the same owner.
+func TestAnOwnerWhoseNamespaceMatchesAgainHasNotLeft(t *testing.T) {
+	t.Parallel()
+	receiver := &leftReceiver{}
+	r := newReads(nil, receiver, Observer{})
+	join := func(name string) place {
+		return r.join(Source{Version: "v1", Resource: "pods", Namespace: "ns"}, nil, &owner{name: name})
+	}
+	join("leaves").leave(true)
+	join("returns").leave(true)
+	again := join("returns")
+	if err := again.watch.unsubscribe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(receiver.left, []string{"leaves"}) {
+		t.Errorf("the receiver was told that %q have left", receiver.left)
+	}
+	if !slices.Equal(again.view.owners, []*owner{again.owner}) {
+		t.Errorf("the view has the owners %q", names(again.view.owners))
 	}
 }
