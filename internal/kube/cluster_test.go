@@ -513,9 +513,63 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	}
 }
 
-// While no process runs, namespace a loses its label, namespace b is deleted, and the namespace of the fixture stays.
+// forbidding returns a fixture whose clients must not list or watch the ConfigMaps in the given namespaces while denied
+// is true.
+func (s *fixture) forbidding(t *testing.T, denied *atomic.Bool, namespaces ...string) *fixture {
+	t.Helper()
+	return fixtureOf(t, answering(s.config, func(path string) int {
+		for _, namespace := range namespaces {
+			if denied.Load() && path == "/api/v1/namespaces/"+namespace+"/configmaps" {
+				return http.StatusForbidden
+			}
+		}
+		return 0
+	}), s.namespace)
+}
+
+// The rights in a namespace often end before the namespace: when a namespace is deleted, its RoleBindings are deleted
+// like all its objects.
+func TestNamespacesWithoutRightsAreLeft(t *testing.T) {
+	t.Parallel()
+	s, k := newFixture(t), newDurableReceiver()
+	c := cluster.Start(t)
+	label := map[string]string{"team": s.namespace} // no other test uses this label
+	a, b := c.Namespace(t), c.Namespace(t)
+	for _, namespace := range []string{a, b} {
+		s.label(t, namespace, label)
+		s.createIn(t, namespace, "in-"+namespace)
+	}
+	selection := s.configMaps()
+	selection.Namespaces, selection.NamespaceLabels = nil, &metav1.LabelSelector{MatchLabels: label}
+	var denied atomic.Bool
+	watches := s.forbidding(t, &denied, a, b).begin(t, k)
+	watches.open(t, kube.Spec{Owner: "hook", Selection: selection})
+	denied.Store(true)
+	s.label(t, a, nil)
+	k.until(t, "namespace a to leave", func(k *durableReceiver) bool { return len(k.left) == 1 && k.left[0].Namespace == a })
+	if err := s.api.CoreV1().Namespaces().Delete(t.Context(), b, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	k.until(t, "namespace b to leave", func(k *durableReceiver) bool { return len(k.left) == 2 })
+	if got, want := k.deliveredTo("hook"), []string{"Deleted in-" + b}; !slices.Equal(got, want) {
+		t.Errorf("delivered %q, want %q", got, want)
+	}
+}
+
 func TestNamespacesThatNoLongerMatchAfterARestartAreLeft(t *testing.T) {
 	t.Parallel()
+	for name, denied := range map[string]bool{"with rights": false, "without rights": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leftAfterARestart(t, denied)
+		})
+	}
+}
+
+// leftAfterARestart runs two processes. Between them, namespace a loses its label, namespace b is deleted, and the
+// namespace of the fixture stays. If denied is true, the second process has no rights in a and b.
+func leftAfterARestart(t *testing.T, denied bool) {
+	t.Helper()
 	s, k := newFixture(t), newDurableReceiver()
 	c := cluster.Start(t)
 	label := map[string]string{"team": s.namespace} // no other test uses this label
@@ -542,6 +596,9 @@ func TestNamespacesThatNoLongerMatchAfterARestartAreLeft(t *testing.T) {
 		_, err := s.api.CoreV1().Namespaces().Get(t.Context(), b, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
+	var rights atomic.Bool
+	rights.Store(denied)
+	s = s.forbidding(t, &rights, a, b)
 	spec.Resume, spec.Earlier = true, func() []kube.View { return earlier }
 	m = s.begin(t, k).open(t, spec)
 	if got := shown(m); !slices.Equal(got, []string{"in-" + s.namespace}) {

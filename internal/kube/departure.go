@@ -24,6 +24,54 @@ func departures(f *watch, which func(*owner) bool) (found []departure) {
 	return found
 }
 
+// leaveRefused removes the leaving owners of f. It is called if the API server refuses to list the source, or does not
+// serve it. If the namespace does not exist any more, the owners first get the deletions of all objects. Otherwise the
+// changes that are pending are not delivered. leaveRefused does not wait for a list, because the API server may never
+// return one: for example, the rights of the operator in a namespace are deleted with the namespace.
+func leaveRefused(ctx context.Context, f *watch) error {
+	leaving := departures(f, func(o *owner) bool { return o.leaving })
+	if len(leaving) == 0 {
+		return nil
+	}
+	exists, err := f.reads.client.namespaceExists(ctx, f.source.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, d := range leaving {
+		if !exists {
+			if err := d.deliverEmpty(ctx); err != nil {
+				return err
+			}
+		}
+		if err := d.finish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliverEmpty removes all objects from the view, and delivers an empty list to all owners to which objects of the view
+// were delivered in this process or an earlier one. The version of the list is not older than the stored version.
+func (d departure) deliverEmpty(ctx context.Context) error {
+	f, v := d.watch, d.view
+	var stored string
+	if err := f.reads.callReceiver(ctx, f.source, func(r Receiver) (err error) {
+		stored, err = r.Stored(ctx, v.name)
+		return err
+	}); err != nil || stored == "" {
+		return err
+	}
+	f.mu.Lock()
+	v.objects, v.listed = map[objectKey]*Object{}, later(v.listed, stored)
+	v.sorted, v.dirty = nil, true
+	judged := judgeAll([]gathered{{view: v}})
+	owners := pick(v.owners, func(o *owner) bool { return o.registered || (o.leaving && o.resume) })
+	f.mu.Unlock()
+	f.announce()
+	f.reads.observer.failuresChanged(judged...)
+	return f.deliverList(ctx, v, Gap, owners)
+}
+
 // finish calls [Receiver.Left] for the owners, and removes them. It does not call Left for an owner that has joined the
 // view again, because the namespace matches again: the receiver knows both by the same name, and would forget that the
 // objects were delivered to this owner.

@@ -122,7 +122,8 @@ func (r *reads) callReceiver(ctx context.Context, source Source, call func(Recei
 }
 
 // leave removes the owner from the view. If deliver is true, the watch first delivers the changes that are pending,
-// and calls [Receiver.Left]. Otherwise leave removes the owner at once, and does not call the receiver.
+// unless the API server refuses to list the source, and calls [Receiver.Left]. Otherwise leave removes the owner at
+// once, and does not call the receiver.
 func (p place) leave(deliver bool) {
 	if !deliver {
 		p.reads.remove(p.watch, p.view, p.owner)

@@ -35,8 +35,9 @@ type Receiver interface {
 	Changed(ctx context.Context, batch Batch) error
 
 	// Left is called when owners no longer follow the view, because its namespace does not match their selections any
-	// more. All earlier changes have been delivered before this call. If a monitor is closed, or if the namespace matches
-	// again before the call, Left is not called.
+	// more. All earlier changes have been delivered before this call, unless the namespace still exists, and the API
+	// server refuses to list the source. If a monitor is closed, or if the namespace matches again before the call, Left
+	// is not called.
 	Left(ctx context.Context, view View, owners []string) error
 }
 
@@ -57,7 +58,8 @@ const (
 	// Gap means that the list replaces the changes since the stored version: the API server did not have them, or an
 	// owner of a view of the source is leaving. So the receiver must compare the list with the objects that were
 	// delivered before. If an object differs, it was changed. If it is new, it was added. If it is missing, it was
-	// deleted.
+	// deleted. The list is empty if the namespace of the source does not exist any more, and the API server refuses to
+	// list the source.
 	Gap Cause = "gap"
 	// Periodic means that the period of an owner has passed, see [Spec]. As for [Gap], the receiver compares the list
 	// with the objects that were delivered before.

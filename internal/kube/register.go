@@ -9,16 +9,28 @@ import (
 	"maps"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"addon-operator/internal/jq"
 )
 
 // register registers the owners that have joined since its last call, and removes the owners that are leaving. When it
 // returns without an error, every view has the content that its owners need, and the lists for the new owners have
-// been delivered.
+// been delivered. If the API server refuses to list the source, register returns an error, but also removes the owners
+// that are leaving.
 func (f *watch) register(ctx context.Context) error {
-	if err := f.unsubscribe(ctx); err != nil {
-		return err
+	err := f.unsubscribe(ctx)
+	if err == nil {
+		err = f.subscribeAll(ctx)
 	}
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return errors.Join(err, leaveRefused(ctx, f))
+	}
+	return err
+}
+
+// subscribeAll registers the owners that have joined since its last call, see register.
+func (f *watch) subscribeAll(ctx context.Context) error {
 	for {
 		f.mu.Lock()
 		var waiting []*view

@@ -152,6 +152,16 @@ func (c *Client) newest(ctx context.Context, source Source) (string, error) {
 	return page.ResourceVersion, errors.Join(err, body.Close())
 }
 
+// namespaceExists reports whether the namespace exists. It lists the namespace, because an operator that selects
+// namespaces by labels has the right to list namespaces, but may not have the right to get one.
+func (c *Client) namespaceExists(ctx context.Context, name string) (exists bool, err error) {
+	source := Source{Version: "v1", Resource: "namespaces", Kind: namespaceKind, Names: name}
+	begun := func() { exists = false }
+	each := func(json.RawMessage) error { exists = true; return nil }
+	_, err = c.list(ctx, source, true, newestVersion, begun, each)
+	return exists, err
+}
+
 func setParam(request *rest.Request, name, value string) {
 	if value != "" {
 		request.Param(name, value)
