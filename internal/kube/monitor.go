@@ -455,7 +455,8 @@ func (m *Monitor) notServed() {
 }
 
 // leaveAll leaves all sources at once, and changes that are still pending are not delivered. Afterwards the snapshot
-// of the monitor is empty. leaveAll reports whether the owner was registered at any source.
+// of the monitor is empty, and the sources are unknown until the kind is looked up again. leaveAll reports whether the
+// owner was registered at any source.
 func (m *Monitor) leaveAll() (registered bool) {
 	m.update(func() {
 		for source, p := range m.places {
@@ -464,7 +465,7 @@ func (m *Monitor) leaveAll() (registered bool) {
 			p.leave(false)
 		}
 		clear(m.places)
-		m.settled = true
+		m.settled, m.among = false, place{}
 	})
 	return registered
 }
