@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,16 +141,22 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 
 // newest returns the newest version of the collection that contains the objects of source.
 func (c *Client) newest(ctx context.Context, source Source) (string, error) {
-	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
-	if source.Labels == "" {
-		setParam(request, "fieldSelector", source.fieldSelector()) // if the operator has permission only for one object, the request must select the object by its name
-	}
-	body, err := request.Stream(ctx)
+	body, err := c.newestRequest(source).Stream(ctx)
 	if err != nil {
 		return "", err
 	}
 	page, err := readPage(body, func(json.RawMessage) error { return nil })
 	return page.ResourceVersion, errors.Join(err, body.Close())
+}
+
+// newestRequest returns the request that the method newest sends. If the operator has permission only for one object,
+// the request must select the object by its name.
+func (c *Client) newestRequest(source Source) *rest.Request {
+	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
+	if fields := source.fieldSelector(); source.Labels == "" || strings.Contains(fields, "metadata.name=") {
+		setParam(request, "fieldSelector", fields)
+	}
+	return request
 }
 
 // namespaceExists reports whether the namespace exists. It lists the namespace, because an operator that selects

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 )
 
@@ -160,6 +161,33 @@ func TestTheServerIsAskedLessAndLessOften(t *testing.T) {
 	busy := apierrors.NewTooManyRequests("busy", 30)
 	if d := r.next(busy); d < 30*time.Second {
 		t.Errorf("asked to wait 30 s it waits %v", d)
+	}
+}
+
+func TestTheNewestVersionIsRequestedWithTheNameOfASingleObject(t *testing.T) {
+	t.Parallel()
+	client, err := NewClient(&rest.Config{Host: "http://cluster"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		source Source
+		want   string // the field selector of the request
+	}{
+		{Source{}, ""},
+		{Source{Names: "a"}, "metadata.name=a"},
+		{Source{Names: "a", Labels: "l=x"}, "metadata.name=a"},
+		{Source{Names: "a", Labels: "l=x", Fields: "spec.nodeName=n"}, "metadata.name=a,spec.nodeName=n"},
+		{Source{Labels: "l=x", Fields: "metadata.name=a"}, "metadata.name=a"},
+		{Source{Names: "a,b", Labels: "l=x"}, ""},
+		{Source{Fields: "spec.nodeName=n"}, "spec.nodeName=n"},
+		{Source{Labels: "l=x", Fields: "spec.nodeName=n"}, ""},
+		{Source{Labels: "l=x", Fields: "metadata.name!=a"}, ""},
+	} {
+		test.source.Version, test.source.Resource, test.source.Namespace = "v1", "pods", "ns"
+		if got := client.newestRequest(test.source).URL().Query().Get("fieldSelector"); got != test.want {
+			t.Errorf("%s: the field selector is %q, want %q", test.source, got, test.want)
+		}
 	}
 }
 
