@@ -31,7 +31,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 				failpoint.Reach("lease", "acquired")
 				return previous, nil
 			}
-			if isTaken(err) {
+			if isTaken(current, err) {
 				continue // another process has written the Lease before this one: read the new holder
 			}
 		}
@@ -50,10 +50,11 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 	}
 }
 
-// isTaken reports whether err means that the Lease was changed, created or deleted after the last
-// read.
-func isTaken(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+// isTaken reports whether err, the error of claim, means that the Lease was changed, created or
+// deleted after the last read. The argument current is the Lease as it was read, or nil if the Lease
+// did not exist. In this case, the error NotFound means that the namespace does not exist.
+func isTaken(current *coordinationv1.Lease, err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || (current != nil && apierrors.IsNotFound(err))
 }
 
 // claim makes the process the holder of the Lease. The argument current is the Lease as the caller

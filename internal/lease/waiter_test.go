@@ -8,7 +8,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // heldBy returns a Lease with this holder and this resource version. The Lease is valid for 20 s after a renewal. The
@@ -49,6 +51,27 @@ func TestALeaseIsFreeWhenItWasNotRenewedForItsDuration(t *testing.T) {
 		now = now.Add(step.passed)
 		if got := w.free(step.lease); got != step.want {
 			t.Errorf("%s: free %t, want %t", step.name, got, step.want)
+		}
+	}
+}
+
+func TestANamespaceThatDoesNotExistIsNoLeaseOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	leases, read := coordinationv1.Resource("leases"), heldBy("", "1")
+	for name, test := range map[string]struct {
+		current *coordinationv1.Lease
+		err     error
+		want    bool
+	}{
+		"changed since it was read":    {read, apierrors.NewConflict(leases, Name, nil), true},
+		"deleted since it was read":    {read, apierrors.NewNotFound(leases, Name), true},
+		"created in the meantime":      {nil, apierrors.NewAlreadyExists(leases, Name), true},
+		"namespace that is missing":    {nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "typo"), false},
+		"no right to write":            {read, apierrors.NewForbidden(leases, Name, nil), false},
+		"API server without an answer": {nil, errors.New("no route"), false},
+	} {
+		if got := isTaken(test.current, test.err); got != test.want {
+			t.Errorf("%s: taken %t, want %t", name, got, test.want)
 		}
 	}
 }
