@@ -42,7 +42,7 @@ type Absent struct {
 	stale   map[string]bool                  // releases to read again; guarded by mu
 	watched map[string]string                // last registered revision and objects of each release; guarded by mu
 	repairs map[string]map[kube.Ref]*repairs // by release and object; guarded by mu
-	waiting map[string]bool                  // releases whose absent objects are reported again later; guarded by mu
+	waiting map[string]time.Time             // when the absent objects of a release are reported again; guarded by mu
 }
 
 // repairs is the recent history of the repairs of an object.
@@ -60,7 +60,7 @@ func NewAbsent(db *store.DB, engine workflow.Raiser, kinds *kube.Kinds, labels s
 	a := &Absent{
 		db: db, engine: engine, changed: store.NewChangedKeys(db, absentKeys...),
 		waited: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
-		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
+		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]time.Time{},
 	}
 	a.absences = kube.NewAbsences(kinds, labels, a.raiseAbsent, observer)
 	return a
@@ -177,16 +177,18 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 		if len(absent) == 0 {
 			return nil
 		}
+		now := tx.Now()
 		if busy, err := workedAt(tx, release); busy || err != nil {
 			// Call reportAgain before the commit, because the same commit may contain the end of the run, and the
 			// goroutine that calls follow wakes at that end. If the commit fails, the absent objects are reported once
 			// more than necessary.
 			a.reportAgain(release)
+			// The end of the run changes no followed record if, for example, somebody skips the failing task.
+			tx.OnCommit(func() { a.after(release, repairLongest, now) })
 			return err
 		}
-		now := tx.Now()
 		if due := a.due(release, absent, now); due > 0 {
-			tx.OnCommit(func() { a.after(release, due) })
+			tx.OnCommit(func() { a.after(release, due, now) })
 			return nil
 		}
 		tx.OnCommit(func() {
@@ -281,16 +283,22 @@ func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	}
 }
 
-// after starts a timer. When the wait has ended, the trigger reports the absent objects of the release again.
-func (a *Absent) after(release string, wait time.Duration) {
+// after starts a timer, unless an earlier call has started one that ends first. When the wait has ended, the trigger
+// reports the absent objects of the release again. now is the current time.
+func (a *Absent) after(release string, wait time.Duration, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.waiting[release] {
+	end := now.Add(wait)
+	if first, ok := a.waiting[release]; ok && !end.Before(first) {
 		return
 	}
-	a.waiting[release] = true
+	a.waiting[release] = end
 	time.AfterFunc(wait, func() {
 		a.mu.Lock()
+		if !a.waiting[release].Equal(end) { // a later call has started a timer that ends first
+			a.mu.Unlock()
+			return
+		}
 		delete(a.waiting, release)
 		delete(a.watched, release)
 		a.stale[release] = true

@@ -34,7 +34,7 @@ func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 			delivered := 0
 			a := &Absent{
 				db: db, engine: raiserFunc(func(_ *store.Tx, events ...workflow.Event) error { delivered += len(events); return nil }),
-				watched: map[string]string{}, repairs: map[string]map[kube.Ref]*repairs{},
+				watched: map[string]string{}, repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]time.Time{},
 			}
 			task := &store.Task{Graph: "lifecycle", Node: c.node, Subject: graph.Subject{Module: "m"}, Run: 1, HomeQueue: c.home}
 			task.Pos = store.Pos{Queue: c.queue, Slot: store.FirstSlot}

@@ -14,6 +14,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -38,7 +39,7 @@ func newAbsent(t *testing.T, db *store.DB, raised *[]workflow.Event, removed ...
 	return &Absent{
 		db: db, engine: raiserFunc(func(_ *store.Tx, events ...workflow.Event) error { *raised = append(*raised, events...); return nil }),
 		changed: store.NewChangedKeys(db, absentKeys...), waited: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{"m": "seen"},
-		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
+		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]time.Time{},
 	}
 }
 
@@ -149,6 +150,64 @@ func TestADelayedRepairIsReportedAgainWhenItIsDue(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		if !again() || len(a.waited) != 1 || len(a.waiting) != 0 {
 			t.Errorf("when the repair is due, the release is read again: %t, %d changes, waiting %v", again(), len(a.waited), a.waiting)
+		}
+	})
+}
+
+// A skip of the failing task ends the run of the module, and changes no record of the module, its bindings or its
+// release.
+func TestAnObjectThatIsAbsentDuringARunIsReportedAgainAlthoughNoRecordChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var raised []workflow.Event
+		db := storetest.Memory(t)
+		a := newAbsent(t, db, &raised)
+		run := &store.Task{Graph: "lifecycle", Node: string(lifecycle.ReleaseUpgrade), Subject: graph.Subject{Module: "m"}, Run: 1, Pos: store.Pos{Queue: "main", Slot: store.FirstSlot}}
+		if err := db.Update(func(tx *store.Tx) error {
+			run.ID = store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+			return errors.Join(store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 1}), store.SaveTask(tx, run))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		report := func() {
+			t.Helper()
+			if err := a.raiseAbsent(t.Context(), "m", []kube.Ref{ref("a")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := func() bool {
+			synctest.Wait()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.stale["m"]
+		}
+		report()
+		report()
+		time.Sleep(repairLongest - time.Millisecond)
+		if again() {
+			t.Error("the release is read again early, although the run continues")
+		}
+		time.Sleep(time.Millisecond)
+		if !again() {
+			t.Error("the release is not read again")
+		}
+		a.stale = map[string]bool{}
+		report() // the run still continues
+		if err := db.Update(func(tx *store.Tx) error { store.DropTask(tx, run); tx.Delete(store.RunKey(1)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		report()
+		if len(raised) != 1 {
+			t.Fatalf("after the run, %d events are raised", len(raised))
+		}
+		report()
+		time.Sleep(repairFirst)
+		if !again() {
+			t.Error("the timer of the run delays the next repair")
+		}
+		a.stale = map[string]bool{}
+		time.Sleep(time.Hour)
+		if again() {
+			t.Error("a timer that another one has replaced has an effect")
 		}
 	})
 }
