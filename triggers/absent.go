@@ -246,14 +246,15 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 
 // due returns how long the next repair of the release must wait. This time is the shortest of the
 // waits of the absent objects of the release. If the result is zero, a repair can begin at once,
-// and is recorded as a repair of all absent objects.
+// and is recorded as a repair of all absent objects. A wait that is longer than repairLongest means
+// that the clock was set back, so a repair can begin at once.
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	wait := repairLongest
 	for _, ref := range absent {
 		h := a.repairs[release][ref]
-		if h == nil || now.Sub(h.next) > 2*repairLongest {
+		if h == nil || now.Sub(h.next) > 2*repairLongest || h.next.Sub(now) > repairLongest {
 			return 0
 		}
 		wait = min(wait, h.next.Sub(now))

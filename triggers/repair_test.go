@@ -128,6 +128,39 @@ func TestRepairsOfAnObjectThatDisappearsAgainAndAgainBecomeRare(t *testing.T) {
 	})
 }
 
+func TestAClockThatIsSetBackDoesNotDelayARepair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time { return time.Now().Add(ahead) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var raised []workflow.Event
+		a := newAbsent(t, db, &raised)
+		for i, step := range []struct {
+			ahead, wait time.Duration
+			want        int
+		}{
+			{time.Hour, 0, 1},
+			{time.Hour, time.Second, 0}, // 4 s are left
+			{0, time.Second, 1},         // the clock was set back; then 10 s
+			{0, time.Second, 0},         // 9 s are left
+			{0, 9 * time.Second, 1},
+		} {
+			time.Sleep(step.wait)
+			ahead, raised = step.ahead, nil
+			if err := a.raiseAbsent(t.Context(), "m", []kube.Ref{ref("a")}); err != nil {
+				t.Fatal(err)
+			}
+			if len(raised) != step.want {
+				t.Errorf("step %d: %d events, want %d", i, len(raised), step.want)
+			}
+		}
+		time.Sleep(time.Hour) // so that all timers expire
+	})
+}
+
 func TestADelayedRepairIsReportedAgainWhenItIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var raised []workflow.Event
