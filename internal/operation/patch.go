@@ -23,11 +23,12 @@ func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) e
 
 // missing returns the error of the operation if the request of its patch returned err. If err means
 // that the object does not exist, missing returns nil or a final error, depending on
-// ignoreMissingObject.
+// ignoreMissingObject. If err means that the subresource is not served, the returned error is final
+// and wraps err, because the reason may be that the cached list of kinds is outdated.
 func (t *target) missing(err error) error {
 	switch {
 	case isUnserved(err) && t.Subresource != "":
-		return refuse("%s has no subresource %s", t.kind.Kind, t.Subresource)
+		return refusal{answer{fmt.Sprintf("%s has no subresource %s", t.kind.Kind, t.Subresource), err}}
 	case !isMissing(err):
 		return err
 	case t.IgnoreMissingObject:
