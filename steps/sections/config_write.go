@@ -133,15 +133,17 @@ func (w ConfigWrite) applySection(config *values.Config) (changed, left bool, er
 var ErrUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 
 // Text returns the text that the section must have in the ConfigMap, and whether it must be changed. The argument
-// data is the current content of the ConfigMap, and layers has the schemas. If the section need not be changed, the
-// text is empty.
+// data is the current content of the ConfigMap, and layers has the schemas. Text does not read the other keys of data,
+// so an invalid key does not stop the hooks of other sections. If the section need not be changed, the text is empty.
 func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
-	live, err := values.ParseConfig(data)
-	if err != nil {
-		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", ErrUnfit, err)
-	}
 	if len(w.Ops) == 0 {
 		return "", false, nil
+	}
+	own := maps.Clone(data)
+	maps.DeleteFunc(own, func(key, _ string) bool { return key != w.Section })
+	live, err := values.ParseConfig(own)
+	if err != nil {
+		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", ErrUnfit, err)
 	}
 	now := live.Sections[w.Section]
 	sum, err := values.Checksum(now)

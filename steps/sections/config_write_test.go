@@ -148,12 +148,42 @@ func TestPatchThatNoLongerFitsIsToldFromOtherErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, live := range map[string]string{
-		"the parent is gone":       "other: 1\n",
-		"the ConfigMap is invalid": "a: [\n",
+		"the parent is gone":     "other: 1\n",
+		"the section is invalid": "a: [\n",
 	} {
 		text, changed, err := w.Text(map[string]string{"web": live}, values.Layers{})
 		if !errors.Is(err, ErrUnfit) || changed || text != "" {
 			t.Errorf("%s: %q, %t, %v", name, text, changed, err)
+		}
+	}
+}
+
+func TestHookWriteDoesNotDependOnOtherKeysOfTheConfigMap(t *testing.T) {
+	t.Parallel()
+	yes := true
+	before := values.Config{Sections: values.Values{"web": map[string]any{"a": int64(1)}}}
+	section, err := PlanConfigWrite(before, "web", []values.Op{{Op: "add", Path: "/web/b", Value: json.RawMessage("2")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flag, err := PlanConfigWrite(before, "web", nil, map[string]*bool{"webEnabled": &yes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		write      *ConfigWrite
+		web        string
+		key, other string
+		want       string
+	}{
+		"a flag that is not a boolean":           {section, "a: 1\n", "nginxEnabled", "True", "a: 1\nb: 2\n"},
+		"a section that is not YAML":             {section, "a: 1\n", "nginx", "a: [\n", "a: 1\nb: 2\n"},
+		"a key that is not in camel case":        {section, "a: 5\n", "some_key", "x: 1\n", "a: 5\nb: 2\n"},
+		"the own section, if only a flag is set": {flag, "a: [\n", "webEnabled", "True", ""},
+	} {
+		text, changed, err := c.write.Text(map[string]string{"web": c.web, c.key: c.other}, values.Layers{})
+		if err != nil || text != c.want || changed != (c.want != "") {
+			t.Errorf("%s: %q, %t, %v; want %q", name, text, changed, err, c.want)
 		}
 	}
 }
