@@ -55,10 +55,11 @@ func LoadBindings(tx *store.Tx, module, hook string) (map[string]store.Binding, 
 // Attach replaces the module's bindings in the store with the bindings of the argument hooks, which must have all
 // hooks of the module. It returns one item for each binding whose Synchronization must run in this start. The items
 // are in the order of hooks, and for one hook in the order of its configuration. For several bindings of a hook with
-// the same group and queue, Attach returns one item, because one Synchronization represents all of them. But each
-// binding with "executeHookOnSynchronization: false" has an item of its own. An item is Changed if one of its bindings
-// is new, or has another configuration than before. A running Synchronization of such an item does not count, because
-// it delivers the objects of the earlier configuration.
+// the same group and queue, Attach returns one item, because one Synchronization represents all of them. A converge
+// waits for this item if it must wait for one of these bindings. But each binding with "executeHookOnSynchronization:
+// false" has an item of its own. An item is Changed if one of its bindings is new, or has another configuration than
+// before. A running Synchronization of such an item does not count, because it delivers the objects of the earlier
+// configuration.
 func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -136,7 +137,7 @@ type attacher struct {
 
 func (a *attacher) hook(module string, h Hook) error {
 	ids := h.Config.BindingIDs()
-	groups := map[string]int{} // indexes of the items that represent a group in a queue
+	groups := map[string]int{} // index of the item by group and queue
 	for i, b := range h.Config.Kubernetes {
 		subject := graph.Subject{Module: module, Hook: h.File.Name, Binding: ids.Kubernetes[i]}
 		synced, changed, err := a.saveBinding(subject, store.Kubernetes, b, b.Queue)
@@ -150,8 +151,9 @@ func (a *attacher) hook(module string, h Hook) error {
 		// does not run the hook, and only waits until the snapshot is complete.
 		if b.Group != "" && b.ExecuteOnSynchronization {
 			group := b.Group + " " + b.Queue
-			if other, represented := groups[group]; represented {
-				a.items[other].Changed = a.items[other].Changed || changed
+			if at, ok := groups[group]; ok {
+				item := &a.items[at]
+				item.Wait, item.Changed = item.Wait || b.WaitForSynchronization, item.Changed || changed
 				continue
 			}
 			groups[group] = len(a.items)

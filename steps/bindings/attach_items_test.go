@@ -77,6 +77,26 @@ func TestOneBindingOfAGroupAndQueueIsSynchronized(t *testing.T) {
 	}
 }
 
+func TestConvergeWaitsForTheSynchronizationOfAGroupIfOneOfItsBindingsAsksForThat(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	start(t, db, 1)
+	const config = `{"configVersion": "v1", "kubernetes": [
+		{"name": "pods", "kind": "Pod", "group": "g", "queue": "/q", "waitForSynchronization": false},
+		{"name": "nodes", "kind": "Node", "group": "g", "queue": "/q"},
+		{"name": "maps", "kind": "ConfigMap", "group": "g", "queue": "/q", "waitForSynchronization": false}
+	]}`
+	items := attach(t, db, config)
+	if diff := cmp.Diff([]string{"pods in /q, wait true, allow false"}, items); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+	synchronized(t, db, "pods")
+	items = attach(t, db, strings.ReplaceAll(config, "Pod", "Secret"))
+	if diff := cmp.Diff([]string{"pods in /q, wait false, allow false"}, items); diff != "" {
+		t.Errorf("items after only another binding has changed (-want +got):\n%s", diff)
+	}
+}
+
 func TestSynchronizationOfAGroupIsThatOfItsBindingsInTheQueue(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
