@@ -32,7 +32,7 @@ type Output struct {
 	Config  *sections.ConfigWrite  `json:"config,omitempty"`
 	Metrics hookmetrics.Operations `json:"metrics,omitempty"`
 	// Observed has the versions of the objects that a Synchronization delivered to the hook: by the ID of the
-	// binding, then by namespace and name.
+	// binding, then by namespace and name. In a stored output, it is nil if it was too large for the store.
 	Observed map[string]map[string]bindings.Version `json:"given,omitempty"`
 	// Took is the duration of the hook's run.
 	Took time.Duration `json:"took,omitempty"`
@@ -89,13 +89,25 @@ func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error
 		}
 		o.Effects = append(o.Effects, effect)
 	}
-	if o.Data, err = json.Marshal(out); err != nil {
-		return o, err
-	}
 	if o.Changes, err = out.valueChanges(in); err != nil {
 		return o, err
 	}
 	o.Detail = out.summary(len(operations))
+	return out.addTo(o)
+}
+
+// addTo returns o with the output as its data. If o would be too large for the store, the data does not have Observed.
+// Then the waiting events of the objects that a Synchronization delivered are delivered too. If o is too large even
+// without Observed, addTo returns an error.
+func (out Output) addTo(o workflow.Outcome) (workflow.Outcome, error) {
+	var err error
+	if o.Data, err = json.Marshal(out); err != nil {
+		return o, err
+	}
+	if out.Observed != nil && bounded(o) != nil {
+		out.Observed = nil
+		return out.addTo(o)
+	}
 	return o, bounded(o)
 }
 

@@ -2,12 +2,14 @@ package hookio
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/sections"
@@ -29,6 +31,29 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	want := "the output of the hook, with 100000 effects, needs "
 	if err := run(100_000); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "more than the limit of 15 MiB; write less in one run") {
 		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestASynchronizationOfVeryManyObjectsKeepsNoVersionsAndSucceeds(t *testing.T) {
+	t.Parallel()
+	in := Input{metrics: (&hookmetrics.Recorder{}).Parser("", "hook.sh")}
+	const objects = 16
+	for size, kept := range map[int]bool{1 << 10: true, 1 << 20: false} { // long UIDs replace a large number of objects
+		versions := map[string]bindings.Version{}
+		for i := range objects {
+			versions[fmt.Sprintf("default/web-%d", i)] = bindings.Version{UID: strings.Repeat("x", size), ResourceVersion: "1"}
+		}
+		run := NewOutput("")
+		run.Observed = map[string]map[string]bindings.Version{"pods": versions}
+		o, err := run.Outcome(in, hook.Result{Operations: []byte(`{"operation":"Delete","kind":"Pod","namespace":"default","name":"a"}`)})
+		if err != nil || len(o.Effects) != 1 {
+			t.Errorf("UIDs of %d bytes: %d effects, %v", size, len(o.Effects), err)
+			continue
+		}
+		out, err := Decode("", o.Data)
+		if err != nil || kept != (len(out.Observed["pods"]) == objects) || !kept && out.Observed != nil {
+			t.Errorf("UIDs of %d bytes: %d versions are kept, %v", size, len(out.Observed["pods"]), err)
+		}
 	}
 }
 
