@@ -6,16 +6,28 @@ import (
 	"addon-operator/store"
 )
 
-// Limits of the batch of one claim. If the payload of the first task alone exceeds the limit in
-// bytes, the batch has only this task. All running batches share sharedBytes of memory. Even if the
-// other batches use all of this memory, a batch may use leastBytes, and a batch that repeats an
-// earlier attempt may use batchBytes.
+// Limits of the batch of one claim. If the first task alone exceeds the limit in bytes, the batch
+// has only this task. The limit batchBytes also includes the bytes of a [BatchSizer]. The payloads
+// of all running batches share sharedBytes of memory. Even if the other batches use all of this
+// memory, a batch may use leastBytes, and a batch that repeats an earlier attempt may use
+// batchBytes.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
 	sharedBytes = 32 << 20
 	leastBytes  = 64 << 10
 )
+
+// A BatchSizer is a step whose input for a batch is larger than the payloads of the tasks. BatchSize
+// is called in the transaction that claims t, if another task could be in the batch of t. BatchSize
+// and the function that it returns must not write.
+//
+// The returned function estimates how many bytes the task next adds to the input of the step, in
+// addition to its payload. The parameter last is the task before next in the batch; nil if next is
+// the first task. If next replaces a part of the input for last, the result can be negative.
+type BatchSizer interface {
+	BatchSize(tx *store.Tx, t *store.Task) func(last, next *store.Task) int
+}
 
 // batches combines adjacent tasks of one hook in one attempt. If the attempt succeeds, its tasks
 // end together. Tasks that remain after a failure keep their order. All running batches share a
@@ -34,7 +46,7 @@ type batches struct {
 // extendBatch adds to the batch of c the tasks that directly follow the first task of the batch and
 // belong to the same hook. If an interrupted attempt is repeated, or a journal is executed again,
 // old is the earlier claim on the task; otherwise old is nil. If old is not nil, the batch has only
-// tasks that old covered.
+// tasks that old covered. If the task has a journal, the batch has all of them.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit, err := k.deferral(b, c)
@@ -47,6 +59,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	if old == nil {
 		most = min(batchBytes, max(leastBytes, sharedBytes-int(k.memory.Load())))
 	}
+	fits := k.inputLimit(b, c, most)
 	for other, err := range store.TasksFrom(k.tx, t.Queue, t.Slot+1) {
 		if err != nil {
 			return err
@@ -57,11 +70,8 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
 			return nil // because expedited tasks that are still deferred can be older than other
 		}
-		if err := store.LoadPayload(k.tx, other); err != nil {
+		if fit, err := fits(other); !fit || err != nil {
 			return err
-		}
-		if c.size+len(other.Payload) > most {
-			return nil
 		}
 		c.size += len(other.Payload)
 		if other.Waits {
@@ -74,6 +84,35 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 		t.Claim.End = other.Slot
 	}
 	return nil
+}
+
+// inputLimit returns a function that loads the payload of the next task, and reports whether c's
+// batch can have this task too. The payloads of the batch must have at most limit bytes, and the
+// whole input of the step at most batchBytes. A journal belongs to exactly the tasks of its batch, so
+// the size of the input does not limit such a batch.
+func (k *batches) inputLimit(b *bound, c *claim, limit int) func(next *store.Task) (bool, error) {
+	sizer, sized := b.Steps[c.node.ID].(BatchSizer)
+	sized = sized && !c.task.Batch[0].Journal
+	added := 0 // bytes of the input in addition to the payloads
+	var size func(last, next *store.Task) int
+	return func(next *store.Task) (bool, error) {
+		if err := store.LoadPayload(k.tx, next); err != nil {
+			return false, err
+		}
+		payloads := c.size + len(next.Payload)
+		if !sized || payloads > limit {
+			return payloads <= limit, nil
+		}
+		err := guard(c.node, "BatchSize", func() error {
+			if size == nil {
+				size = sizer.BatchSize(k.tx, c.task.Batch[0])
+				added = size(nil, c.task.Batch[0])
+			}
+			added += size(c.task.Batch[len(c.task.Batch)-1], next)
+			return nil
+		})
+		return payloads+added <= batchBytes, err
+	}
 }
 
 // deferral returns the deferral of c's hook in the queue of c's task; the zero value if there is

@@ -136,6 +136,79 @@ func TestRangeEndsAtAThousandTasksOrEightMebibytes(t *testing.T) {
 	}
 }
 
+// A sized step adds the same number of bytes to its input for each task of a batch.
+type sized struct {
+	step
+	bytes *atomic.Int64
+}
+
+func (s sized) BatchSize(*store.Tx, *store.Task) func(last, next *store.Task) int {
+	return func(_, _ *store.Task) int { return int(s.bytes.Load()) }
+}
+
+// newSized returns a fixture for the graph of eventGraph. The node "event" adds the returned number of bytes to its
+// input for each task of a batch.
+func newSized(t *testing.T, bytes int64) (*fixture, *atomic.Int64) {
+	t.Helper()
+	g, added := eventGraph(), new(atomic.Int64)
+	added.Store(bytes)
+	w := newFixture(t, g)
+	w.bind(g, "event", sized{step{w, "event"}, added})
+	w.e = w.engine()
+	return w, added
+}
+
+func TestBatchIsLimitedByTheInputOfItsStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, added := newSized(t, 3<<20)
+		block := w.gate("event m/block b")
+		w.fails("event m/a x", 1)
+		w.start(event("block", "b", "0", false))
+		for _, payload := range []string{"1", "2", "3", "4", "5"} {
+			w.raise(event("a", "x", payload, false))
+		}
+		block(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2"})
+		added.Store(9 << 20) // a failed batch is formed again, and can have fewer tasks
+		w.sleep(5 * time.Second)
+		w.expectRanges([]string{"1"}, []string{"2"}, []string{"3"}, []string{"4"}, []string{"5"})
+	})
+}
+
+func TestInterruptedBatchBecomesSmallerIfItsInputHasGrown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, added := newSized(t, 1<<20)
+		block := w.gate("event m/block b")
+		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false), event("a", "x", "3", false))
+		w.gate("event m/a x")
+		block(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2", "3"})
+		added.Store(4<<20 - 100)
+		w.restart()
+		w.reports("event m/a x")
+		w.start()
+		w.expectRanges([]string{"1", "2"}, []string{"3"})
+	})
+}
+
+func TestJournalOfABatchIsCarriedOutForAllItsTasksAlthoughItsInputHasGrown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, added := newSized(t, 1<<20)
+		block := w.gate("event m/block b")
+		w.set("event m/a x", returns(effects("one")))
+		errs := map[string]error{"one": errors.New("503")}
+		w.doEffects(errs)
+		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
+		block(workflow.Outcome{}, nil)
+		w.expectRanges([]string{"0"}, []string{"1", "2"})
+		added.Store(9 << 20)
+		w.locked(func() { delete(errs, "one") })
+		w.sleep(5 * time.Second)
+		w.expectRanges()
+		w.expectPending("q")
+	})
+}
+
 func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())

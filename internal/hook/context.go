@@ -122,20 +122,23 @@ type span struct{ from, to, items int }
 // estimate, the encoder would enlarge its buffer many times, and a context of several megabytes would leave several
 // times its size as garbage.
 func roughSize(elements []Element) int {
-	const perElement, perList, perItem = 120, 40, 40
-	items := func(list []Item) int {
-		size := perList
-		for _, item := range list {
-			size += perItem + len(item.Object) + len(item.FilterResult)
-		}
-		return size
-	}
+	const perElement = 120
 	size := 2
 	for _, element := range elements {
-		size += perElement + len(element.Binding) + len(element.Group) + len(element.Review) + items([]Item{element.Item}) + items(element.Objects)
+		size += perElement + len(element.Binding) + len(element.Group) + len(element.Review) + RoughSize([]Item{element.Item}) + RoughSize(element.Objects)
 		for name, list := range element.Snapshots {
-			size += len(name) + items(list)
+			size += len(name) + RoughSize(list)
 		}
+	}
+	return size
+}
+
+// RoughSize estimates the size of the encoded items in bytes. Usually the estimate is too high.
+func RoughSize(items []Item) int {
+	const perList, perItem = 40, 40
+	size := perList
+	for _, item := range items {
+		size += perItem + len(item.Object) + len(item.FilterResult)
 	}
 	return size
 }

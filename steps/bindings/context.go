@@ -38,6 +38,7 @@ type Reader struct {
 type snapshot struct {
 	objects []*kube.Object
 	items   []hook.Item
+	size    int // of the encoded items in bytes, estimated
 }
 
 // read returns the snapshot of the i-th kubernetes binding.
@@ -58,6 +59,7 @@ func (l *Reader) read(i int) snapshot {
 		}
 		seen.items = append(seen.items, item)
 	}
+	seen.size = hook.RoughSize(seen.items)
 	l.seen[i] = seen
 	return seen
 }
@@ -219,15 +221,46 @@ func identityOf(b hook.KubernetesBinding, o *store.ObjectRef) json.RawMessage {
 // NeedsSnapshots reports whether the element for t, which is an event or a schedule tick, includes snapshots, or an
 // object from a snapshot.
 func (l *Reader) NeedsSnapshots(t *store.Task) bool {
-	if l.isEarlier(t) {
-		return true
-	}
+	_, names := l.included(t)
+	return len(names) > 0 || l.isEarlier(t)
+}
+
+// included returns the group of the binding of t, which is an event or a schedule tick, and the names of the snapshots
+// that the element for t includes.
+func (l *Reader) included(t *store.Task) (group string, names []string) {
 	id := t.Subject.Binding
 	if i := slices.Index(l.ids.Schedule, id); i >= 0 {
-		return len(l.config.Schedule[i].IncludeSnapshotsFrom) > 0
+		return l.config.Schedule[i].Group, l.config.Schedule[i].IncludeSnapshotsFrom
 	}
-	i := slices.Index(l.ids.Kubernetes, id)
-	return i >= 0 && len(l.config.Kubernetes[i].IncludeSnapshotsFrom) > 0
+	if i := slices.Index(l.ids.Kubernetes, id); i >= 0 {
+		return l.config.Kubernetes[i].Group, l.config.Kubernetes[i].IncludeSnapshotsFrom
+	}
+	return "", nil
+}
+
+// Added estimates how many bytes the snapshots in the element for next add to a binding context. The tasks are events
+// or schedule ticks. The argument last is the task before next; nil if next is the first one. If both belong to the
+// same group, the element for next replaces the element for last; see [hook.Compact].
+func (l *Reader) Added(last, next *store.Task) int {
+	group, names := l.included(next)
+	size := l.sizeOf(names)
+	if last == nil || group == "" {
+		return size
+	}
+	if other, replaced := l.included(last); other == group {
+		size -= l.sizeOf(replaced)
+	}
+	return size
+}
+
+// sizeOf estimates the size in bytes of the encoded snapshots with these names.
+func (l *Reader) sizeOf(names []string) (size int) {
+	for _, name := range names {
+		if i, ok := l.config.KubernetesNamed(name); ok {
+			size += l.read(i).size
+		}
+	}
+	return size
 }
 
 // Gone returns the error that the hook has no binding with this ID. The error wraps [hook.ErrGone].

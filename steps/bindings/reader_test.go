@@ -163,6 +163,45 @@ func TestWhichTasksNeedSnapshots(t *testing.T) {
 	}
 }
 
+func TestSizeOfTheSnapshotsThatATaskAddsToABindingContext(t *testing.T) {
+	t.Parallel()
+	look, o := reader(t, watching)
+	task := func(id string) *store.Task { return &store.Task{Subject: graph.Subject{Binding: id}} }
+	pods, nodes, none := hook.RoughSize([]hook.Item{podItem}), hook.RoughSize([]hook.Item{nodeItem}), hook.RoughSize(nil)
+	all := pods + nodes + none // pods, nodes and other, which have the same group
+	for _, c := range []struct {
+		last, next string
+		want       int
+	}{
+		{"", "maps", 0}, {"", "deleted", 0}, {"", "with", pods}, {"", "secrets", nodes}, {"", "pods", all},
+		{"secrets", "secrets", nodes}, {"pods", "secrets", nodes}, {"deleted", "pods", all}, {"often", "with", pods},
+		{"pods", "nodes", 0}, // replaces an element with the same snapshots
+	} {
+		var last *store.Task
+		if c.last != "" {
+			last = task(c.last)
+		}
+		if got := look.Added(last, task(c.next)); got != c.want {
+			t.Errorf("%s after %q: %d bytes, want %d", c.next, c.last, got, c.want)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"pods": 1, "nodes": 1, "other": 1}, o.reads); diff != "" {
+		t.Errorf("reads of each snapshot (-want +got):\n%s", diff)
+	}
+}
+
+func TestAddedSnapshotsOfAGroupReplaceThoseOfTheElementBefore(t *testing.T) {
+	t.Parallel()
+	look, _ := reader(t, `{"configVersion": "v1", "kubernetes": [{"name": "pods", "kind": "Pod"}, {"name": "nodes", "kind": "Node"}], "schedule": [
+		{"name": "large", "crontab": "* * * * *", "group": "g", "includeSnapshotsFrom": ["pods", "nodes"]},
+		{"name": "small", "crontab": "* * * * *", "group": "g", "includeSnapshotsFrom": ["nodes"]}]}`)
+	large, small := &store.Task{Subject: graph.Subject{Binding: "large"}}, &store.Task{Subject: graph.Subject{Binding: "small"}}
+	pods := look.Added(nil, large) - look.Added(nil, small)
+	if got := []int{look.Added(large, small), look.Added(small, large)}; pods <= 0 || got[0] != -pods || got[1] != pods {
+		t.Errorf("the changes of the size are %d, want %d and %d", got, -pods, pods)
+	}
+}
+
 func TestBindingsThatTheHookHasNoMoreAreGone(t *testing.T) {
 	t.Parallel()
 	look, _ := reader(t, watching)

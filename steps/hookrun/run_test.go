@@ -29,13 +29,20 @@ import (
 )
 
 // snapshots implements bindings.Snapshots. The snapshot of each binding has one object. If missing is not nil, it is
-// the error of incomplete snapshots.
-type snapshots struct{ missing error }
+// the error of incomplete snapshots. If padding is not 0, the object has an additional field of this length.
+type snapshots struct {
+	missing error
+	padding int
+}
 
 func (s *snapshots) Ready(context.Context, string, string) error { return s.missing }
 
 func (s *snapshots) Snapshot(of graph.Subject) []*kube.Object {
-	return []*kube.Object{{Name: of.Binding, UID: "1", ResourceVersion: "2", Raw: json.RawMessage(`{"of":"` + of.Binding + `"}`)}}
+	raw := `{"of":"` + of.Binding + `"}`
+	if s.padding > 0 {
+		raw = `{"of":"` + of.Binding + `","padding":"` + strings.Repeat("x", s.padding) + `"}`
+	}
+	return []*kube.Object{{Name: of.Binding, UID: "1", ResourceVersion: "2", Raw: json.RawMessage(raw)}}
 }
 
 // A runBench runs a hook that copies its input files to a directory.
