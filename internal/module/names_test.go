@@ -19,7 +19,7 @@ func TestNamesOfModulesAreThoseOfAScanAndNoFileIsRead(t *testing.T) {
 		"030-unmounted": "-> nowhere", ".git/": "", "README.md": "", "values.yaml": "a: [",
 	})
 	two := tree(t, map[string]string{"005-foo/": "", "006-more/": "", "007-linked": "-> 006-more"})
-	empty := tree(t, map[string]string{"values.yaml": "", ".hidden/": "", "file": ""})
+	empty := tree(t, map[string]string{"values.yaml": "", ".hidden/": "", "file": "", "lost+found/": ""})
 	paths, without, err := module.Names([]string{one, empty, two})
 	if err != nil {
 		t.Fatal(err)

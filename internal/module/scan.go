@@ -58,8 +58,8 @@ func (s Set) LostValues(known []string) []string {
 }
 
 // Scan reads the directories of modules. The document MODULES of flant/addon-operator describes their layout. Each
-// directory in them, and each symlink to a directory, is a module, unless its name begins with a dot. If several
-// modules have the same name, the first one is used. Modules without a number get the order unnumberedOrder.
+// directory in them, and each symlink to a directory, is a module, unless its name is lost+found or begins with a dot.
+// If several modules have the same name, the first one is used. Modules without a number get the order unnumberedOrder.
 //
 // addons is the directory that [WriteAddonModules] writes; "" means that there is none. This directory is read last,
 // and may be empty or missing.
@@ -118,8 +118,11 @@ func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 	return paths, empty, nil
 }
 
-// isNoModule reports whether an entry with this name in a directory of modules cannot be a module.
-func isNoModule(entry string) bool { return strings.HasPrefix(entry, ".") || entry == valuesFile }
+// isNoModule reports whether an entry with this name in a directory of modules is certainly no module. The directory
+// lost+found is at the root of each ext4 volume, even if no module has been copied to the volume.
+func isNoModule(entry string) bool {
+	return strings.HasPrefix(entry, ".") || entry == valuesFile || entry == "lost+found"
+}
 
 // scan is the state of Scan.
 type scan struct {
