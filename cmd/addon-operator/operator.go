@@ -204,12 +204,17 @@ func helmOptions(s *settings.Settings) (helm.Options, error) {
 	}, err
 }
 
+// connection returns the settings of the connection to the cluster.
+func connection(s *settings.Settings) kube.Options {
+	return kube.Options{
+		Kubeconfig: s.Kubeconfig, Context: s.KubeContext, Server: s.KubeServer, QPS: float32(s.KubeQPS), Burst: s.KubeBurst,
+	}
+}
+
 // connect returns the configuration of the connection to the cluster. If s.Namespace is empty,
 // connect sets it to the namespace of the kubeconfig file or the pod.
 func connect(s *settings.Settings) (*rest.Config, error) {
-	config, namespace, err := kube.Connect(kube.Options{
-		Kubeconfig: s.Kubeconfig, Context: s.KubeContext, Server: s.KubeServer, QPS: float32(s.KubeQPS), Burst: s.KubeBurst,
-	})
+	config, namespace, err := kube.Connect(connection(s))
 	if err != nil {
 		return nil, err
 	}
@@ -332,10 +337,17 @@ func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	options.Hooks.Objects = objects.New(o.db, executor)
 	options.Hooks.Objects.Write = o.traces.Write()
 	options.Releases.Helm = o.helm
-	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Pod = o.helm, o.client, o.settings.OwnPod()
+	options.Discovery.Helm, options.Discovery.Kube = o.helm, o.client
+	options.Discovery.Pod, options.Discovery.InPod = ownPod(&o.settings)
 	options.Discovery.CRDs.Installer = crd.NewInstaller(o.client, o.helm.Labels())
 	options.Observer, options.Changes = o.lifecycleObserver, stepChanges{o}
 	return options
+}
+
+// ownPod returns the name of the operator's own pod, and whether the operator certainly runs in a pod of the cluster. If
+// it does not, the name can be the host name of another machine.
+func ownPod(s *settings.Settings) (name string, inPod bool) {
+	return s.OwnPod(), s.Pod != "" || connection(s).InCluster()
 }
 
 // stepSettings returns the settings of the steps, without clients.
@@ -345,7 +357,8 @@ func stepSettings(s *settings.Settings) (options steps.Options) {
 	state.AddonModulesDir, state.AllAddonsAsModules = addonModulesDir(s.Store), s.AddonsModules
 	state.UnnumberedOrder, state.StrictValues = s.UnnumberedOrder, s.StrictValues
 	options.Hooks.MetricsPrefix, options.Hooks.UngroupedExpire = s.MetricsPrefix, s.UngroupedMetrics == settings.ExpireMetrics
-	discovery.Namespace, discovery.Pod, discovery.IgnoreRelease, discovery.AllowPurge = s.Namespace, s.Pod, s.HelmIgnoreRelease, s.AllowPurge
+	discovery.Namespace, discovery.IgnoreRelease, discovery.AllowPurge = s.Namespace, s.HelmIgnoreRelease, s.AllowPurge
+	discovery.Pod, discovery.InPod = s.Pod, s.Pod != ""
 	discovery.ParallelModules, discovery.CRDs.Filters = s.ParallelModules, s.CRDPrefixes()
 	return options
 }

@@ -42,7 +42,8 @@ func (o running) plan(ctx context.Context, r debugapi.PlanRequest) (*inspect.Pla
 	if err != nil {
 		return nil, err
 	}
-	in.Store, in.InForce, in.Steps.Hooks.Runner, in.Steps.Discovery.Pod = o.db, o.values, o.hooks, s.OwnPod()
+	in.Store, in.InForce, in.Steps.Hooks.Runner = o.db, o.values, o.hooks
+	in.Steps.Discovery.Pod, in.Steps.Discovery.InPod = ownPod(&s)
 	in.TempDir, in.Start, in.Basis = s.TempDir, start, basis+basisOfConfig(r)
 	redactor, err := debugapi.RedactorOf(o.db)
 	if err != nil {

@@ -66,8 +66,17 @@ func Connect(o Options) (*rest.Config, string, error) {
 	return config, namespace, nil
 }
 
+// InCluster reports whether [Connect] uses the service account of the pod in which the process runs.
+func (o Options) InCluster() bool {
+	_, err := rest.InClusterConfig()
+	return o.prefersPod() && err == nil
+}
+
+// prefersPod reports whether the options name no cluster. Then Connect uses the cluster of the pod, if there is one.
+func (o Options) prefersPod() bool { return o.Kubeconfig == "" && o.Context == "" && o.Server == "" }
+
 func (o Options) load() (*rest.Config, string, error) {
-	if o.Kubeconfig == "" && o.Context == "" && o.Server == "" {
+	if o.prefersPod() {
 		config, err := rest.InClusterConfig()
 		if err == nil {
 			namespace, err := os.ReadFile(inClusterNamespace)

@@ -76,6 +76,9 @@ func TestConnectReadsKubeconfigs(t *testing.T) {
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1") // in a cluster, but without a service account
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	if (kube.Options{Kubeconfig: path}).InCluster() {
+		t.Error("a kubeconfig is the cluster of the pod")
+	}
 	if _, err := os.Stat("/var/run/secrets/kubernetes.io"); err == nil {
 		t.Skip("this is a pod")
 	}

@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-func TestScaleToZeroIsToldFromARollout(t *testing.T) {
+func TestScaleToZeroIsToldFromARolloutAndAMissingPodFromOneWithoutARelease(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
@@ -47,6 +47,11 @@ func TestScaleToZeroIsToldFromARollout(t *testing.T) {
 		}
 	}
 	check("while one replica is wanted, as in a rollout", "set-0", false)
+	for pod, want := range map[string]bool{"set-0": true, "elsewhere": false} {
+		if release, exists, err := client.ReleaseOf(t.Context(), namespace, pod); release != "" || exists != want || err != nil {
+			t.Errorf("pod %s: release %q, exists: %t, %v", pod, release, exists, err)
+		}
+	}
 	check("of a pod that does not exist", "elsewhere", false)
 	if _, err := api.AppsV1().StatefulSets(namespace).Patch(t.Context(), set.Name, "application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)

@@ -2,11 +2,14 @@ package safety
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/internal/module"
 	"addon-operator/store"
@@ -80,6 +83,45 @@ func TestReleasesWithoutAModuleArePurgedExceptTheOperatorsOwn(t *testing.T) {
 		if !d.Released("web") || d.Released("none") {
 			t.Errorf("web is released: %t, none: %t", d.Released("web"), d.Released("none"))
 		}
+	}
+}
+
+// With hostNetwork, the host name is the name of the node, and no pod has this name.
+func TestNoReleaseIsPurgedIfTheOwnOneIsNotKnown(t *testing.T) {
+	t.Parallel()
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "node-1", errors.New("no rule"))
+	for name, c := range map[string]struct {
+		options Options
+		own     string
+		exists  bool
+		err     error
+		purge   []string
+		why     string // the end of the reason for which the releases are kept
+	}{
+		"its pod has a release":                       {Options{InPod: true}, "own", true, nil, []string{"old"}, ""},
+		"its pod has no release":                      {Options{InPod: true}, "", true, nil, []string{"old", "own"}, ""},
+		"it runs in a pod with another name":          {Options{InPod: true}, "", false, nil, nil, "namespace ops has no pod node-1: old, own"},
+		"it runs outside of the cluster":              {Options{}, "", false, nil, []string{"old", "own"}, ""},
+		"the options name another release":            {Options{InPod: true, IgnoreRelease: "mine"}, "", false, nil, []string{"old", "own"}, ""},
+		"it may not read its pod":                     {Options{InPod: true}, "", false, refused, nil, "is forbidden: no rule: old, own"},
+		"it may not read a pod with its host name":    {Options{}, "", false, refused, nil, "is forbidden: no rule: old, own"},
+		"it may not read its pod, a release is named": {Options{IgnoreRelease: "mine"}, "", false, refused, []string{"old", "own"}, ""},
+	} {
+		c.options.Namespace, c.options.Pod = "ops", "node-1"
+		d := newChecks(c.options, &blocked{}).Discovery(releasesNamed("old", "own", "web"), Permission{})
+		if err := d.leaveOutOwn([]string{"old", "own"}, c.own, c.exists, c.err); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.purge, d.Unknown); diff != "" {
+			t.Errorf("%s: releases to purge (-want +got):\n%s", name, diff)
+		}
+		if kept := len(d.Blocked) == 1; kept != (c.why != "") || kept && !strings.HasSuffix(d.Blocked[0].Error, c.why) {
+			t.Errorf("%s: problems %+v, want the reason %q", name, d.Blocked, c.why)
+		}
+	}
+	d := newChecks(Options{}, &blocked{}).Discovery(nil, Permission{})
+	if err := d.leaveOutOwn([]string{"old"}, "", false, io.EOF); !errors.Is(err, io.EOF) || d.Unknown != nil || d.Blocked != nil {
+		t.Errorf("without a response: %v, releases to purge %q, problems %+v", err, d.Unknown, d.Blocked)
 	}
 }
 

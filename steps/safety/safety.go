@@ -38,6 +38,9 @@ type Options struct {
 	// Pod is the name of the operator's own pod; empty if the operator does not run in a pod. The release that
 	// contains the pod is also never purged.
 	Pod string
+	// InPod is true if the operator certainly runs in a pod of this cluster. Otherwise, Pod can be the host name of a
+	// machine outside of the cluster.
+	InPod bool
 	// AllowPurge is the maximum number of releases that one discovery may purge, or delete with their disabled modules,
 	// even if they are more than half of all releases.
 	AllowPurge int
@@ -140,19 +143,30 @@ func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []
 		d.Unknown = names
 		return nil
 	}
-	own, err := c.options.Kube.ReleaseOf(ctx, c.options.Namespace, c.options.Pod)
+	own, exists, err := c.options.Kube.ReleaseOf(ctx, c.options.Namespace, c.options.Pod)
+	return d.leaveOutOwn(names, own, exists, err)
+}
+
+// leaveOutOwn sets d.Unknown to names, without the operator's own release. The other arguments are the results of a
+// search for the release of the operator's pod: its name, whether the pod exists, and the error of the search. If the
+// operator's own release is not known, leaveOutOwn blocks the deletion of all releases in names.
+func (d *Discovery) leaveOutOwn(names []string, own string, exists bool, err error) error {
+	o := &d.checks.options
+	if err == nil && !exists && o.InPod {
+		err = fmt.Errorf("namespace %s has no pod %s", o.Namespace, o.Pod)
+	} else if err != nil && !kube.IsRefused(err) {
+		return err
+	}
 	switch {
 	case err == nil:
 		d.Unknown = slices.DeleteFunc(names, func(name string) bool { return name == own })
-	case c.options.IgnoreRelease != "" && kube.IsRefused(err):
+	case o.IgnoreRelease != "":
 		d.Unknown = names // the options name the operator's own release
-	case kube.IsRefused(err):
+	default:
 		d.block(store.Problem{
 			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
-			Fix: "let the operator read its pod, or start it with --helm-ignore-release=NAME, the name of its own release. If Helm did not install it, NAME is any name that no release has",
+			Fix: "set POD_NAME to the name of the operator's pod, let the operator read this pod, or start it with --helm-ignore-release=NAME, the name of its own release. If Helm did not install it, NAME is any name that no release has",
 		}, names)
-	default:
-		return err
 	}
 	return nil
 }
