@@ -155,6 +155,9 @@ type Module struct {
 	// time at which Broken became non-empty. SetBroken sets both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
+	// Missing is true if the last discovery did not find the directory of the module, but its release still exists. While
+	// Missing is true, the events of the module wait.
+	Missing bool `json:"missing,omitempty"`
 	// Defined is the digest of the CRDs at their last installation, and DefinedIn is the start run of that
 	// installation. Undefined is the reason why some of these CRDs could not be installed; empty if all
 	// were installed. While Undefined is set, the module does not run.

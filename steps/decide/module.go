@@ -33,8 +33,10 @@ type Decisions struct {
 	// Dropped has, by section, the saved operations that the schemas no longer accept.
 	Dropped sections.Unfit `json:"dropped,omitempty"`
 	// Whole is true if no directory of modules is empty. If Whole is true, a module that was not found no longer
-	// exists.
+	// exists, unless Missing contains it.
 	Whole bool `json:"whole"`
+	// Missing are the modules that were not found and whose records stay. It is set only if Whole is true.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // Broken returns the number of modules that cannot be loaded.
@@ -56,7 +58,8 @@ func (d *Decisions) Runnable() []string {
 }
 
 // KeepUnseen adds to Enabled the modules that were enabled at the last discovery and are not on disk. The caller must
-// call KeepUnseen if a directory of modules is empty, because it is possible that the directory is not mounted.
+// call KeepUnseen if a directory of modules is empty, because it is possible that the directory is not mounted, or if
+// the deletion of the releases of these modules is blocked.
 func (d *Decisions) KeepUnseen(k *Known) {
 	d.Enabled = withUnseen(k.Startup.Enabled, d.Enabled, k.Set)
 }

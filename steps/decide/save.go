@@ -9,7 +9,7 @@ import (
 )
 
 // Save saves the decisions in the records of the modules. If d.Whole is true, Save deletes the records of modules
-// that were not found, and of their hooks. The argument run is the number of the run that made the decisions, and the
+// that were not found, and of their hooks. The records of the modules in d.Missing stay. The argument run is the number of the run that made the decisions, and the
 // argument before has the previous records.
 func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Module) error {
 	if err := saveAddonModules(tx, d.Modules, before); err != nil {
@@ -21,14 +21,23 @@ func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Modul
 	return d.forgetMissing(tx, before)
 }
 
-// forgetMissing deletes the records of the modules that have a previous record and were not found.
+// Found reports whether the decisions are also about module.
+func (d *Decisions) Found(module string) bool {
+	return slices.ContainsFunc(d.Modules, func(m Module) bool { return m.Name == module })
+}
+
+// forgetMissing deletes the records of the modules that have a previous record and were not found. It marks the modules
+// in d.Missing as missing instead.
 func (d *Decisions) forgetMissing(tx *store.Tx, before map[string]store.Module) error {
-	exists := map[string]bool{}
-	for _, m := range d.Modules {
-		exists[m.Name] = true
-	}
-	for name := range before {
-		if exists[name] {
+	for name, record := range before {
+		if d.Found(name) {
+			continue
+		}
+		if slices.Contains(d.Missing, name) {
+			record.Missing = true
+			if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
+				return err
+			}
 			continue
 		}
 		tx.Delete(store.ModuleKey(name))
@@ -60,6 +69,7 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 		next := old
 		next.Order, next.Enabled, next.Why = d.Order, d.Enabled, d.Why
 		next.SetBroken(d.Broken, tx.Now())
+		next.Missing = false
 		if !known || next.Enabled != old.Enabled || next.Why != old.Why {
 			next.DecidedIn, next.DecidedAt = run, tx.Now()
 		}

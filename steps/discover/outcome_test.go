@@ -12,6 +12,7 @@ import (
 	"addon-operator/steps/decide"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/safety"
+	"addon-operator/steps/stale"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -29,6 +30,8 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 		enabled  []string // the modules that the store records as enabled
 		left     []string
 		problems []string // the blocked deletions
+		missing  []string // the modules without a directory whose records stay
+		stale    []string // the modules whose webhooks are removed
 	}{
 		"all modules are seen": {
 			found: discovered{Decisions: decide.Decisions{
@@ -52,11 +55,29 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 			known:  decide.Known{Startup: store.Startup{Converged: 1}},
 			detail: "0 enabled, 0 to delete, 0 to purge", unknown: []string{"x", "y"}, problems: []string{"2 of 3 releases would be purged, so the safety check keeps them: x, y"},
 		},
+		"modules whose releases stay are kept, with their webhooks": {
+			found: discovered{
+				Decisions: decide.Decisions{Whole: true, Enabled: []string{"z"}, Modules: []decide.Module{{Name: "z", Enabled: true}}},
+				Stale:     []stale.Binding{{Subject: graph.Subject{Module: "x"}}, {Subject: graph.Subject{Module: "z"}}},
+			},
+			known:   decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"idle", "x", "z"}}, Modules: map[string]store.Module{"idle": on, "x": on, "z": on}, Set: module.Set{Modules: []module.Module{{Name: "z"}}}},
+			unknown: []string{"x", "y"}, detail: "1 enabled, 0 to delete, 0 to purge, 2 kept without a directory", enabled: []string{"idle", "x", "z"},
+			missing: []string{"idle", "x"}, stale: []string{"z"}, problems: []string{"2 of 3 releases would be purged, so the safety check keeps them: x, y"},
+		},
+		"a module whose release is purged keeps its records until then": {
+			found: discovered{
+				Decisions: decide.Decisions{Whole: true, Enabled: []string{"z"}, Modules: []decide.Module{{Name: "z", Enabled: true}}},
+				Stale:     []stale.Binding{{Subject: graph.Subject{Module: "x"}}},
+			},
+			known:   decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"idle", "x", "z"}}, Modules: map[string]store.Module{"idle": on, "x": on, "z": on}, Set: module.Set{Modules: []module.Module{{Name: "z"}}}},
+			unknown: []string{"x"}, detail: "1 enabled, 0 to delete, 1 to purge", enabled: []string{"z"}, missing: []string{"x"}, stale: []string{"x"},
+		},
 	} {
 		checks := safety.New(safety.Options{}, oncelog.New(zerolog.Nop()), nil, silent{})
 		releases := checks.Discovery([]helm.Summary{{Name: "x"}, {Name: "y"}, {Name: "z"}}, safety.Permission{Configured: true})
 		releases.Unknown = c.unknown
-		out, err := (&step{}).outcome(&c.found, &c.known, releases)
+		step := &step{}
+		out, err := step.outcome(&c.found, &c.known, step.lists(&c.found, &c.known, releases))
 		if err != nil || out.Detail != c.detail {
 			t.Errorf("%s: %q, %v; want %q", name, out.Detail, err, c.detail)
 		}
@@ -68,8 +89,15 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 		for _, p := range saved.Blocked {
 			problems = append(problems, p.Error)
 		}
-		if diff := cmp.Diff([]any{c.facts, c.enabled, c.left, c.problems}, []any{out.Facts, saved.Enabled, saved.Left, problems}); diff != "" {
-			t.Errorf("%s: facts, enabled, left, problems (-want +got):\n%s", name, diff)
+		var stale []string
+		for _, b := range saved.Stale {
+			stale = append(stale, b.Subject.Module)
+		}
+		if diff := cmp.Diff(
+			[]any{c.facts, c.enabled, c.left, c.problems, c.missing, c.stale},
+			[]any{out.Facts, saved.Enabled, saved.Left, problems, saved.Missing, stale},
+		); diff != "" {
+			t.Errorf("%s: facts, enabled, left, problems, missing, stale (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,9 @@ type discovered struct {
 	Stale []stale.Binding `json:"outlived,omitempty"`
 	// Conversions are attached conversion bindings that their hooks no longer have, and the bindings that replace them.
 	Conversions stale.Conversions `json:"conversions,omitzero"`
+	// keeps is true if all modules without a directory stay as they are.
+	keeps bool
+
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
 	// Allowed is the time at which a person allowed the deletions of this discovery; zero if nobody has allowed them.
@@ -82,29 +86,30 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	if err := s.decider.Decide(ctx, t, k, &found.Decisions); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable(), found.removesConversions(k)); err != nil {
-		return workflow.Outcome{}, err
-	}
 	releases, err := s.safety.Begin(ctx, set, permission)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	return s.outcome(&found, k, releases)
+	items := s.lists(&found, k, releases)
+	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable(), found.removesConversions(k)); err != nil {
+		return workflow.Outcome{}, err
+	}
+	return s.outcome(&found, k, items)
 }
 
 // removesConversions reports whether the step removes a stale conversion binding even if no hook of the modules to run
 // replaces it. It does so only until the current start has converged: if a later converge removed the binding, the
 // operator would at once set the conversion strategy of the CustomResourceDefinition to None. If an enabled module
-// cannot be loaded, or a directory of modules may not be mounted, the step keeps the binding, because it is possible
-// that another hook converts the objects.
+// cannot be loaded, or a directory of modules may not be mounted, or modules without a directory stay as they are, the
+// step keeps the binding, because it is possible that another hook converts the objects.
 func (d *discovered) removesConversions(k *decide.Known) bool {
-	return d.Whole && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
+	return d.Whole && !d.keeps && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
 }
 
-// outcome returns the outcome of a discovery: the modules to run and to delete, and the releases to purge.
-func (s *step) outcome(found *discovered, k *decide.Known, releases *safety.Discovery) (workflow.Outcome, error) {
-	out := workflow.Outcome{Items: s.lists(found, k, releases)}
-	found.Blocked = releases.Blocked
+// outcome returns the outcome of a discovery. The argument items has the modules to run and to delete, and the releases
+// to purge.
+func (s *step) outcome(found *discovered, k *decide.Known, items map[graph.FanOut][]graph.Item) (workflow.Outcome, error) {
+	out := workflow.Outcome{Items: items}
 	var err error
 	if out.Items[lifecycle.Defining], err = s.defining(found, k); err != nil {
 		return workflow.Outcome{}, err
@@ -113,6 +118,11 @@ func (s *step) outcome(found *discovered, k *decide.Known, releases *safety.Disc
 		len(found.Enabled), len(out.Items[lifecycle.Disabled]), len(out.Items[lifecycle.Unknown]))
 	if n := found.Broken(); n > 0 {
 		out.Detail += fmt.Sprintf(", %d broken", n)
+	}
+	if found.keeps {
+		found.KeepUnseen(k)
+		found.Stale = slices.DeleteFunc(found.Stale, func(b stale.Binding) bool { return slices.Contains(found.Missing, b.Subject.Module) })
+		out.Detail += fmt.Sprintf(", %d kept without a directory", len(found.Missing))
 	}
 	if !found.Whole {
 		found.KeepUnseen(k)
@@ -127,7 +137,7 @@ func (s *step) outcome(found *discovered, k *decide.Known, releases *safety.Disc
 }
 
 // lists returns the modules to run, in their order, the modules to delete, in reverse order, and the unknown releases
-// to purge.
+// to purge. It sets the fields of found that depend on the releases.
 func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discovery) map[graph.FanOut][]graph.Item {
 	unknown := releases.Unknown
 	if !found.Whole {
@@ -150,9 +160,36 @@ func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discov
 		disabled, unknown = nil, nil
 	}
 	unknown = releases.Purge(unknown)
+	found.keepMissing(k, releases, unknown)
 	disabled = releases.Delete(disabled, deletes)
+	found.Blocked = releases.Blocked
 	return map[graph.FanOut][]graph.Item{
 		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: graph.ModuleItems(disabled), lifecycle.Unknown: graph.ModuleItems(unknown),
+	}
+}
+
+// keepMissing sets d.Missing to the modules that have a record and were not found, and whose records stay. The argument
+// purged has the releases to purge. The record of a module whose release is purged stays until the release is deleted. If
+// such a module has a release that is not purged, its directory may be missing by mistake. Then the records of all
+// modules that were not found stay, and keepMissing sets d.keeps.
+func (d *discovered) keepMissing(k *decide.Known, releases *safety.Discovery, purged []string) {
+	if !d.Whole {
+		return
+	}
+	var going []string
+	for _, name := range slices.Sorted(maps.Keys(k.Modules)) {
+		if d.Found(name) {
+			continue
+		}
+		d.Missing = append(d.Missing, name)
+		if slices.Contains(purged, name) {
+			going = append(going, name)
+		} else if releases.Released(name) {
+			d.keeps = true
+		}
+	}
+	if !d.keeps {
+		d.Missing = going
 	}
 }
 
@@ -197,7 +234,7 @@ func (s *step) defining(found *discovered, k *decide.Known) ([]graph.Item, error
 	return items, nil
 }
 
-// Apply saves the decisions, and deletes the records of modules that no longer exist.
+// Apply saves the decisions, and deletes the records of modules that no longer exist and have no release.
 func (s *step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var found discovered
 	if err := json.Unmarshal(o.Data, &found); err != nil {

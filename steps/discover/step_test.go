@@ -14,6 +14,7 @@ import (
 	"addon-operator/steps/safety"
 	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -90,6 +91,54 @@ func TestAModuleThatIsNotFoundIsForgottenIfAllDirectoriesAreSeen(t *testing.T) {
 			_, known, err := store.Load[store.Module](tx, store.ModuleKey("old"))
 			if hook := tx.Get(store.HookKey("old", "h")) != nil; known == whole || hook == whole {
 				t.Errorf("whole %t: the module is known: %t, its hook: %t", whole, known, hook)
+			}
+			return err
+		})
+	}
+}
+
+// The directories may be missing by mistake, for example in a new image.
+func TestAModuleWithoutADirectoryKeepsItsRecordsUntilItsReleaseIsDeleted(t *testing.T) {
+	t.Parallel()
+	state, _ := scantest.New(t)
+	d := newDiscovery(t, state, Options{})
+	records := map[string]store.Key{
+		"values patches": store.SavedKey(sections.Of("old")), "hook": store.HookKey("old", "h"),
+		"binding": store.BindingKey("old", "h", "b"), "release": store.ReleaseKey("old"),
+	}
+	was := store.Module{State: store.On, Enabled: true, Why: "w"}
+	scantest.Update(t, state.DB, func(tx *store.Tx) error {
+		for _, key := range records {
+			tx.Put(key, []byte(`{}`))
+		}
+		return store.Save(tx, store.ModuleKey("old"), was)
+	})
+	for _, c := range []struct {
+		when    string
+		decided decide.Decisions
+		missing bool
+	}{
+		{"without its directory", decide.Decisions{Whole: true, Missing: []string{"old"}}, true},
+		{"while a directory is empty", decide.Decisions{}, true},
+		{"with its directory", decide.Decisions{Whole: true, Modules: []decide.Module{{Name: "old", Enabled: true, Why: "w"}}}, false},
+	} {
+		data, err := json.Marshal(discovered{Decisions: c.decided})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scantest.Update(t, state.DB, func(tx *store.Tx) error {
+			if _, err := d.step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data}); err != nil {
+				return err
+			}
+			was.Missing = c.missing
+			record, _, err := store.Load[store.Module](tx, store.ModuleKey("old"))
+			if diff := cmp.Diff(was, record); diff != "" {
+				t.Errorf("%s: record of the module (-want +got):\n%s", c.when, diff)
+			}
+			for what, key := range records {
+				if tx.Get(key) == nil {
+					t.Errorf("%s: the record of the %s is deleted", c.when, what)
+				}
 			}
 			return err
 		})

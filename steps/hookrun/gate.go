@@ -10,9 +10,9 @@ import (
 )
 
 // Gate returns the reason why the hook of t cannot run yet for events, schedule ticks and Synchronizations, or "" if it
-// can. The first possible reason is that the module of the hook cannot be loaded. The second is that another step must
-// run first in this start: the onStartup hooks of the module (for a global hook, the global onStartup hooks), or the
-// Synchronization of the hook. Only events and schedule ticks wait for the Synchronization.
+// can. The first possible reason is that the module of the hook cannot be loaded, or has no directory. The second is that
+// another step must run first in this start: the onStartup hooks of the module (for a global hook, the global onStartup
+// hooks), or the Synchronization of the hook. Only events and schedule ticks wait for the Synchronization.
 func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	if !s.node.Batch && !s.synchronizes() {
 		return "", nil
@@ -51,13 +51,16 @@ func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	return unsynced + " has yet to run Synchronization in this start", nil
 }
 
-// awaitsRepair returns the reason why the module cannot be loaded. It returns "" if the module can be loaded, or if
-// module is empty.
+// awaitsRepair returns the reason why the module cannot be loaded, or that it has no directory. It returns "" if the
+// module can be loaded, or if module is empty.
 func awaitsRepair(tx *store.Tx, module string) (string, error) {
 	if module == "" {
 		return "", nil
 	}
 	m, _, err := store.Load[store.Module](tx, store.ModuleKey(module))
+	if m.Missing {
+		return fmt.Sprintf("module %s has no directory", module), err
+	}
 	if err != nil || m.Broken == "" {
 		return "", err
 	}

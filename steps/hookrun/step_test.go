@@ -1,6 +1,7 @@
 package hookrun_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -50,9 +51,12 @@ func TestEventsOfAModuleThatCannotBeLoadedWaitAndBlockNobody(t *testing.T) {
 	s, _ := scantest.NewBroken(t)
 	step := newHooks(s).Step(lifecycle.ModuleKubernetesEvent)
 	scantest.Update(t, s.DB, func(tx *store.Tx) error {
-		return store.Save(tx, store.ModuleKey("yaml"), store.Module{State: store.On, Enabled: true, Broken: "values.yaml: bad\nand more"})
+		return errors.Join(
+			store.Save(tx, store.ModuleKey("yaml"), store.Module{State: store.On, Enabled: true, Broken: "values.yaml: bad\nand more"}),
+			store.Save(tx, store.ModuleKey("lost"), store.Module{State: store.On, Enabled: true, Missing: true}),
+		)
 	})
-	for name, want := range map[string]string{"yaml": "module yaml cannot be loaded: values.yaml: bad", "web": ""} {
+	for name, want := range map[string]string{"yaml": "module yaml cannot be loaded: values.yaml: bad", "lost": "module lost has no directory", "web": ""} {
 		if err := s.DB.View(func(tx *store.Tx) error {
 			awaits, err := step.Gate(tx, &store.Task{Subject: graph.Subject{Module: name, Hook: "hooks/hook.sh", Binding: "b"}})
 			if awaits != want {

@@ -200,7 +200,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		record, found := v.known[m.Name]
 		switch {
 		case !scanned: // the first discovery after the start reads all directories
-		case !found:
+		case !found || record.Missing:
 			v.add(store.NewDirectory, store.Problem{
 				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
 				Error: m.Title() + " is new; no converge has read it yet", Command: []string{"reload"},
@@ -301,10 +301,11 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 	})
 }
 
-// The method missing reports installed modules that have no directory.
+// The method missing reports installed modules that have no directory, and whose releases the next converge purges. If
+// the last discovery did not find the directory either, the steps that keep the release report this.
 func (v *surveyRun) missing(set module.Set) {
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
-		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off {
+		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off || v.known[name].Missing {
 			continue
 		}
 		v.add(store.GoneDirectory, store.Problem{

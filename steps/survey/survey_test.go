@@ -101,13 +101,24 @@ func TestNewAndMissingModuleDirectoriesAreProblems(t *testing.T) {
 	s, root := discoveredSurvey(t)
 	scantest.Write(t, root, "a/020-new/values.yaml", "")
 	scantest.Update(t, s.sources.DB, func(tx *store.Tx) error {
-		return store.Save(tx, store.ModuleKey("old"), store.Module{State: store.On, Enabled: true})
+		return errors.Join(
+			store.Save(tx, store.ModuleKey("old"), store.Module{State: store.On, Enabled: true}),
+			store.Save(tx, store.ModuleKey("kept"), store.Module{State: store.On, Enabled: true, Missing: true}),
+		)
 	})
 	expect(t, "one new, one gone", problemsOf(t, s, root),
 		"missing directory old: the directory of module old is gone; the next converge purges its release; restore or mount the directory to keep the release; reload",
 		"new directory new: module directory ROOT/a/020-new is new; no converge has read it yet; reload")
 	s.discovered.Store(false)
 	expect(t, "before the discovery of the start", problemsOf(t, s, root))
+}
+
+func TestADirectoryThatIsBackIsAProblemUntilAConvergeReadsIt(t *testing.T) {
+	s, root := discoveredSurvey(t)
+	scantest.Update(t, s.sources.DB, func(tx *store.Tx) error {
+		return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Missing: true})
+	})
+	expect(t, "the directory is back", problemsOf(t, s, root), "new directory web: module directory ROOT/a/010-web is new; no converge has read it yet; reload")
 }
 
 func TestChangedModuleDirectoryIsAProblemUntilTheModuleHasRun(t *testing.T) {
