@@ -21,6 +21,6 @@ func Steps(
 		lifecycle.ModuleAfterDelete: &endStep{
 			ItemStep: hookStep(lifecycle.ModuleAfterDelete), db: state.DB, values: state.Values, changes: changes,
 		},
-		lifecycle.ModulePurge: &purgeStep{releases: releases},
+		lifecycle.ModulePurge: &purgeStep{state: state, releases: releases},
 	}
 }

@@ -59,6 +59,7 @@ const (
 	Outdated       graph.Fact = "release outdated"
 	Unwanted       graph.Fact = "not wanted"
 	LeftOver       graph.Fact = "releases left over"
+	Restored       graph.Fact = "directory restored"
 	GlobalChanged  graph.Fact = "global changed"
 	ModuleChanged  graph.Fact = "module changed"
 	FlagsChanged   graph.Fact = "flags changed"
@@ -273,6 +274,7 @@ var Graph = &graph.Graph{
 		{From: DiscoverModules, To: ModulePurge, ForEach: Unknown},
 		{From: DiscoverModules, To: GlobalAfterAll},
 		{From: DiscoverModules, To: GlobalBeforeAll, When: LeftOver, Place: graph.Tail},
+		{From: ModulePurge, To: GlobalBeforeAll, When: Restored, Place: graph.Tail},
 		{From: GlobalAfterAll, To: GlobalBeforeAll, When: GlobalChanged, Place: graph.Tail, Loop: true},
 
 		{From: ModuleRun, To: ModuleAfterDelete, When: HalfDeleted},
@@ -341,6 +343,7 @@ var Graph = &graph.Graph{
 		Outdated:       "no release is deployed, the rendered manifest differs from that of the release, or a resource is absent that no hook of the module has deleted",
 		Unwanted:       "the module is not enabled, and its state or release must be deleted",
 		LeftOver:       "the first converge with a new store has kept releases that must now be deleted or purged",
+		Restored:       "the directory of a module to purge exists again, or a directory of modules has become empty, so the release was not purged",
 		GlobalChanged:  "global values, global config or an enabled override have changed; step 16 also reports this fact when it applies the ConfigMap for the first time, and for a changed section of a module that could not be loaded",
 		FlagsChanged:   "an *Enabled flag of the ConfigMap changed, and global changed is not reported",
 		ModuleChanged:  "values or config of the module have changed",

@@ -55,6 +55,7 @@ func TestStepsFollowEachOther(t *testing.T) {
 			"1 2 3 4 4a 5 5a 5b 5c 5d 5e 5f 6 6a 6b 6c 6d 7 8",
 		},
 		"releases that the first converge has kept":         {at(DiscoverModules), map[graph.NodeID][]graph.Fact{DiscoverModules: {LeftOver}}, nil, "4 8 +3"},
+		"a purge of a module whose directory is back":       {at(ModulePurge), map[graph.NodeID][]graph.Fact{ModulePurge: {Restored}}, nil, "7 +3"},
 		"hooks after all modules that change values":        {at(GlobalAfterAll), map[graph.NodeID][]graph.Fact{GlobalAfterAll: {GlobalChanged}}, nil, "8 +3"},
 		"a module that has started and is up to date":       {at(ModuleRun), map[graph.NodeID][]graph.Fact{ModuleRun: {AlreadyStarted}}, nil, "5 5c 5d 5f"},
 		"a module that has started and is outdated":         {at(ModuleRun), map[graph.NodeID][]graph.Fact{ModuleRun: {AlreadyStarted}, ReleaseCheck: {Outdated}}, nil, "5 5c 5d 5e 5f"},
