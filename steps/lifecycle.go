@@ -72,7 +72,7 @@ func (l *Lifecycle) Implementation() workflow.Implementation {
 		// Steps 5d, 5e, 6c: Helm releases.
 		l.Releases.Steps(),
 		// Steps 6, 6b, 6d, 7: deletions.
-		moduledelete.Steps(state, hooks.Configs, hooks.Step, l.Releases, l.changes),
+		moduledelete.Steps(state, hooks.Configs, hooks.Step, l.Releases, l.changes, l.observer),
 		// Step 16: the ConfigMap.
 		l.ConfigMap.Steps(),
 	)

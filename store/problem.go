@@ -24,7 +24,7 @@ const (
 	GoneDirectory    ProblemKind = "missing directory"     // an installed module has no directory
 	BadDirectories   ProblemKind = "unreadable directory"  // a directory of modules cannot be read, or is perhaps not mounted
 	UnknownKey       ProblemKind = "unknown key"           // a key of the ConfigMap belongs to no module
-	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check blocked the deletion of releases
+	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check blocked the deletion of releases, or their purge failed
 	FailingFilter    ProblemKind = "failing filter"        // a jqFilter fails on an object
 	DamagedRecord    ProblemKind = "damaged record"        // a record could not be read and was moved to the table of damaged records
 	UnusableAddon    ProblemKind = "unusable addon"        // an addon cannot be used as a module

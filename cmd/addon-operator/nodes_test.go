@@ -19,7 +19,7 @@ var unnamed = map[string][]graph.NodeID{
 	"observe.go": {
 		lifecycle.EnsureCRDs, lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm,
 		lifecycle.ModuleDelete, lifecycle.ModuleRetire, lifecycle.ModuleBeforeDelete, lifecycle.ReleaseDelete, lifecycle.ModuleAfterDelete,
-		lifecycle.ModulePurge, lifecycle.GlobalAfterAll, lifecycle.GlobalKubernetesEvent, lifecycle.ModuleKubernetesEvent,
+		lifecycle.GlobalAfterAll, lifecycle.GlobalKubernetesEvent, lifecycle.ModuleKubernetesEvent,
 		lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent, lifecycle.ConfigMapChanged,
 	},
 	"planner/planner.go": {

@@ -149,7 +149,7 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
 	switch node {
-	case lifecycle.DiscoverModules:
+	case lifecycle.DiscoverModules, lifecycle.ModulePurge:
 		o.metrics.DeletionsBlocked(o.seen.blocked)
 	case lifecycle.ModuleRun:
 		o.seen.moduleRuns[module] = moduleRun{r.Began, r.Run}
@@ -199,7 +199,7 @@ func (o *lifecycleObserver) convergeEnded() {
 	o.metrics.Converged(o.activation(), took)
 	level, text := zerolog.InfoLevel, "converged"
 	if blocked > 0 {
-		level, text = zerolog.WarnLevel, "converged, but a safety check blocked deletions: see addon-operator workflow inspect"
+		level, text = zerolog.WarnLevel, "converged, but the deletion of releases was blocked or failed: see addon-operator workflow inspect"
 	}
 	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", debugapi.Short(took)).Int("modules", len(startup.Enabled)).Int("blocked", blocked).Msg(text)
 }
@@ -269,7 +269,7 @@ func (o *lifecycleObserver) looped(t store.Task) {
 	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next run is delayed: check the values that the hooks write"})
 }
 
-// DeletionBlocked reports that a safety check blocked the deletion of releases. The argument why is
+// DeletionBlocked reports that a safety check blocked the deletion of releases, or that it failed. The argument why is
 // the message of the Event: the reason, and what to do.
 func (o *lifecycleObserver) DeletionBlocked(releases []string, why string) {
 	o.seen.mu.Lock()

@@ -37,7 +37,7 @@ func (m maker) modules() moduleMetrics {
 		addonsFetch:     m.long("addons_fetch_seconds", "Duration of fetching one repository of an addons configuration, by scope and reason of failure.", "scope", "reason"),
 		redeployed:      m.counters("modules_helm_release_redeployed_total", "Module runs started because objects of the release were absent.", "module"),
 		absent:          m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource"),
-		blocked:         m.gauge("releases_blocked", "Releases whose deletion a safety check blocked in the last discovery."),
+		blocked:         m.gauge("releases_blocked", "Releases that the last converge kept, because a safety check blocked their deletion or their purge failed."),
 	}
 }
 
@@ -96,6 +96,6 @@ func (m moduleMetrics) ObjectsAbsent(module string, objects []string) {
 	}
 }
 
-// DeletionsBlocked sets the number of releases whose deletion a safety check blocked in the last
+// DeletionsBlocked sets the number of releases whose deletion was blocked or failed in the last
 // discovery.
 func (m moduleMetrics) DeletionsBlocked(releases int) { m.blocked.Set(float64(releases)) }

@@ -10,10 +10,10 @@ import (
 
 // Steps returns the steps that delete a module of state, except the step that deletes its release. It also returns the
 // step that purges a release without a module. The steps that hookStep returns run the hooks. The argument configs asks
-// hooks for their configurations.
+// hooks for their configurations. Releases that are not purged are reported to observer.
 func Steps(
 	state *scan.State, configs *hooks.Configs, hookStep func(graph.NodeID) workflow.ItemStep,
-	releases Releases, changes Changes,
+	releases Releases, changes Changes, observer Observer,
 ) workflow.Steps {
 	return workflow.Steps{
 		lifecycle.ModuleDelete:       &beginStep{state: state, hooks: configs, releases: releases, changes: changes},
@@ -21,6 +21,6 @@ func Steps(
 		lifecycle.ModuleAfterDelete: &endStep{
 			ItemStep: hookStep(lifecycle.ModuleAfterDelete), db: state.DB, values: state.Values, changes: changes,
 		},
-		lifecycle.ModulePurge: &purgeStep{state: state, releases: releases},
+		lifecycle.ModulePurge: &purgeStep{state: state, releases: releases, observer: observer},
 	}
 }

@@ -226,7 +226,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "7", ID: ModulePurge, Group: reload, Scope: graph.ScopeModule,
 			Outputs: []graph.Output{HelmRelease},
-			Doc:     "uninstall a Helm release that has no module directory",
+			Doc:     "uninstall a Helm release that has no module directory; if this fails, the next converge tries again",
 		},
 		{
 			Number: "8", ID: GlobalAfterAll, Group: reload, ForEach: ByOrder,
