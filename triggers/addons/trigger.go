@@ -534,7 +534,7 @@ func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	last := a.raised[c.id]
 	a.mu.Unlock()
 	if last != c.sighting {
-		if why := c.changes(known, record); why != "" {
+		if why := c.changes(known, record, last); why != "" {
 			return why, nil
 		}
 	}
@@ -552,9 +552,11 @@ func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	return a.repair(tx, c.id), nil
 }
 
-// changes compares c with record, the result of its last round. It returns a description of the change that a user has
-// made since then, or says that the round has not ended. The result is empty if neither applies.
-func (c *configuration) changes(known bool, record store.Configuration) (why string) {
+// changes compares c with record, the result of its last round, and with the state last in its last event. It returns
+// a description of the change that a user has made since then, or says that the round has not ended. The result is
+// empty if neither applies. record is not enough for the annotation: the task of the last event may have read the
+// annotation, and may not have recorded it yet.
+func (c *configuration) changes(known bool, record store.Configuration, last sighting) (why string) {
 	switch {
 	case c.deleted:
 		return "it is being deleted"
@@ -564,7 +566,7 @@ func (c *configuration) changes(known bool, record store.Configuration) (why str
 		return fmt.Sprintf("generation %d", c.generation)
 	case record.Phase == store.PhasePending:
 		return "its last round has not ended"
-	case record.Modules != c.modules:
+	case record.Modules != c.modules || last.uid == c.uid && last.modules != c.modules:
 		return "annotation " + api.ModulesAnnotation
 	default:
 		return ""

@@ -325,13 +325,45 @@ func TestTheAnnotationForModulesIsAnEvent(t *testing.T) {
 	}
 	w.list("c 1 Ready 1 1")
 	w.expect()
-	annotated := object("c 1 Ready 1 1")
-	annotated.FilterResult = []byte(strings.Replace(string(annotated.FilterResult), "{", `{"modules":true,`, 1))
-	batch := kube.Batch{Changes: []kube.Change{{Type: kube.Modified, Object: annotated}}}
 	for range 2 { // the second call must raise no event, because nothing has changed
-		if err := w.Changed(t.Context(), batch); err != nil {
+		w.annotate(true)
+	}
+	w.expect("c: annotation addons.kyma-project.io/modules")
+}
+
+// annotate delivers the configuration c with the annotation for modules or without it.
+func (w *fixture) annotate(modules bool) {
+	w.t.Helper()
+	c := object("c 1 Ready 1 1")
+	c.FilterResult = []byte(strings.Replace(string(c.FilterResult), "{", fmt.Sprintf(`{"modules":%t,`, modules), 1))
+	if err := w.Changed(w.t.Context(), kube.Batch{Changes: []kube.Change{{Type: kube.Modified, Object: c}}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestEachChangeOfTheAnnotationIsAnEvent removes the annotation and adds it again before the task of the first event
+// has recorded a result. The task may read the configuration before or after the second change.
+func TestEachChangeOfTheAnnotationIsAnEvent(t *testing.T) {
+	t.Parallel()
+	const changed = "c: annotation addons.kyma-project.io/modules"
+	w := newFixture(t)
+	defer w.forget()
+	record := func(modules bool) {
+		t.Helper()
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ConfigurationKey("", "c"), store.Configuration{UID: "uid-c", Generation: 1, Phase: store.PhaseReady, Modules: modules})
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.expect("c: annotation addons.kyma-project.io/modules")
+	record(true)
+	w.annotate(true)
+	w.expect()
+	w.annotate(false)
+	w.expect(changed)
+	w.annotate(true)
+	w.expect(changed) // the task of the first event may have read the configuration without the annotation
+	record(true)
+	w.annotate(false)
+	w.expect(changed)
 }
