@@ -2,6 +2,7 @@ package addons
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"addon-operator/internal/api"
@@ -30,7 +31,7 @@ func (a *Trigger) compareModules(ctx context.Context) error {
 	}
 	outdated, err := a.comparedWithOthers(images)
 	if err != nil {
-		return err
+		return fmt.Errorf("compare addons with the modules of the image: %w", err)
 	}
 	for len(outdated) > 0 {
 		n := 0

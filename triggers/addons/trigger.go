@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -145,7 +146,7 @@ func (a *Trigger) signal() {
 	}
 }
 
-// Run watches the addons configurations and raises their events until ctx is done.
+// Run watches the addons configurations and raises their events until ctx is done, or until an event cannot be raised.
 func (a *Trigger) Run(ctx context.Context) error {
 	filter, err := jq.CompileOwn(configurationFilter)
 	if err != nil {
@@ -164,9 +165,11 @@ func (a *Trigger) Run(ctx context.Context) error {
 		}
 		defer monitor.Close()
 	}
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() { a.watches.Run(ctx) })
+	watching, stop := context.WithCancel(ctx)
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	defer stop()
+	watches.Go(func() { a.watches.Run(watching) })
 	return a.tick(ctx)
 }
 
@@ -238,19 +241,25 @@ func (a *Trigger) planOne(tx *store.Tx, id api.Identity) (due time.Time, err err
 	return due, store.Save(tx, store.ConfigurationKey(id.Namespace, id.Name), c)
 }
 
-// tick raises the due events until ctx is done.
+// tick raises the due events until ctx is done. If an event cannot be raised because the engine has to repair a record
+// first, tick tries again after repairPause.
 func (a *Trigger) tick(ctx context.Context) error {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		if err := a.raiseDue(ctx); err != nil && ctx.Err() == nil {
+		err := a.raiseDue(ctx)
+		if err == nil {
+			err = a.compareModules(ctx)
+		}
+		damaged := (*store.RecordError)(nil)
+		isRepaired := errors.As(err, &damaged) && workflow.Repairable(damaged)
+		if err != nil && !isRepaired && ctx.Err() == nil {
 			return fmt.Errorf("raise events of addons configurations: %w", err)
 		}
-		if err := a.compareModules(ctx); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("compare addons with the modules of the image: %w", err)
-		}
 		alarm.Stop()
-		if next, ok := a.next(); ok {
+		if isRepaired {
+			alarm.Reset(repairPause)
+		} else if next, ok := a.next(); ok {
 			alarm.Reset(min(next.Sub(a.db.Now()), longestSleep))
 		}
 		select {
@@ -277,35 +286,38 @@ func (a *Trigger) next() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// raiseDue raises the due events, and the events of configurations that waited for other configurations.
+// raiseDue raises the due events, and the events of configurations that waited for other configurations. After an
+// error, the events that were not raised are still due.
 func (a *Trigger) raiseDue(ctx context.Context) error {
 	now := a.db.Now()
+	due := map[api.Identity]time.Time{}
 	a.mu.Lock()
-	var due []api.Identity
-	reached := map[api.Identity]bool{}
 	for id, at := range a.due {
 		// A time further in the future than the longest delay was computed with a wrong clock.
-		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.Upper(), repairPause) {
-			due = append(due, id)
-			delete(a.due, id)
+		if !now.Before(at) || at.Sub(now) > max(a.delays.Upper(), repairPause) {
+			due[id] = at
 		}
 	}
-	var waited []configuration
-	if len(a.restoring) == 0 || !now.Before(a.until) {
-		waited, a.later = a.later, nil
-	}
 	a.mu.Unlock()
-	slices.SortFunc(due, func(x, y api.Identity) int { return strings.Compare(x.String(), y.String()) })
-	for _, id := range due {
+	byName := func(x, y api.Identity) int { return strings.Compare(x.String(), y.String()) }
+	for _, id := range slices.SortedFunc(maps.Keys(due), byName) {
+		at := due[id]
 		if err := a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			next, err := a.planOne(tx, id)
 			if err != nil {
 				return err
 			}
-			if next.After(now) { // the configuration was due for a repair of its status, or the clock was wrong
-				tx.OnCommit(func() { a.planAt(id, next) })
-			}
-			if !reached[id] {
+			tx.OnCommit(func() {
+				a.mu.Lock()
+				if a.due[id].Equal(at) {
+					delete(a.due, id)
+				}
+				a.mu.Unlock()
+				if next.After(now) { // the configuration was due for a repair of its status, or the clock was wrong
+					a.planAt(id, next)
+				}
+			})
+			if at.After(now) {
 				return nil
 			}
 			return a.engine.Raise(tx, eventOf(id, addons.OnDue, "another attempt is due"))
@@ -313,7 +325,19 @@ func (a *Trigger) raiseDue(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.raiseChanged(ctx, waited)
+	var waited []configuration
+	a.mu.Lock()
+	if len(a.restoring) == 0 || !now.Before(a.until) {
+		waited, a.later = a.later, nil
+	}
+	a.mu.Unlock()
+	err := a.raiseChanged(ctx, waited)
+	if err != nil {
+		a.mu.Lock()
+		a.later = append(waited, a.later...)
+		a.mu.Unlock()
+	}
+	return err
 }
 
 func eventOf(id api.Identity, on graph.Trigger, why string) workflow.Event {

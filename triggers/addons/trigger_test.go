@@ -1,6 +1,8 @@
 package addons
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/kube"
@@ -366,4 +369,65 @@ func TestEachChangeOfTheAnnotationIsAnEvent(t *testing.T) {
 	record(true)
 	w.annotate(false)
 	w.expect(changed)
+}
+
+// overdue saves the record of a failed configuration whose next attempt was due a minute ago.
+func (w *fixture) overdue(name string) {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
+			UID: "uid-" + name, Generation: 1, Phase: store.PhaseFailed, Processed: tx.Now(), Retry: tx.Now().Add(-time.Minute),
+		})
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestATriggerThatCannotRaiseAnEventEnds(t *testing.T) {
+	t.Parallel()
+	client, err := kube.NewClient(&rest.Config{Host: "https://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("no graph has this trigger")
+	w := &fixture{t: t}
+	raise := raiserFunc(func(*store.Tx, ...workflow.Event) error { return refused })
+	w.Trigger = New(storetest.Memory(t), raise, client, kube.NewKinds(client, kube.Observer{}), retry.Delays{Resync: time.Hour}, kube.Observer{})
+	defer w.forget()
+	w.overdue("c")
+	if err := w.Run(t.Context()); !errors.Is(err, refused) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestEventsAreRaisedAgainAfterTheEngineHasRepairedARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		defer w.forget()
+		collect, calls := w.engine, 0
+		w.engine = raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {
+			if calls++; calls == 2 {
+				return fmt.Errorf("raise: %w", &store.RecordError{Key: store.RunKey(1), Err: errors.New("its checksum does not match")})
+			}
+			return collect.Raise(tx, events...)
+		})
+		for _, name := range []string{"a", "b", "c"} {
+			w.overdue(name)
+		}
+		if err := w.planAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.tick(ctx) }()
+		synctest.Wait()
+		w.expect("a: another attempt is due")
+		time.Sleep(repairPause)
+		synctest.Wait()
+		w.expect("b: another attempt is due", "c: another attempt is due")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
