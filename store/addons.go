@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -159,8 +160,11 @@ func AddonNameKey(namespace, name, normal string) Key {
 // A Holder identifies a round or a module that keeps contents in the store.
 type Holder string
 
+// roundHolder is the beginning of the holder of a round.
+const roundHolder = "round "
+
 // RoundHolder returns the holder of a round.
-func RoundHolder(round ID) Holder { return Holder("round " + round.String()) }
+func RoundHolder(round ID) Holder { return Holder(roundHolder + round.String()) }
 
 // ModuleHolder returns the holder of a module.
 func ModuleHolder(module string) Holder { return Holder("module " + module) }
@@ -177,7 +181,30 @@ func HolderKey(h Holder, dropped bool) Key {
 	if dropped {
 		return DroppedHolders().Str(string(h))
 	}
-	return At(Holders).Str("live").Str(string(h))
+	return liveHolders().Str(string(h))
+}
+
+func liveHolders() Key { return At(Holders).Str("live") }
+
+// LiveRounds returns the rounds that are marked as live.
+func LiveRounds(tx *Tx) (rounds []ID, err error) {
+	for k := range tx.Range(liveHolders()) {
+		p, err := k.Parts()
+		_, holder := p.Str(), p.Str()
+		if err = errors.Join(err, p.Err()); err != nil {
+			return nil, err
+		}
+		text, isRound := strings.CutPrefix(holder, roundHolder)
+		if !isRound {
+			continue
+		}
+		round, err := ParseID(text)
+		if err != nil {
+			return nil, err
+		}
+		rounds = append(rounds, round)
+	}
+	return rounds, nil
 }
 
 // DroppedHolders returns the prefix of the keys of the records that mark holders as dropped.
@@ -262,11 +289,15 @@ type AddonModule struct {
 // AddonModuleKey returns the key of a module that is made from an addon.
 func AddonModuleKey(module string) Key { return At(AddonModules).Str(module) }
 
-// LoadAddonModules returns the records of all modules that are made from addons, by module name.
+// LoadAddonModules returns the records of all modules that are made from addons, by module name. It leaves out records
+// that cannot be read, because the next discovery writes them again.
 func LoadAddonModules(tx *Tx) (map[string]AddonModule, error) {
 	all := map[string]AddonModule{}
 	for k := range tx.Range(At(AddonModules)) {
 		m, _, err := Load[AddonModule](tx, k)
+		if errors.As(err, new(*RecordError)) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ func (o *operator) addonsGraph() (implementation workflow.Implementation, err er
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: delays,
 		AllAsModules: o.settings.AddonsModules, ImageModules: o.steps.State.Addons.ImageModules, Fetches: o.lifecycleObserver.addonsFetches,
-		Failed: o.configurationFailed,
+		Failed: o.configurationFailed, Damaged: o.lifecycleObserver.recordDamaged,
 	}
 	return o.addonsRuntime.Implementation(), nil
 }

@@ -146,7 +146,8 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 func (s *changedStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.postpone(tx, t) }
 
 // Apply begins a round if the configuration must be processed. If an earlier configuration with the same name was
-// deleted and its addons are still registered, Apply unregisters them.
+// deleted and its addons are still registered, or if the record of the configuration cannot be read, Apply unregisters
+// the addons.
 func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	if len(out.Data) == 0 {
 		return nil, nil
@@ -159,11 +160,15 @@ func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome)
 	if !slices.Contains(out.Facts, addons.Wanted) {
 		return nil, errors.Join(s.planAgain(tx, id), registry.ProvideModules(tx, scopeOf(id), id.Name, read.Modules, read.Image))
 	}
+	lost, err := s.dropDamaged(tx, id)
+	if err != nil {
+		return nil, err
+	}
 	_, freed, err := registry.Begin(tx, registry.Owner{
 		Scope: scopeOf(id), Name: id.Name, UID: string(read.UID), Generation: read.Generation, Created: read.Created,
 		Modules: read.Modules, Image: read.Image,
 	})
-	if err != nil || !freed {
+	if err != nil || !freed && !lost {
 		return nil, err
 	}
 	return []graph.Fact{addons.IDsFreed}, nil

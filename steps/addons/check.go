@@ -2,6 +2,7 @@ package addons
 
 import (
 	"context"
+	"errors"
 
 	"addon-operator/internal/api"
 	"addon-operator/steps/addons/registry"
@@ -56,6 +57,9 @@ func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		return s.DB.View(func(tx *store.Tx) error {
 			round, err := registry.Open(tx, scopeOf(id), id.Name, known.Round)
+			if errors.Is(err, registry.ErrReplaced) {
+				return nil // the record of the configuration is lost, so statusStep begins another round
+			}
 			if err != nil {
 				return err
 			}

@@ -28,12 +28,16 @@ func (s *unregisterStep) Do(context.Context, workflow.Task) (workflow.Outcome, e
 // Apply deletes all records of the configuration from the store.
 func (s *unregisterStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
+	lost, err := s.dropDamaged(tx, id)
+	if err != nil {
+		return nil, err
+	}
 	freed, err := registry.Withdraw(tx, scopeOf(id), id.Name)
 	if err != nil {
 		return nil, err
 	}
 	s.settled(tx, id, time.Time{})
-	if freed {
+	if freed || lost {
 		return []graph.Fact{addons.IDsFreed}, nil
 	}
 	return nil, nil

@@ -313,7 +313,10 @@ func (s *fixtureReprocess) Effect(_ context.Context, t workflow.Task, _ workflow
 // fixtureStatus replaces statusStep. It writes the status of a configuration to the fixture.
 type fixtureStatus struct{ *fixture }
 
-func (s fixtureStatus) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
+func (s fixtureStatus) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+	if known, err := s.r.record(identityOf(t)); err != nil || known.UID == "" {
+		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}}, err
+	}
 	out.Effects = []workflow.Effect{{Kind: writeStatus}}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package addons
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -64,6 +65,9 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 		return nil, err
 	}
 	round, err := registry.Open(tx, scope, id.Name, known.Round)
+	if errors.Is(err, registry.ErrReplaced) {
+		return nil, nil // the record of the configuration is lost, so statusStep begins another round
+	}
 	if err != nil {
 		return nil, err
 	}

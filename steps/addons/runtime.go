@@ -34,6 +34,9 @@ type Runtime struct {
 	// Failed is called when a round of a configuration has failed. It is not called if the previous round failed for
 	// the same reasons. It must not block. It can be nil.
 	Failed func(id api.Identity, summary string, problems []string)
+	// Damaged is called when the record of a configuration could not be read and was moved to the table of damaged
+	// records. It must not block. It can be nil.
+	Damaged func(store.Damaged)
 	// FetchWithin is the maximum time for fetching all repositories of a configuration; 0 means
 	// [DefaultFetchWithin].
 	FetchWithin time.Duration
@@ -81,6 +84,16 @@ func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 func (r *Runtime) postpone(tx *store.Tx, t workflow.Task) error {
 	r.settled(tx, identityOf(t), r.Retry.Next(tx.Now(), 0))
 	return nil
+}
+
+// dropDamaged unregisters the addons of a configuration whose record cannot be read; see [registry.Recover]. It reports
+// whether addons were unregistered.
+func (r *Runtime) dropDamaged(tx *store.Tx, id api.Identity) (freed bool, err error) {
+	lost, moved, freed, err := registry.Recover(tx, scopeOf(id), id.Name)
+	if moved && r.Damaged != nil {
+		tx.OnCommit(func() { r.Damaged(lost) })
+	}
+	return freed, err
 }
 
 // record returns the record of a configuration, or the zero value if the store has none.

@@ -61,11 +61,11 @@ func (a *Trigger) comparedWithOthers(images map[bool]string) (outdated []api.Ide
 			if err != nil {
 				return err
 			}
-			c, _, err := store.Load[store.Configuration](tx, k)
+			c, ok, err := recordOf(tx, api.Identity{Name: name})
 			if err != nil {
 				return err
 			}
-			if c.Image != images[c.Modules] {
+			if ok && c.Image != images[c.Modules] {
 				outdated = append(outdated, api.Identity{Name: name})
 			}
 		}

@@ -483,7 +483,7 @@ func readConfiguration(object *kube.Object) (configuration, error) {
 }
 
 // vanished raises an event for a configuration that no longer exists, if it has a record in the
-// store.
+// store. The record need not be readable.
 func (a *Trigger) vanished(ctx context.Context, id api.Identity) error {
 	if a.Interrupt != nil {
 		a.Interrupt(id, "", 0, true)
@@ -495,8 +495,8 @@ func (a *Trigger) vanished(ctx context.Context, id api.Identity) error {
 	a.later = slices.DeleteFunc(a.later, func(c configuration) bool { return c.id == id })
 	a.mu.Unlock()
 	return a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
-		if _, ok, err := recordOf(tx, id); err != nil || !ok {
-			return err
+		if tx.Get(store.ConfigurationKey(id.Namespace, id.Name)) == nil {
+			return nil
 		}
 		return a.engine.Raise(tx, eventOf(id, addons.OnConfiguration, "it does not exist any more"))
 	})
@@ -543,8 +543,14 @@ func (a *Trigger) raiseChanged(ctx context.Context, all []configuration) error {
 	return nil
 }
 
+// recordOf returns the record of a configuration, and whether the store has one. A record that cannot be read is treated
+// as missing: then the configuration is new, and the steps of its event replace the record.
 func recordOf(tx *store.Tx, id api.Identity) (store.Configuration, bool, error) {
-	return store.Load[store.Configuration](tx, store.ConfigurationKey(id.Namespace, id.Name))
+	c, ok, err := store.Load[store.Configuration](tx, store.ConfigurationKey(id.Namespace, id.Name))
+	if errors.As(err, new(*store.RecordError)) {
+		return store.Configuration{}, false, nil
+	}
+	return c, ok, err
 }
 
 // judge returns why c must be processed; empty if it need not be. Writes of the status by the

@@ -431,3 +431,25 @@ func TestEventsAreRaisedAgainAfterTheEngineHasRepairedARecord(t *testing.T) {
 		}
 	})
 }
+
+func TestADamagedRecordDoesNotStopTheTrigger(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	defer w.forget()
+	for _, name := range []string{"damaged", "gone"} {
+		if err := w.db.Update(func(tx *store.Tx) error { tx.Put(store.ConfigurationKey("", name), []byte("[1]")); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.overdue("failed")
+	if err := w.planAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.Image = func(api.Identity, bool) (string, error) { return "modules", nil }
+	if err := errors.Join(w.raiseDue(t.Context()), w.compareModules(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("failed: another attempt is due", "failed: the modules of the image changed")
+	w.list("damaged 1 Ready 1 1", "failed 1 Failed 1 1")
+	w.expect("gone: it does not exist any more", "damaged: it is new")
+}

@@ -191,9 +191,13 @@ func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 }
 
 // Release records that a module made from an addon is not in use. After that, the store can delete the content of the
-// addon.
+// addon. If the record of the module cannot be read, Release deletes it, and the next discovery writes it again.
 func Release(tx *store.Tx, name string) error {
 	m, ok, err := store.Load[store.AddonModule](tx, store.AddonModuleKey(name))
+	if errors.As(err, new(*store.RecordError)) {
+		tx.Delete(store.AddonModuleKey(name))
+		return hold(tx, name, "")
+	}
 	if err != nil || !ok || !m.Used {
 		return err
 	}

@@ -88,7 +88,7 @@ func (a *Provided) imageModules(tx *store.Tx) (map[string]string, error) {
 	if err != nil || len(empty) == 0 {
 		return paths, err
 	}
-	known, err := store.LoadModules(tx)
+	known, err := store.LoadReadableModules(tx)
 	if err != nil {
 		return nil, err
 	}

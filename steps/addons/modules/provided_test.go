@@ -2,15 +2,18 @@ package modules_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
+	"addon-operator/store/storetest"
 )
 
 func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
@@ -39,5 +42,59 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%v: %v (-want +got):\n%s", c.dirs, err, diff)
 		}
+	}
+}
+
+func TestADamagedRecordStopsNeitherDiscoveriesNorChecks(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "redis 1.0.0", "acc 1.0.0")
+	use(t, db, "redis")
+	k := store.ModuleKey("web")
+	update(t, db, func(tx *store.Tx) error { return store.Save(tx, k, store.Module{State: store.On}) })
+	p := modules.NewProvided(db, oncelog.New(zerolog.Nop()), &sections.Applied{}, filepath.Join(t.TempDir(), "addon-modules"), []string{t.TempDir()}, false)
+	for _, k := range []store.Key{
+		k, store.ConfigurationKey("", "c"), store.AddonKey("", "id-redis1.0.0"), store.AddonModuleKey("redis"), store.AddonModuleKey("acc"),
+	} {
+		var record []byte
+		update(t, db, func(tx *store.Tx) error {
+			record = slices.Clone(tx.Get(k))
+			tx.Put(k, []byte("[1]"))
+			return nil
+		})
+		if err := p.Write(nil); err != nil {
+			t.Errorf("%s: %v", k, err)
+		}
+		selected, err := p.Choose()
+		if _, hasRedis := selected.Contents()["redis"]; err != nil || !hasRedis {
+			t.Errorf("%s: selected are %v, %v", k, selected.Contents(), err)
+		}
+		update(t, db, func(tx *store.Tx) error {
+			if _, err := p.Outdated(tx); err != nil {
+				t.Errorf("%s: %v", k, err)
+			}
+			if _, err := p.Expected(tx); err != nil {
+				t.Errorf("%s: %v", k, err)
+			}
+			tx.Put(k, record)
+			return nil
+		})
+	}
+}
+
+func TestADeletionEndsThoughTheRecordOfTheModuleIsDamaged(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	register(t, db, "c", true, "redis 1.0.0")
+	use(t, db, "redis")
+	update(t, db, func(tx *store.Tx) error { tx.Put(store.AddonModuleKey("redis"), []byte("[1]")); return nil })
+	update(t, db, func(tx *store.Tx) error { return modules.Release(tx, "redis") })
+	if err := db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.HoldsOf(store.ModuleHolder("redis"))) {
+			t.Errorf("%s is kept for a deleted module", k)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -23,7 +23,7 @@ type Owner struct {
 // Begin starts a round. Begin keeps the results and contents of the last complete round of the configuration until
 // the new round ends, and drops those of an incomplete round. If an earlier configuration with the same name was
 // deleted and its addons are still registered, Begin unregisters them. The result freed reports whether Begin has
-// unregistered addons.
+// unregistered addons. The caller must have called [Recover] in the same transaction.
 func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	old, ok, err := Lookup(tx, o.Scope, o.Name)
 	if err != nil {

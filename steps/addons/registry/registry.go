@@ -103,7 +103,7 @@ func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []C
 // version of o. It compares name and version even if the ID is already registered for this configuration.
 func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, error) {
 	at := func(id string) (*Conflict, error) {
-		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
+		holder, held, err := load(tx, scope, id)
 		if err != nil || !held || holder.Configuration == name {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, e
 	if c, err := at(o.id); c != nil || err != nil {
 		return c, err
 	}
-	id, named, err := store.Load[string](tx, store.AddonNameKey(string(scope), o.Name, o.Normal))
+	id, named, err := find(tx, scope, o.Name, o.Normal)
 	if err != nil || !named {
 		return nil, err
 	}
@@ -367,7 +367,8 @@ func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool,
 }
 
 // Withdraw deletes all records of a configuration and unregisters its addons. The configuration can have any phase.
-// The result freed reports whether addons were unregistered.
+// The result freed reports whether addons were unregistered. The caller must have called [Recover] in the same
+// transaction.
 func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok {

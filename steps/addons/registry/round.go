@@ -18,13 +18,18 @@ type Scope string
 // Cluster is the scope of cluster-wide configurations.
 const Cluster Scope = ""
 
-// ErrReplaced means that a newer round of the configuration has begun, or that the configuration was withdrawn. The
-// results of the round are not needed any more.
+// ErrReplaced means that a newer round of the configuration has begun, that the configuration was withdrawn, or that
+// its record is lost. The results of the round are not needed any more.
 var ErrReplaced = errors.New("the round was replaced by a newer one")
 
-// Lookup returns the record of a configuration, and whether the store has one.
+// Lookup returns the record of a configuration, and whether the store has one. A record that cannot be read is treated
+// as missing.
 func Lookup(tx *store.Tx, scope Scope, name string) (store.Configuration, bool, error) {
-	return store.Load[store.Configuration](tx, store.ConfigurationKey(string(scope), name))
+	c, ok, err := store.Load[store.Configuration](tx, store.ConfigurationKey(string(scope), name))
+	if unreadable(err) != nil {
+		return store.Configuration{}, false, nil
+	}
+	return c, ok, err
 }
 
 func save(tx *store.Tx, scope Scope, name string, c store.Configuration) error {

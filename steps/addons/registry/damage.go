@@ -1,0 +1,67 @@
+package registry
+
+import (
+	"errors"
+
+	"addon-operator/store"
+)
+
+// unreadable returns the error about the record that cannot be read. It returns nil if err has another cause.
+func unreadable(err error) *store.RecordError {
+	damaged := (*store.RecordError)(nil)
+	errors.As(err, &damaged)
+	return damaged
+}
+
+// Recover does nothing if the record of a configuration can be read, or does not exist. Otherwise, it moves the record
+// to the table of damaged records, unregisters the addons of the configuration, and drops its rounds. After that, the
+// configuration is unknown, and its next round registers its addons again. The result moved reports whether the record
+// was moved, and lost is the moved record. The result freed reports whether addons were unregistered.
+func Recover(tx *store.Tx, scope Scope, name string) (lost store.Damaged, moved, freed bool, err error) {
+	key := store.ConfigurationKey(string(scope), name)
+	_, _, err = store.Load[store.Configuration](tx, key)
+	damaged := unreadable(err)
+	if damaged == nil {
+		return lost, false, false, err
+	}
+	id := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+	if lost, moved, err = store.MoveDamaged(tx, id, key, damaged.Err); err != nil {
+		return lost, false, false, err
+	}
+	var before []offered
+	for a, err := range In(tx, scope) {
+		if err != nil {
+			return lost, false, false, err
+		}
+		if a.Configuration == name {
+			before = append(before, offered{id: a.ID, RegisteredAddon: a.RegisteredAddon})
+		}
+	}
+	if freed, err = swap(tx, scope, before, nil); err != nil {
+		return lost, false, false, err
+	}
+	return lost, moved, freed, errors.Join(dropUnknown(tx), collect(tx))
+}
+
+// dropUnknown drops the rounds to which no configuration refers. If the record of another configuration cannot be read,
+// dropUnknown drops no rounds: the registered addons of that configuration need the contents of one of them.
+func dropUnknown(tx *store.Tx) error {
+	known := map[store.ID]bool{}
+	for k := range tx.Range(store.At(store.Configurations)) {
+		c, _, err := store.Load[store.Configuration](tx, k)
+		if unreadable(err) != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		known[c.Round], known[c.Registered], known[c.Earlier] = true, true, true
+	}
+	live, err := store.LiveRounds(tx)
+	for _, round := range live {
+		if !known[round] {
+			err = errors.Join(err, drop(tx, round))
+		}
+	}
+	return err
+}
