@@ -164,6 +164,9 @@ type Module struct {
 	Defined   string `json:"defined,omitempty"`
 	DefinedIn uint64 `json:"definedIn,omitempty"`
 	Undefined string `json:"undefined,omitempty"`
+	// FromAddon is true if the module was made from an addon when a discovery last found it. It is false in a record
+	// that an earlier version wrote.
+	FromAddon bool `json:"fromAddon,omitempty"`
 }
 
 // ModuleKey returns the key of a module's record.

@@ -67,7 +67,7 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 			store.DeleteProblems(tx, store.OrphanedModule, d.Name)
 		}
 		next := old
-		next.Order, next.Enabled, next.Why = d.Order, d.Enabled, d.Why
+		next.Order, next.Enabled, next.Why, next.FromAddon = d.Order, d.Enabled, d.Why, d.Addon != ""
 		next.SetBroken(d.Broken, tx.Now())
 		next.Missing = false
 		if !known || next.Enabled != old.Enabled || next.Why != old.Why {

@@ -6,7 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rs/zerolog"
 
+	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/oncelog"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow/graph"
@@ -189,4 +193,43 @@ func TestModulesInUseKeepTheFilesOfTheirAddons(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestOnlyModulesOfDirectoriesKeepTheirNames finds two modules, and then none, while a directory is empty. The name of
+// the module that was made from an addon is free again, also if the addons were dropped from the store.
+func TestOnlyModulesOfDirectoriesKeepTheirNames(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	empty := t.TempDir()
+	provided := modules.NewProvided(db, oncelog.New(zerolog.Nop()), &sections.Applied{}, t.TempDir(), []string{empty}, true)
+	save := func(found ...Module) {
+		t.Helper()
+		if err := db.Update(func(tx *store.Tx) error {
+			before, err := store.LoadModules(tx)
+			if err != nil {
+				return err
+			}
+			d := Decisions{Modules: found}
+			return d.Save(tx, 1, before)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func(when string) {
+		t.Helper()
+		got, err := provided.ImageModules()
+		if diff := cmp.Diff(map[string]string{"web": empty}, got); diff != "" || err != nil {
+			t.Errorf("%s: modules of the image: %v (-want +got):\n%s", when, err, diff)
+		}
+	}
+	addon, web := Module{Name: "greeter", Addon: "content"}, Module{Name: "web"}
+	save(addon, web)
+	names("while the addon is registered")
+	save(web)
+	names("after the addon was unregistered")
+	save(addon, web)
+	if err := db.DropWork(t.Context(), store.LostSpan{How: "the store is a copy"}); err != nil {
+		t.Fatal(err)
+	}
+	names("after the addons were dropped")
 }

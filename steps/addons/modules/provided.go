@@ -74,7 +74,7 @@ func (a *Provided) Choose() (Selection, error) {
 
 // ImageModules returns the paths of the modules that are not made from addons, by name. No addon can become a module
 // with one of these names. If a directory contains no modules, for example because it is not mounted, the result also
-// includes the modules of the last discovery.
+// includes the modules that earlier discoveries have found in directories.
 func (a *Provided) ImageModules() (paths map[string]string, err error) {
 	err = a.db.View(func(tx *store.Tx) (err error) {
 		paths, err = a.imageModules(tx)
@@ -93,9 +93,9 @@ func (a *Provided) imageModules(tx *store.Tx) (map[string]string, error) {
 		return nil, err
 	}
 	fromAddons, err := store.LoadAddonModules(tx)
-	for name := range known {
+	for name, m := range known {
 		_, listed := paths[name]
-		if _, isAddon := fromAddons[name]; !listed && !isAddon {
+		if _, isAddon := fromAddons[name]; !listed && !isAddon && !m.FromAddon {
 			paths[name] = strings.Join(empty, ":")
 		}
 	}

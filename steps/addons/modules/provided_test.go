@@ -27,6 +27,9 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 				return err
 			}
 		}
+		if err := store.Save(tx, store.ModuleKey("former-addon"), store.Module{State: store.Off, FromAddon: true}); err != nil {
+			return err
+		}
 		return store.Save(tx, store.AddonModuleKey("addon"), store.AddonModule{Content: "c"})
 	})
 	web := filepath.Join(mounted, "010-web")
