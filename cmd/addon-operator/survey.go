@@ -29,8 +29,12 @@ const (
 	surveyMost = time.Minute
 )
 
-// checksOfBroken are the delays between two checks of broken modules without a change of a file.
-var checksOfBroken = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
+// checksOfBroken are the delays between two checks of broken modules without a change of a file. checksOfAddons are the
+// delays between two checks of outdated modules made from addons without a change of registered addons.
+var (
+	checksOfBroken = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
+	checksOfAddons = checksOfBroken
+)
 
 // A wakeup is raised by some goroutines and handled by another goroutine. If it is raised several
 // times before it is handled, it is handled once.
@@ -51,7 +55,7 @@ func (s wakeup) raise() {
 type surveys struct {
 	log    zerolog.Logger
 	db     *store.DB
-	engine *workflow.Engine
+	engine workflow.Raiser
 	steps  *steps.Lifecycle
 	kube   *triggers.Kube
 	addons *configurations.Trigger // nil if addons configurations are not processed
@@ -149,23 +153,26 @@ func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func()
 	}
 }
 
-// requestAddons runs until ctx ends. It requests a converge whenever the registered addons provide
-// other modules than before.
+// requestAddons runs until ctx ends. It requests a converge whenever the registered addons provide other modules than
+// before, and when modules that could not be written have been written. It checks both after each change of registered
+// addons. As long as the last discovery has not found the modules, it also checks after the delays checksOfAddons.
 func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the outdated modules for which the last converge was requested
 	// The first check does not wait for a change, because an earlier process may have ended before
 	// it requested a converge.
-	for s.registry.raise(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.registry:
+	s.registry.raise()
+	doOnWakeup(ctx, s.registry, checksOfAddons, func() (again bool) {
+		mended, err := s.steps.State.WriteAgain()
+		if mended {
+			requested = "" // because the converge that was requested did not find the modules
 		}
 		outdated := ""
-		err := s.db.View(func(tx *store.Tx) (err error) {
-			outdated, err = s.steps.State.Addons.Outdated(tx)
-			return err
-		})
+		if err == nil {
+			err = s.db.View(func(tx *store.Tx) (err error) {
+				outdated, err = s.steps.State.Addons.Outdated(tx)
+				return err
+			})
+		}
 		if err == nil && outdated != "" && outdated != requested {
 			err = s.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 				return s.engine.Raise(tx, workflow.Event{On: lifecycle.OnAddonsChanged})
@@ -174,10 +181,11 @@ func (s *surveys) requestAddons(ctx context.Context) {
 		if err == nil {
 			requested = outdated
 		} else if ctx.Err() == nil {
-			s.log.Error().Err(err).Msg("cannot check whether modules made from addons are outdated; the next change of an addon triggers another check")
+			s.log.Error().Err(err).Msg("cannot check whether modules made from addons are outdated; the check is repeated later")
 		}
 		s.problems.raise()
-	}
+		return err != nil || outdated != ""
+	})
 }
 
 // watchDirs raises the wakeups s.problems and s.files after each change in a directory of modules

@@ -4,18 +4,28 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/e2e/cluster"
+	"addon-operator/internal/catalog"
 	"addon-operator/internal/retry"
+	"addon-operator/steps"
+	"addon-operator/steps/addons/registry"
+	"addon-operator/steps/scan"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
 )
 
 // verb runs a command that connects to the operator of the fixture, and returns the output of the command.
@@ -154,6 +164,88 @@ func TestAFunctionIsRepeatedWithGrowingDelaysUntilItIsDone(t *testing.T) {
 		called("woken between two calls", 2*time.Minute, 0, time.Minute)
 		done.Store(true)
 		called("done at the third call", time.Hour, time.Minute)
+		cancel()
+		<-ended
+	})
+}
+
+// A raiserFunc is a function that implements workflow.Raiser.
+type raiserFunc func(tx *store.Tx, events ...workflow.Event) error
+
+func (f raiserFunc) Raise(tx *store.Tx, events ...workflow.Event) error { return f(tx, events...) }
+
+// registerAddon registers the addon redis for the configuration c.
+func registerAddon(t *testing.T, db *store.DB) {
+	t.Helper()
+	content := registry.Parsed{Name: registry.ContentName("redis"), Loaded: &catalog.Loaded{
+		Addon: catalog.Addon{ID: "X", Name: "redis", Version: "1.0.0", Chart: catalog.Chart{Name: "redis", Version: "1.0.0", Digest: "d"}},
+	}}
+	var err error
+	if content.Loaded.Archive, err = catalog.Pack(fstest.MapFS{"chart/Chart.yaml": {Data: []byte("apiVersion: v2\nname: redis\nversion: 1.0.0\n")}}); err != nil {
+		t.Fatal(err)
+	}
+	var round store.ID
+	begin := func(tx *store.Tx) (err error) {
+		round, _, err = registry.Begin(tx, registry.Owner{Name: "c", UID: "u"})
+		return err
+	}
+	if err := db.Update(begin); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Put(t.Context(), db, store.RoundHolder(round), content); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		addon := store.AddonResult{Entry: "redis", EntryVersion: "1.0.0", Content: content.Name, ID: "X", Name: "redis", Version: "1.0.0"}
+		if err := registry.SaveResult(tx, registry.Cluster, "c", round, 0, store.RepositoryResult{URL: "https://h", Addons: []store.AddonResult{addon}}); err != nil {
+			return err
+		}
+		r, err := registry.Open(tx, registry.Cluster, "c", round)
+		if err != nil {
+			return err
+		}
+		_, _, err = r.Register()
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAConvergeIsRequestedWhenModulesMadeFromAddonsCanBeWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		db := storetest.Memory(t)
+		dir := filepath.Join(t.TempDir(), "addon-modules")
+		if err := os.WriteFile(dir, nil, 0o600); err != nil { // no directory can be made here
+			t.Fatal(err)
+		}
+		raised := 0
+		s := newSurveys(surveys{
+			log: zerolog.Nop(), db: db,
+			steps:  &steps.Lifecycle{State: scan.New(scan.Options{DB: db, Log: zerolog.Nop(), AddonModulesDir: dir, AllAddonsAsModules: true}, nil)},
+			engine: raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }),
+		})
+		registerAddon(t, db)
+		ended := make(chan struct{})
+		go func() { s.requestAddons(ctx); close(ended) }()
+		expect := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if raised != want {
+				t.Errorf("%s: converges were requested %d times, want %d", when, raised, want)
+			}
+		}
+		expect("after the registration", 1)
+		if err := s.steps.State.Addons.Write(nil); err != nil { // by the requested converge
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		expect("while the modules cannot be written", 1)
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		expect("when the modules can be written", 2)
 		cancel()
 		<-ended
 	})

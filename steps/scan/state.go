@@ -73,6 +73,12 @@ func (s *State) Scan() (module.Set, error) {
 	return s.Modules.Scan()
 }
 
+// WriteAgain writes the directories of modules made from addons if they could not be written before; see
+// [modules.Provided.WriteAgain].
+func (s *State) WriteAgain() (mended bool, err error) {
+	return s.Addons.WriteAgain(s.Modules.AddonDirs())
+}
+
 // ScanAfter reads the directories again if the task t has failed before, because the files may have been corrected,
 // and no discovery reads them before t ends. It also reads them again if the module of t is made from an addon and
 // modules made from addons are outdated.

@@ -24,6 +24,10 @@ type Provided struct {
 	all       bool     // use addons of all configurations, even without the annotation for modules
 
 	writing sync.Mutex // held while dir is written
+
+	mu      sync.Mutex
+	failure error // the error of the last write of dir; guarded by mu
+	mended  bool  // a write has succeeded after a failed one, and WriteAgain has not reported it yet; guarded by mu
 }
 
 // NewProvided returns the manager of modules made from addons in the registry in db. It writes the modules to dir; if
@@ -38,8 +42,8 @@ func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, d
 func (a *Provided) Enabled() bool { return a.dir != "" }
 
 // Write makes the directory of modules made from addons contain exactly the modules that [Provided.Choose] returns. A
-// module that cannot be written keeps its earlier directory. The directories in inUse are kept, because steps may be
-// reading them.
+// module that cannot be written keeps its earlier directory. In this case, Write returns no error, and Choose returns a
+// problem until a write succeeds. The directories in inUse are kept, because steps may be reading them.
 func (a *Provided) Write(inUse []string) error {
 	if a.dir == "" || a.db == nil {
 		return nil
@@ -50,13 +54,34 @@ func (a *Provided) Write(inUse []string) error {
 	if err != nil {
 		return err
 	}
-	if err := module.WriteAddonModules(a.dir, selected.Modules, inUse...); err != nil {
+	err = module.WriteAddonModules(a.dir, selected.Modules, inUse...)
+	a.mu.Lock()
+	a.mended = err == nil && (a.mended || a.failure != nil)
+	a.failure = err
+	a.mu.Unlock()
+	if err != nil {
 		a.log.Once(zerolog.ErrorLevel, "modules made from addons could not be written and stay as they were: "+err.Error())
 	}
 	return nil
 }
 
-// Choose selects the modules that are made from registered addons, with the ConfigMap in force; see [Select].
+// WriteAgain calls [Provided.Write] if modules could not be written before. It reports whether a write has succeeded
+// after a failed one since the last call of WriteAgain. The last discovery may then have found the earlier modules.
+func (a *Provided) WriteAgain(inUse []string) (mended bool, err error) {
+	a.mu.Lock()
+	failed := a.failure != nil
+	a.mu.Unlock()
+	if failed {
+		err = a.Write(inUse)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	mended, a.mended = a.mended, false
+	return mended, err
+}
+
+// Choose selects the modules that are made from registered addons, with the ConfigMap in force; see [Select]. If the
+// last write of the modules has failed, the selection has a problem that says so.
 func (a *Provided) Choose() (Selection, error) {
 	var config values.Config
 	var image map[string]string
@@ -69,7 +94,16 @@ func (a *Provided) Choose() (Selection, error) {
 	}); err != nil {
 		return Selection{}, err
 	}
-	return Select(a.db, a.all, config.Sections, image)
+	selected, err := Select(a.db, a.all, config.Sections, image)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failure != nil {
+		selected.Problems = append(selected.Problems, store.Problem{
+			Kind: store.UnusableAddon, Object: a.dir, Error: "modules made from addons could not be written and stay as they were: " + a.failure.Error(),
+			Fix: "free space on the volume of the directory, or make the directory writable; the operator then writes the modules and converges",
+		})
+	}
+	return selected, err
 }
 
 // ImageModules returns the paths of the modules that are not made from addons, by name. No addon can become a module

@@ -1,8 +1,10 @@
 package modules_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +48,44 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 			t.Errorf("%v: %v (-want +got):\n%s", c.dirs, err, diff)
 		}
 	}
+}
+
+func TestAFailedWriteIsAProblemUntilTheModulesAreWritten(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	dir := filepath.Join(t.TempDir(), "addon-modules")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // no directory can be made here
+		t.Fatal(err)
+	}
+	p := modules.NewProvided(db, oncelog.New(zerolog.Nop()), &sections.Applied{}, dir, nil, true)
+	register(t, db, "c", true, "redis 1.0.0")
+	expect := func(when string, wantMended, wantProblem bool) {
+		t.Helper()
+		mended, err := p.WriteAgain(nil)
+		if mended != wantMended || err != nil {
+			t.Errorf("%s: mended %t, %v", when, mended, err)
+		}
+		selected, err := p.Choose()
+		is := func(p store.Problem) bool {
+			return p.Kind == store.UnusableAddon && p.Object == dir && strings.Contains(p.Error, "not a directory")
+		}
+		if got := slices.ContainsFunc(selected.Problems, is); got != wantProblem || err != nil {
+			t.Errorf("%s: problems %v, %v", when, selected.Problems, err)
+		}
+	}
+	expect("before the first write", false, false)
+	if err := p.Write(nil); err != nil {
+		t.Fatal(err)
+	}
+	expect("after a failed write", false, true)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	expect("when the directory can be made", true, false)
+	if _, err := os.Stat(filepath.Join(dir, "redis")); err != nil {
+		t.Error(err)
+	}
+	expect("later", false, false)
 }
 
 func TestADamagedRecordStopsNeitherDiscoveriesNorChecks(t *testing.T) {
