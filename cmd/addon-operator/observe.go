@@ -223,7 +223,7 @@ func (o *lifecycleObserver) HookRan(r report.Run) {
 // waitedAs returns the metric labels for the waiting time of a task. If the task has no hook, the
 // label "binding" has the type of the task.
 func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
-	b := debugapi.BindingOf(s, node, queue)
+	b := debugapi.BindingOf(s, node, queueLabel(queue))
 	if b.Hook == "" {
 		b.Name = debugapi.TaskType(node)
 	}

@@ -13,10 +13,13 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/internal/api"
 	"addon-operator/internal/metrics"
+	"addon-operator/steps/addons/registry"
 	"addon-operator/steps/report"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/addons"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
@@ -130,6 +133,40 @@ func TestStepOfANode(t *testing.T) {
 	for number, want := range map[string]string{"5": "5", "5c": "5", "5g": "5", "16": "16"} {
 		if got := stepOf(&graph.Node{Number: number}); got != want {
 			t.Errorf("node %s: step %q, want %q", number, got, want)
+		}
+	}
+}
+
+func TestMetricsOfTimesHaveNoSeriesForEachConfiguration(t *testing.T) {
+	t.Parallel()
+	o := &lifecycleObserver{
+		queueActions: true, metrics: metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
+	}
+	acted := o.timeActions(workflow.Observer{}).Acted
+	acted("main", workflow.PutTime, time.Second)
+	for _, id := range []api.Identity{{Name: "cluster-wide"}, {Namespace: "stage", Name: "c"}, {Namespace: "prod", Name: "c"}} {
+		subject := graph.Subject{Configuration: id.String()}
+		acted(subject.Queue(), workflow.PutTime, time.Second)
+		o.metrics.TaskWaited(waitedAs(subject, string(addons.FetchRepositories), subject.Queue()), time.Second)
+		o.addonsFetches(registry.Scope(id.Namespace))("")
+	}
+	answer := httptest.NewRecorder()
+	o.metrics.Page().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+	page := answer.Body.String()
+	for _, want := range []string{
+		`p_tasks_queue_action_duration_seconds_count{queue_action="put",queue_name="main"} 1`,
+		`p_tasks_queue_action_duration_seconds_count{queue_action="put",queue_name="configuration/*"} 3`,
+		`p_task_wait_in_queue_seconds_total{binding="fetch-repositories",hook="",module="",queue="configuration/*"} 3`,
+		`p_addons_fetch_seconds_count{reason="",scope="cluster"} 1`,
+		`p_addons_fetch_seconds_count{reason="",scope="ns"} 2`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	for line := range strings.Lines(page) {
+		if strings.Contains(line, "cluster-wide") || strings.Contains(line, "stage") || strings.Contains(line, "prod") {
+			t.Errorf("a series names a configuration or a namespace: %s", line)
 		}
 	}
 }

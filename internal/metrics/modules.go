@@ -34,7 +34,7 @@ func (m maker) modules() moduleMetrics {
 		converges:       m.counters("convergence_total", "Completed converges.", "activation"),
 		moduleHelm:      m.long("module_helm_seconds", "Duration of the Helm steps of module runs.", "module", "activation"),
 		helmOperation:   m.long("helm_operation_seconds", "Duration of Helm operations.", "module", "activation", "operation"),
-		addonsFetch:     m.long("addons_fetch_seconds", "Duration of fetching one repository of an addons configuration, by scope and reason of failure.", "scope", "reason"),
+		addonsFetch:     m.long("addons_fetch_seconds", "Duration of fetching one repository of an addons configuration, by kind of scope and reason of failure.", "scope", "reason"),
 		redeployed:      m.counters("modules_helm_release_redeployed_total", "Module runs started because objects of the release were absent.", "module"),
 		absent:          m.counters("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource"),
 		blocked:         m.gauge("releases_blocked", "Releases that the last converge kept, because a safety check blocked their deletion or their purge failed."),

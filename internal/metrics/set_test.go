@@ -56,8 +56,8 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 		{"helm_", func(s *Set) { s.HelmDid("m", "", "upgrade", time.Second, "") }, []string{
 			`p_helm_operation_seconds_sum{activation="",module="m",operation="upgrade"} 1`, `p_helm_operation_seconds_count{activation="",module="m",operation="upgrade"} 1`,
 		}},
-		{"addons_fetch", func(s *Set) { s.AddonsFetched("ns/stage", "FetchingIndexError", 2*time.Second) }, []string{
-			`p_addons_fetch_seconds_sum{reason="FetchingIndexError",scope="ns/stage"} 2`, `p_addons_fetch_seconds_count{reason="FetchingIndexError",scope="ns/stage"} 1`,
+		{"addons_fetch", func(s *Set) { s.AddonsFetched("ns", "FetchingIndexError", 2*time.Second) }, []string{
+			`p_addons_fetch_seconds_sum{reason="FetchingIndexError",scope="ns"} 2`, `p_addons_fetch_seconds_count{reason="FetchingIndexError",scope="ns"} 1`,
 		}},
 		{"module_helm", func(s *Set) { s.ModuleHelmDid("m", "", time.Second, "") }, []string{
 			`p_module_helm_seconds_sum{activation="",module="m"} 1`, `p_module_helm_seconds_count{activation="",module="m"} 1`,
