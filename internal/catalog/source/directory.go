@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 )
 
 // A directory reads an index and addons from a local directory. It reads nothing outside of root, even if symbolic
@@ -67,25 +68,47 @@ func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) 
 		return nil, err
 	}
 	to := d.fetcher.newPacker()
-	return to.finish(fs.WalkDir(d.root.FS(), dir, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
+	return to.finish(d.archive(ctx, dir, "", to))
+}
+
+// archive adds all files in and below a directory to an archive. dir is the path of the directory, and below is its path
+// in the archive. If a link in it leads to a file or directory in d.root, archive adds this file or directory under the
+// name of the link.
+func (d *directory) archive(ctx context.Context, dir, below string, to *packer) error {
+	if err := errors.Join(ctx.Err(), to.enter()); err != nil {
+		return err
+	}
+	if strings.Count(below, "/") > maxDepth {
+		return errDepth
+	}
+	entries, err := fs.ReadDir(d.root.FS(), dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name, under := path.Join(dir, e.Name()), path.Join(below, e.Name())
+		info, err := d.root.Stat(name) // follows links that do not lead out of the root
+		switch {
+		case err != nil && e.Type()&fs.ModeSymlink != 0:
+			err = errLink(name)
+		case err != nil:
+		case info.IsDir():
+			err = d.archive(ctx, name, under, to)
+		case !info.Mode().IsRegular():
+			err = errSpecial(name)
+		case info.Size() > maxObject:
+			err = invalid("%s is larger than the limit of %s", name, size(maxObject))
+		default:
+			var data []byte
+			if data, err = d.root.ReadFile(name); err == nil {
+				err = to.add(under, data)
+			}
 		}
-		if e.IsDir() {
-			return nil
-		}
-		if !e.Type().IsRegular() {
-			return errLink(name)
-		}
-		if info, err := e.Info(); err != nil || info.Size() > maxObject {
-			return errors.Join(err, invalid("%s is larger than the limit of %s", name, size(maxObject)))
-		}
-		data, err := d.root.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		return to.add(name[len(dir)+1:], data)
-	}))
+	}
+	return nil
 }
 
 // A fileRepository is a repository in a local directory. It is allowed only in develop mode. Addons are directories or

@@ -98,7 +98,7 @@ func (g *gitRepository) addon(ctx context.Context, name, version string, known V
 		return nil, Validators{}, err
 	}
 	to := g.fetcher.newPacker()
-	content, err := to.finish(g.fetched.archive(e.hash, "", to))
+	content, err := to.finish(g.fetched.archive(ctx, g.rootTree, dir, to))
 	return content, Validators{Revision: g.commit.String()}, err
 }
 

@@ -204,7 +204,7 @@ func TestFailuresOfGitHaveTheirReasonAndNoSecret(t *testing.T) {
 		}
 		r := open(t, f, withKey(kind, server+"r.git//addons/index.yaml"), secret)
 		_, err := r.Addon(t.Context(), "redis", "0.0.1", Validators{})
-		checkFailure(t, err, api.LoadingError, "link is a link, a submodule or of another special type")
+		checkFailure(t, err, api.LoadingError, "link is a link that leads to no file or directory of the repository")
 		r = open(t, f, withKey(kind, server+"large.git//index.yaml"), secret)
 		_, err = r.Addon(t.Context(), "a", "1", Validators{})
 		checkFailure(t, err, api.LoadingError, "larger than the limit of 5 MiB")

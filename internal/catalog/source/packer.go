@@ -14,7 +14,9 @@ type packer struct {
 	to     *spool
 	zipped *gzip.Writer
 	tar    *tar.Writer
-	files  int
+	// entries is the number of files and directories. Their limit also ends the way through directories that contain
+	// links to directories above them.
+	entries int
 }
 
 // newPacker returns a packer. The maximum total size of its files is that of a downloaded archive.
@@ -26,9 +28,17 @@ func (f *Fetcher) newPacker() *packer {
 	return p
 }
 
+// enter counts a directory. The archive has no entries for directories.
+func (p *packer) enter() error {
+	if p.entries++; p.entries > catalog.DefaultLimits.Entries {
+		return invalid("the directory of the addon has more than the limit of %d files and directories", catalog.DefaultLimits.Entries)
+	}
+	return nil
+}
+
 func (p *packer) add(name string, data []byte) error {
-	if p.files++; p.files > catalog.DefaultLimits.Entries {
-		return invalid("the directory of the addon has more than the limit of %d files", catalog.DefaultLimits.Entries)
+	if err := p.enter(); err != nil {
+		return err
 	}
 	if err := p.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(data)), Typeflag: tar.TypeReg}); err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"addon-operator/internal/catalog"
 )
 
 // A packEntry is an object of a packfile: its kind, the reference to its base if it is a delta, and its content.
@@ -319,7 +321,7 @@ func archiveNames(t *testing.T, p *pack, tree plumbing.Hash) ([]string, error) {
 	t.Helper()
 	f := newFetcher(t, Options{})
 	to := f.newPacker()
-	content, err := to.finish(p.archive(tree, "", to))
+	content, err := to.finish(p.archive(t.Context(), tree, "", to))
 	if err != nil {
 		return nil, err
 	}
@@ -351,6 +353,46 @@ func TestAnArchiveHasTheFilesOfTheTreeAndItsDirectories(t *testing.T) {
 	}
 }
 
+func TestLinksToFilesAndDirectoriesOfTheTreeAreFollowed(t *testing.T) {
+	t.Parallel()
+	file, toFile, toDir, chain := blob("text"), blob("../shared/file"), blob("../../shared"), blob("./file")
+	shared := treeOf("100644 file", file.hash(), "120000 other", chain.hash())
+	chart := treeOf("120000 dir", toDir.hash())
+	addon := treeOf("40000 chart", chart.hash(), "120000 link", toFile.hash())
+	root := treeOf("40000 addon", addon.hash(), "40000 shared", shared.hash())
+	p := packOf(t, file, toFile, toDir, chain, shared, chart, addon, root)
+	f := newFetcher(t, Options{})
+	to := f.newPacker()
+	content, err := to.finish(p.archive(t.Context(), root.hash(), "addon", to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	files, err := catalog.Unpack(t.Context(), content.reader(), catalog.DefaultLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"chart/dir/file", "chart/dir/other", "link"} {
+		if text, err := fs.ReadFile(files, name); string(text) != "text" || err != nil {
+			t.Errorf("%s: got %q, %v", name, text, err)
+		}
+	}
+}
+
+// TestATreeOfManyDirectoriesWithoutFilesIsRefused reads a tree in which each directory contains the next one twice.
+func TestATreeOfManyDirectoriesWithoutFilesIsRefused(t *testing.T) {
+	t.Parallel()
+	entries := []packEntry{treeOf()}
+	for range 30 {
+		next := entries[len(entries)-1].hash()
+		entries = append(entries, treeOf("40000 a", next, "40000 b", next))
+	}
+	_, err := archiveNames(t, packOf(t, entries...), entries[len(entries)-1].hash())
+	if want := "the directory of the addon has more than the limit of 5000 files and directories"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestATreeThatIsNoAddonIsRefused(t *testing.T) {
 	t.Parallel()
 	file := blob("text")
@@ -358,14 +400,25 @@ func TestATreeThatIsNoAddonIsRefused(t *testing.T) {
 	for range 70 {
 		nested = append(nested, treeOf("40000 d", nested[len(nested)-1].hash()))
 	}
-	const special = " is a link, a submodule or of another special type; an addon must consist of files and directories"
+	const (
+		link    = " is a link that leads to no file or directory of the repository"
+		special = " is a submodule or of another special type; an addon must consist of files and directories"
+	)
+	absolute, out, loop, here := blob("/text"), blob("../text"), blob("link"), blob(".")
+	linkTo := func(target packEntry) []packEntry { return []packEntry{target, treeOf("120000 link", target.hash())} }
 	for name, test := range map[string]struct {
 		entries []packEntry // the last one is the tree
 		want    string
 	}{
-		"link":                 {[]packEntry{file, treeOf("120000 link", file.hash())}, "link" + special},
+		"link to nothing":      {linkTo(file), "link" + link},
+		"absolute link":        {linkTo(absolute), "link" + link},
+		"link out of the root": {linkTo(out), "link" + link},
+		"link to itself":       {linkTo(loop), errLinks.Error()},
+		"link to its parent":   {linkTo(here), errDepth.Error()},
+		"long link":            {linkTo(blob(strings.Repeat("a/", maxTarget))), "link" + link},
+		"link to a submodule":  {[]packEntry{blob("module"), treeOf("120000 a", blob("module").hash(), "160000 module", hashOf("a"))}, "a" + special},
 		"submodule":            {[]packEntry{treeOf("160000 module", hashOf("a"))}, "module" + special},
-		"link in a directory":  {[]packEntry{file, treeOf("120000 l\x1bink", file.hash()), treeOf("40000 d", treeOf("120000 l\x1bink", file.hash()).hash())}, "d/l ink" + special},
+		"link in a directory":  {[]packEntry{file, treeOf("120000 l\x1bink", file.hash()), treeOf("40000 d", treeOf("120000 l\x1bink", file.hash()).hash())}, "d/l ink" + link},
 		"file that is missing": {[]packEntry{treeOf("100644 file", hashOf("a"))}, "an object of the repository is missing or larger than the limit of 5 MiB"},
 		"file that is a tree":  {[]packEntry{treeOf(), treeOf("100644 file", treeOf().hash())}, errDamaged.Error()},
 		"deep directories":     {nested, "directories are nested too deeply"},

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -185,11 +186,28 @@ func TestDirectoriesAreReadInDevelopMode(t *testing.T) {
 	}
 	_, err = r.Addon(t.Context(), "missing", "1", Validators{})
 	checkFailure(t, err, api.LoadingError, `directory "missing-1" does not exist in the repository`)
-	if err := os.Symlink("/etc/passwd", filepath.Join(root, "addons", "redis-0.0.1", "link")); err != nil {
+	link := filepath.Join(root, "addons", "redis-0.0.1", "link")
+	for target, name := range map[string]string{"chart": "link/redis/Chart.yaml", "../redis-0.0.1/chart/redis/Chart.yaml": "link"} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+		if got := readAddon(t, r, "redis", "0.0.1", name); got != "name: redis" {
+			t.Errorf("a link to %s: got %q", target, got)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(".", link); err != nil {
 		t.Fatal(err)
 	}
 	_, err = r.Addon(t.Context(), "redis", "0.0.1", Validators{})
-	checkFailure(t, err, api.LoadingError, "is a link")
+	checkFailure(t, err, api.LoadingError, "link is a link that leads to no file or directory of the repository")
+	if err := errors.Join(os.Remove(link), os.Symlink("/etc/passwd", link)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Addon(t.Context(), "redis", "0.0.1", Validators{})
+	checkFailure(t, err, api.LoadingError, "redis-0.0.1/link is a link that leads to no file or directory of the repository")
 	if err := os.Symlink("/etc/passwd", filepath.Join(root, "addons", "passwd.yaml")); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package source
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -17,6 +19,8 @@ type treeEntry struct {
 }
 
 func (e treeEntry) isDir() bool { return e.mode == "40000" }
+
+func (e treeEntry) isLink() bool { return e.mode == "120000" }
 
 func (e treeEntry) isFile() bool {
 	return e.mode == "100644" || e.mode == "100755" || e.mode == "100664"
@@ -71,29 +75,66 @@ func (p *pack) find(root plumbing.Hash, name string) (treeEntry, error) {
 	return at, nil
 }
 
-// archive adds all files in and below the tree with this hash to an archive. dir is the path of the tree in the
-// archive.
-func (p *pack) archive(hash plumbing.Hash, dir string, to *packer) error {
-	const maxDepth = 64
-	if strings.Count(dir, "/") > maxDepth {
-		return invalid("directories are nested too deeply")
+const (
+	// maxLinks is the maximum number of links in the directory of an addon. To follow a link, all trees on its path are
+	// read.
+	maxLinks = 100
+	// maxTarget is the maximum length of the path in a link, in bytes. git has the same limit on Linux.
+	maxTarget = 4095
+	// maxDepth is the maximum number of directories on a path in the archive.
+	maxDepth = 64
+)
+
+// archive adds all files in and below a directory of the tree root to an archive. dir is the path of the directory. If
+// a link in it leads to a file or directory in root, archive adds this file or directory under the name of the link.
+func (p *pack) archive(ctx context.Context, root plumbing.Hash, dir string, to *packer) error {
+	e, err := p.find(root, dir)
+	if err != nil {
+		return err
 	}
-	entries, err := p.tree(hash)
+	return (&treeArchive{pack: p, root: root, to: to}).add(ctx, e.hash, dir, "")
+}
+
+// A treeArchive adds files in and below directories of the tree root to an archive.
+type treeArchive struct {
+	*pack
+
+	root  plumbing.Hash
+	to    *packer
+	links int // number of links that were followed
+}
+
+// add adds all files in and below the tree with this hash. dir is the path of the tree in a.root, and below is its path
+// in the archive.
+func (a *treeArchive) add(ctx context.Context, hash plumbing.Hash, dir, below string) error {
+	if err := errors.Join(ctx.Err(), a.to.enter()); err != nil {
+		return err
+	}
+	if strings.Count(below, "/") > maxDepth {
+		return errDepth
+	}
+	entries, err := a.tree(hash)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		name := path.Join(dir, e.name)
+		name, at := path.Join(below, e.name), path.Join(dir, e.name)
+		if e.isLink() {
+			e, at, err = a.follow(e, at)
+		}
 		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = errLink(name)
+		case err != nil:
 		case e.isDir():
-			err = p.archive(e.hash, name, to)
+			err = a.add(ctx, e.hash, at, name)
 		case e.isFile():
 			var data []byte
-			if data, err = p.object(e.hash, plumbing.BlobObject); err == nil {
-				err = to.add(name, data)
+			if data, err = a.object(e.hash, plumbing.BlobObject); err == nil {
+				err = a.to.add(name, data)
 			}
 		default:
-			err = errLink(name)
+			err = errSpecial(name)
 		}
 		if err != nil {
 			return err
@@ -102,8 +143,43 @@ func (p *pack) archive(hash plumbing.Hash, dir string, to *packer) error {
 	return nil
 }
 
+// follow returns the entry to which the link e leads, and the path of this entry in a.root. at is the path of the link.
+// If the link leads out of a.root or to nothing, or if the path in the link contains another link, the error is
+// [fs.ErrNotExist].
+func (a *treeArchive) follow(e treeEntry, at string) (treeEntry, string, error) {
+	for e.isLink() {
+		if a.links++; a.links > maxLinks {
+			return e, "", errLinks
+		}
+		target, err := a.object(e.hash, plumbing.BlobObject)
+		if err != nil {
+			return e, "", err
+		}
+		at = path.Join(path.Dir(at), string(target))
+		if len(target) > maxTarget || path.IsAbs(string(target)) || !fs.ValidPath(at) {
+			return e, "", fs.ErrNotExist
+		}
+		if at == "." {
+			at = ""
+		}
+		if e, err = a.find(a.root, at); err != nil {
+			return e, "", err
+		}
+	}
+	return e, at, nil
+}
+
+var (
+	errDepth = invalid("directories are nested too deeply")
+	errLinks = invalid("the directory of the addon has more than the limit of %d links", maxLinks)
+)
+
 func errLink(name string) error {
-	return invalid("%s is a link, a submodule or of another special type; an addon must consist of files and directories", printable(name))
+	return invalid("%s is a link that leads to no file or directory of the repository", printable(name))
+}
+
+func errSpecial(name string) error {
+	return invalid("%s is a submodule or of another special type; an addon must consist of files and directories", printable(name))
 }
 
 func errMissing(dir string) error {
