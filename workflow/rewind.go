@@ -182,10 +182,10 @@ func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 
 // cancelItems removes the items of parent that wait in other queues, and returns their number.
 // Running items continue, and the next fan-out task with an equal item takes them over, unless the
-// item is Changed. Items that do not run but have begun their effects are abandoned: an equal item runs after these effects,
-// because an earlier start may have begun them. In a parallel group, only the running step
-// continues, and it gets no successors. The fan-out task keeps waiting for this step. Items beyond
-// the budget of the transition stay: the next run of the node takes them over.
+// item is Changed. Items that do not run but have begun their effects are abandoned: an equal item
+// runs after these effects, because an earlier start may have begun them. In a parallel group, only
+// the running step continues, and it gets no successors. The fan-out task keeps waiting for this
+// step. Items beyond the budget of the transition stay: the next run of the node takes them over.
 func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
 	if parent.FanOut == nil || parent.FanOut.Open == 0 {
 		return 0, nil

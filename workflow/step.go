@@ -105,8 +105,8 @@ type Effect struct {
 // returns all others as effects.
 //
 // A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter], [BatchSizer],
-// [Gater] or [Skipper]. A panic in a method is treated as an error of the method. A method that gets a transaction must change
-// nothing but the store: if the commit fails, the method is called again in another transaction.
+// [Gater] or [Skipper]. A panic in a method is treated as an error of the method. A method that gets a transaction must
+// change nothing but the store: if the commit fails, the method is called again in another transaction.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }

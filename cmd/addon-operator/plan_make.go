@@ -80,8 +80,8 @@ func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, 
 	return in, nil
 }
 
-// planAlone makes the plan of the converge of a start. It needs no running operator. If s names a store, the plan starts with the
-// records of the store.
+// planAlone makes the plan of the converge of a start. It needs no running operator. If s names a store, the plan starts
+// with the records of the store.
 func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest) (plan *inspect.Plan, err error) {
 	in, err := planInput(s, r)
 	if err != nil {

@@ -89,9 +89,9 @@ func (r *Runtime) postpone(tx *store.Tx, t workflow.Task) error {
 // dropDamaged unregisters the addons of a configuration whose record cannot be read; see [registry.Recover]. It reports
 // whether addons were unregistered.
 func (r *Runtime) dropDamaged(tx *store.Tx, id api.Identity) (freed bool, err error) {
-	lost, moved, freed, err := registry.Recover(tx, scopeOf(id), id.Name)
-	if moved && r.Damaged != nil {
-		tx.OnCommit(func() { r.Damaged(lost) })
+	lost, freed, err := registry.Recover(tx, scopeOf(id), id.Name)
+	if lost != nil && r.Damaged != nil {
+		tx.OnCommit(func() { r.Damaged(*lost) })
 	}
 	return freed, err
 }

@@ -52,8 +52,8 @@ func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Eff
 }
 
 // writeStatus computes the status of a configuration from the results in the store and writes it. If the store has no
-// record of the configuration, writeStatus does nothing. If the API server
-// rejects the status as too large, writeStatus writes a shorter one.
+// record of the configuration, writeStatus does nothing. If the API server rejects the status as too large, writeStatus
+// writes a shorter one.
 func (r *Runtime) writeStatus(ctx context.Context, id api.Identity) error {
 	known, results, err := r.results(id)
 	if err != nil || known.UID == "" { // without a record, the next round writes the status

@@ -173,8 +173,15 @@ func TestSizeOfTheSnapshotsThatATaskAddsToABindingContext(t *testing.T) {
 		last, next string
 		want       int
 	}{
-		{"", "maps", 0}, {"", "deleted", 0}, {"", "with", pods}, {"", "secrets", nodes}, {"", "pods", all},
-		{"secrets", "secrets", nodes}, {"pods", "secrets", nodes}, {"deleted", "pods", all}, {"often", "with", pods},
+		{"", "maps", 0},
+		{"", "deleted", 0},
+		{"", "with", pods},
+		{"", "secrets", nodes},
+		{"", "pods", all},
+		{"secrets", "secrets", nodes},
+		{"pods", "secrets", nodes},
+		{"deleted", "pods", all},
+		{"often", "with", pods},
 		{"pods", "nodes", 0}, // replaces an element with the same snapshots
 	} {
 		var last *store.Task

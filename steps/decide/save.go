@@ -8,9 +8,9 @@ import (
 	"addon-operator/store"
 )
 
-// Save saves the decisions in the records of the modules. If d.Whole is true, Save deletes the records of modules
-// that were not found, and of their hooks. The records of the modules in d.Missing stay. The argument run is the number of the run that made the decisions, and the
-// argument before has the previous records.
+// Save saves the decisions in the records of the modules. If d.Whole is true, Save deletes the records of modules that
+// were not found and are not in d.Missing, and of their hooks. The argument run is the number of the run that made the
+// decisions, and the argument before has the previous records.
 func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Module) error {
 	if err := saveAddonModules(tx, d.Modules, before); err != nil {
 		return err

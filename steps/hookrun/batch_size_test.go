@@ -71,7 +71,7 @@ func TestRunsWithALargeSnapshotHaveFewerEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Fields(string(text)) {
+	for line := range strings.FieldsSeq(string(text)) {
 		if size, err := strconv.Atoi(line); err != nil || size > 8<<20 {
 			t.Errorf("a binding context has %s bytes", line)
 		}

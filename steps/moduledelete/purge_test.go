@@ -67,10 +67,10 @@ func TestRecordsOfAPurgedReleaseAreDeletedOnlyAfterIt(t *testing.T) {
 		"the first attempt fails":      {err: forbidden, try: 1, calls: 1, fails: true, records: 3},
 		"the attempt before the last":  {err: forbidden, try: mostPurges - 1, calls: 1, fails: true, records: 3},
 		"the last attempt fails":       {err: forbidden, try: mostPurges, calls: 1, detail: "not purged: secrets is forbidden", records: 3, problem: "release old belongs to no module and cannot be uninstalled: secrets is forbidden"},
-		"its directory is back":        {func(t *testing.T, mounted string) { scantest.Write(t, mounted, "020-old/values.yaml", "") }, nil, 1, 0, "not purged: module directory MODULES/020-old exists again", []graph.Fact{lifecycle.Restored}, false, 3, ""},
-		"its directory cannot be used": {func(t *testing.T, mounted string) { scantest.Write(t, mounted, "020-old/values.yaml", "[") }, nil, 1, 0, "not purged: module directory MODULES/020-old exists again", []graph.Fact{lifecycle.Restored}, false, 3, ""},
-		"a directory has become empty": {func(t *testing.T, mounted string) { remove(t, mounted+"/010-web") }, nil, 1, 0, "not purged: MODULES holds no module", []graph.Fact{lifecycle.Restored}, false, 3, ""},
-		"a directory cannot be read":   {func(t *testing.T, mounted string) { remove(t, mounted) }, nil, 1, 0, "", nil, true, 3, ""},
+		"its directory is back":        {func(t *testing.T, mounted string) { t.Helper(); scantest.Write(t, mounted, "020-old/values.yaml", "") }, nil, 1, 0, "not purged: module directory MODULES/020-old exists again", []graph.Fact{lifecycle.Restored}, false, 3, ""},
+		"its directory cannot be used": {func(t *testing.T, mounted string) { t.Helper(); scantest.Write(t, mounted, "020-old/values.yaml", "[") }, nil, 1, 0, "not purged: module directory MODULES/020-old exists again", []graph.Fact{lifecycle.Restored}, false, 3, ""},
+		"a directory has become empty": {func(t *testing.T, mounted string) { t.Helper(); remove(t, mounted+"/010-web") }, nil, 1, 0, "not purged: MODULES holds no module", []graph.Fact{lifecycle.Restored}, false, 3, ""},
+		"a directory cannot be read":   {func(t *testing.T, mounted string) { t.Helper(); remove(t, mounted) }, nil, 1, 0, "", nil, true, 3, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,32 +15,36 @@ func unreadable(err error) *store.RecordError {
 
 // Recover does nothing if the record of a configuration can be read, or does not exist. Otherwise, it moves the record
 // to the table of damaged records, unregisters the addons of the configuration, and drops its rounds. After that, the
-// configuration is unknown, and its next round registers its addons again. The result moved reports whether the record
-// was moved, and lost is the moved record. The result freed reports whether addons were unregistered.
-func Recover(tx *store.Tx, scope Scope, name string) (lost store.Damaged, moved, freed bool, err error) {
+// configuration is unknown, and its next round registers its addons again. The result lost is the moved record; nil if
+// no record was moved. The result freed reports whether addons were unregistered.
+func Recover(tx *store.Tx, scope Scope, name string) (lost *store.Damaged, freed bool, err error) {
 	key := store.ConfigurationKey(string(scope), name)
 	_, _, err = store.Load[store.Configuration](tx, key)
 	damaged := unreadable(err)
 	if damaged == nil {
-		return lost, false, false, err
+		return nil, false, err
 	}
 	id := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
-	if lost, moved, err = store.MoveDamaged(tx, id, key, damaged.Err); err != nil {
-		return lost, false, false, err
+	record, moved, err := store.MoveDamaged(tx, id, key, damaged.Err)
+	if err != nil {
+		return nil, false, err
+	}
+	if moved {
+		lost = &record
 	}
 	var before []offered
 	for a, err := range In(tx, scope) {
 		if err != nil {
-			return lost, false, false, err
+			return nil, false, err
 		}
 		if a.Configuration == name {
 			before = append(before, offered{id: a.ID, RegisteredAddon: a.RegisteredAddon})
 		}
 	}
 	if freed, err = swap(tx, scope, before, nil); err != nil {
-		return lost, false, false, err
+		return nil, false, err
 	}
-	return lost, moved, freed, errors.Join(dropUnknown(tx), collect(tx))
+	return lost, freed, errors.Join(dropUnknown(tx), collect(tx))
 }
 
 // dropUnknown drops the rounds to which no configuration refers. If the record of another configuration cannot be read,

@@ -24,8 +24,9 @@ func damage(t *testing.T, db *store.DB, k store.Key) {
 
 func recovered(t *testing.T, db *store.DB, name string) (moved, freed bool) {
 	t.Helper()
-	if err := db.Update(func(tx *store.Tx) (err error) {
-		_, moved, freed, err = registry.Recover(tx, registry.Cluster, name)
+	if err := db.Update(func(tx *store.Tx) error {
+		lost, unregistered, err := registry.Recover(tx, registry.Cluster, name)
+		moved, freed = lost != nil, unregistered
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ var ErrReplaced = errors.New("the round was replaced by a newer one")
 func Lookup(tx *store.Tx, scope Scope, name string) (store.Configuration, bool, error) {
 	c, ok, err := store.Load[store.Configuration](tx, store.ConfigurationKey(string(scope), name))
 	if unreadable(err) != nil {
-		return store.Configuration{}, false, nil
+		return store.Configuration{}, false, nil //nolint:nilerr // Recover reports the error
 	}
 	return c, ok, err
 }
