@@ -137,7 +137,8 @@ type Task struct {
 	Lagging int `json:"lagging,omitempty"`
 	// Loop counts how many consecutive times the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`
-	// Failed is the last failure. Failed is removed when the failed node succeeds.
+	// Failed is the last failure of the run's steps that have failed and not succeeded since; nil if there is no such
+	// step.
 	Failed *Failure `json:"failed,omitempty"`
 	// Due is the time at which a failed task is retried, or at which a deferred task returns to the
 	// tail of its queue; zero means now.
@@ -211,8 +212,14 @@ type Loop struct {
 	N    int    `json:"n"`
 }
 
-// A Failure describes the last error of a run: the step that failed, and how many times in a row it
-// has failed.
+// A StepRef names a step of a run: a node, and the subject of its task or of an item of its fan-out.
+type StepRef struct {
+	Node    string        `json:"node"`
+	Subject graph.Subject `json:"subject,omitzero"`
+}
+
+// A Failure describes the last error of a step of a run: the step that failed, and how many times in a row it has
+// failed. A Failure is never changed, because copies of a task share it.
 type Failure struct {
 	Node    string        `json:"node"`
 	Subject graph.Subject `json:"subject,omitzero"`
@@ -222,6 +229,48 @@ type Failure struct {
 	// Since is the time of the first of these failures. Since is zero in a record of an older
 	// version.
 	Since time.Time `json:"since,omitzero"`
+	// Before is the failure of the step of the run that failed before this step and has not succeeded since; nil if
+	// there is no such step. A run that starts over can fail at an earlier step than before.
+	Before *Failure `json:"before,omitempty"`
+}
+
+// Of returns the failure of step, in f or in the failures before f; nil if the step has no failure.
+func (f *Failure) Of(step StepRef) *Failure {
+	for f != nil && f.Step() != step {
+		f = f.Before
+	}
+	return f
+}
+
+// Step returns the step that failed.
+func (f *Failure) Step() StepRef { return StepRef{f.Node, f.Subject} }
+
+// Without returns f and the failures before f, without the failures of steps for which match returns true; nil if no
+// failure is left.
+func (f *Failure) Without(match func(StepRef) bool) *Failure {
+	if f == nil {
+		return nil
+	}
+	before := f.Before.Without(match)
+	if match(f.Step()) {
+		return before
+	}
+	left := *f
+	left.Before = before
+	return &left
+}
+
+// WithoutStep returns f and the failures before f, without the failure of step; nil if no failure is left.
+func (f *Failure) WithoutStep(step StepRef) *Failure {
+	return f.Without(func(s StepRef) bool { return s == step })
+}
+
+// Total returns the number of failures in f and in the failures before f.
+func (f *Failure) Total() (n int) {
+	for ; f != nil; f = f.Before {
+		n += f.Count
+	}
+	return n
 }
 
 // A Claim records the epoch that processes a task, the start of the attempt, and the last slot of the batch. If Epoch

@@ -172,7 +172,12 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 		}
 	}
 	if first != t {
-		first.Failed, first.Claim = t.Failed, t.Claim
+		first.Claim = t.Claim
+		if last := t.Failed; last != nil {
+			failed := *last
+			failed.Node, failed.Subject = first.Node, first.Subject
+			first.Failed = &failed
+		}
 	}
 	return first, nil
 }

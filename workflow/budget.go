@@ -28,8 +28,8 @@ func costOf(t *store.Task) cost {
 		c.keys += t.FanOut.Len - t.FanOut.Next
 		c.bytes += len(t.FanOut.Note)
 	}
-	if t.Failed != nil {
-		c.bytes += 2 * len(t.Failed.Error)
+	for f := t.Failed; f != nil; f = f.Before {
+		c.bytes += 2 * len(f.Error)
 	}
 	return c
 }

@@ -68,7 +68,7 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 // describe sets the fields of c's task that describe this attempt to the step.
 func (cs *claims) describe(c *claim, t *store.Task) error {
 	c.task.Try, c.task.Previous = 1, None
-	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
+	if f := t.Failed.Of(store.StepRef{Node: t.Node, Subject: c.task.Subject}); f != nil {
 		c.task.Try, c.task.Previous = f.Count+1, WasFailed
 	}
 	if t.Claim.Again {

@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,6 +134,41 @@ func TestBackCarriesTheCountUntilTheFailedNodeSucceeds(t *testing.T) {
 			}
 		}
 		w.expectAt(want...)
+	})
+}
+
+func TestEachStepOfARunHasItsOwnFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, backGraph())
+		w.lists("third", hooks("a", "b")...)
+		w.fails("third b", 5)
+		w.start(on("go"))
+		w.sleep(time.Minute)
+		w.took()
+		w.fails("third a", 1)
+		w.sleep(6 * time.Second)
+		f := w.pending("main")[0].Failed
+		if f == nil || f.Subject.Hook != "a" || f.Count != 1 || !f.Since.Equal(w.begun.Add(65*time.Second)) {
+			t.Errorf("the failure of the first hook is %+v", f)
+		} else if b := f.Before; b == nil || b.Subject.Hook != "b" || b.Count != 4 || !b.Since.Equal(w.begun) {
+			t.Errorf("the failure of the second hook is %+v", b)
+		}
+		w.sleep(time.Minute)
+		var got []string
+		for _, n := range w.took() {
+			if n.task.Node == "third" {
+				got = append(got, fmt.Sprintf("%v %s attempt %d, previous %s", n.at.Seconds(), n.what, n.task.Try, n.task.Previous))
+			}
+		}
+		want := []string{
+			"65 third a attempt 1, previous none",
+			"95 third a attempt 2, previous failed", "95 third b attempt 5, previous failed",
+			"125 third a attempt 1, previous none", "125 third b attempt 6, previous failed",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("attempts of the hooks (-want +got):\n%s", diff)
+		}
+		w.expectAllEnded()
 	})
 }
 

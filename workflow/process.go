@@ -325,15 +325,13 @@ func (m *transition) endAttempt(c *claim, t *store.Task) error {
 	return m.batches.endBatch(c, t)
 }
 
-// clearAttempt removes the journal of t, and its failure if this attempt repeated the failed step.
+// clearAttempt removes the journal of t, and the failure of the step that this attempt has repeated.
 func (m *transition) clearAttempt(c *claim, t *store.Task) {
 	if t.Journal {
 		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
 	}
-	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
-		t.Failed = nil
-	}
+	t.Failed = t.Failed.WithoutStep(store.StepRef{Node: t.Node, Subject: c.task.Subject})
 }
 
 // pass ends c's task, whose attempt was canceled, as if it had succeeded without facts. If the task
@@ -354,7 +352,7 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	if err := m.endAttempt(c, t); err != nil {
 		return nil, err
 	}
-	t.Failed, t.Due = nil, m.now
+	t.Due = m.now
 	if t.Abandoned {
 		err = m.remover.removeLast(t, nil)
 	} else {

@@ -10,7 +10,8 @@ import (
 
 // retries schedules the next attempts of failed tasks. A failed task, or its run from RetryFrom on, is tried again
 // until it succeeds. It stays in its slot, unless ContinueOnFailure moves it to a retry queue, or the rate limit of its
-// hook defers the task. The task records the number of consecutive failures and the time of the next attempt.
+// hook defers the task. The task records the number of consecutive failures of each failed step, and the time of the
+// next attempt. The delay depends on the failures of all steps, so that it does not fall if another step fails.
 type retries struct {
 	*txn
 	history   *history
@@ -28,17 +29,20 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	if err := rt.exclusive.endExclusive(t); err != nil {
 		return err
 	}
-	count, since := 1, rt.now
-	if t.Failed != nil {
-		count, since = t.Failed.Count+1, cmp.Or(t.Failed.Since, t.Failed.At)
+	step, count, since := store.StepRef{Node: t.Node, Subject: f.subject}, 1, rt.now
+	if last := t.Failed.Of(step); last != nil {
+		count, since = last.Count+1, cmp.Or(last.Since, last.At)
 	}
 	r := recordOf(t, store.Failed)
 	r.Subject, r.Try, r.Error, r.Output = f.subject, count, f.text(), out.text()
 	if err := rt.history.record(r); err != nil {
 		return err
 	}
-	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: r.Error, At: rt.now, Since: since}
-	t.Due = rt.now.Add(retryDelay(n, count))
+	t.Failed = &store.Failure{
+		Node: step.Node, Subject: step.Subject, Count: count, Error: r.Error, At: rt.now, Since: since,
+		Before: t.Failed.WithoutStep(step),
+	}
+	t.Due = rt.now.Add(retryDelay(n, t.Failed.Total()))
 	if f.resume && t.Claim != nil {
 		t.Claim = &store.Claim{End: t.Claim.End} // the next attempt needs the same batch, because the journal belongs to exactly these tasks
 	} else {

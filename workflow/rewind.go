@@ -15,8 +15,8 @@ const mostRewinds = 3
 // task cannot reach its end by itself, so a rewind loses nothing and is not counted.
 const stuckAfter = 2
 
-// stuck reports whether the task on top of s has failed at least stuckAfter times in a row.
-func (s stack) stuck() bool { return s[0].Failed != nil && s[0].Failed.Count >= stuckAfter }
+// stuck reports whether the run of the task on top of s has failed at least stuckAfter times in a row.
+func (s stack) stuck() bool { return s[0].Failed.Total() >= stuckAfter }
 
 // rewinds moves runs of the main queue back to a node. A task that must not be interrupted ends
 // before its run continues at that node.

@@ -123,7 +123,7 @@ func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []grap
 	}
 	next.Past, next.Rewinds, next.CancelsPending, next.HomeQueue = t.Past, t.Rewinds, edge.CancelsPending, t.HomeQueue
 	if edge.ForEach == "" {
-		next.Failed = t.Failed
+		next.Failed = t.Failed.Without(func(s store.StepRef) bool { return s.Node == t.Node }) // all items of the node have ended
 		return next, nil
 	}
 	next.FanOut = &store.FanOut{Len: len(items), Edge: true}

@@ -51,6 +51,8 @@ func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 			task.Failed = &store.Failure{Node: "n", Subject: someSubject(t), Count: 1, Error: names.Draw(t, "error"), At: at}
 			if flip("since") {
 				task.Failed.Since = at
+				before := *task.Failed
+				task.Failed.Before = &before
 			}
 		}
 		if flip("due") {

@@ -276,10 +276,13 @@ func (status *Status) queues(r *Reader, s *scan) error {
 
 // headSince returns [StatusQueue.Since] for the task t at the head of a queue.
 func headSince(t *store.Task) time.Time {
-	if t.Failed != nil {
-		return cmp.Or(t.Failed.Since, t.Failed.At)
+	since := t.Queued
+	for f := t.Failed; f != nil; f = f.Before {
+		if first := cmp.Or(f.Since, f.At); f == t.Failed || first.Before(since) {
+			since = first
+		}
 	}
-	return t.Queued
+	return since
 }
 
 // isSlow reports whether the hook of the task runs much longer than before, or whether the task waits long for a Helm

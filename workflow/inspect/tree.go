@@ -253,7 +253,7 @@ func (r *row) begin(at *pendingTask) {
 	if len(r.rows.list) == 0 || r.Began.IsZero() {
 		r.Began = at.Claim.Since
 	}
-	if f := at.Failed; f != nil && f.Node == r.Node && f.Subject == r.Subject {
+	if f := at.Failed.Of(store.StepRef{Node: r.Node, Subject: r.Subject}); f != nil {
 		r.Try = f.Count + 1
 	}
 }
