@@ -73,6 +73,8 @@ type QuarantinedItem struct {
 	FanOut ID `json:"fanOut,omitzero"`
 	// AllowFailure is set if the binding of the item allows its hook to fail.
 	AllowFailure bool `json:"allowFailure,omitempty"`
+	// Skips are the steps that the run of the item passes over when it starts over.
+	Skips []StepRef `json:"skips,omitempty"`
 	// Rerun is set if other runs have skipped this work because it is paused or in quarantine. After the resumption or
 	// the release, a new run starts at the node that Rerun names.
 	Rerun string `json:"rerun,omitempty"`

@@ -330,9 +330,12 @@ func (c *chaos) cancel(d chaosAction) {
 	synctest.Wait()
 }
 
-// change skips or retries a random task.
+// change skips or retries a random task, or skips a random item in quarantine.
 func (c *chaos) change(d chaosAction) {
 	var all []*store.Task
+	if d.What == "skip" {
+		all = c.quarantinedSteps()
+	}
 	c.view(func(tx *store.Tx) error {
 		for t, err := range store.DeferredTasks(tx) {
 			if err != nil {
@@ -371,6 +374,24 @@ func (c *chaos) change(d chaosAction) {
 		c.t.Error(err)
 	}
 	synctest.Wait()
+}
+
+// quarantinedSteps returns a task for each item in quarantine: the task with which the run of the item would start over.
+// An item without a run is left out.
+func (c *chaos) quarantinedSteps() (tasks []*store.Task) {
+	c.view(func(tx *store.Tx) error {
+		for q, err := range store.QuarantinedItems(tx) {
+			if err != nil {
+				return err
+			}
+			n, ok := lifecycle.Graph.Node(graph.NodeID(q.Node))
+			if q.Paused == nil && ok && n.RetryFrom != "" {
+				tasks = append(tasks, &store.Task{ID: q.ID, Node: string(n.RetryFrom), Failed: &store.Failure{Node: q.Node, Subject: q.Subject}})
+			}
+		}
+		return nil
+	})
+	return tasks
 }
 
 // end ends one of the running steps.

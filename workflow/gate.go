@@ -164,7 +164,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		return g.remover.removeLast(t, nil)
 	}
 	inheritID(next, t)
-	next.Queue, next.Failed = queueOf(next.Subject), t.Failed
+	next.Queue, next.Failed, next.Skips = queueOf(next.Subject), t.Failed, t.Skips
 	if err := noteInterruption(g.tx, t); err != nil {
 		return err
 	}

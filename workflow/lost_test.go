@@ -59,7 +59,7 @@ func edit(tx *store.Tx, module string, fn func(p *promise, start int)) error {
 func newPromised(t testing.TB) promised {
 	t.Helper()
 	c := promised{newChaos(t)}
-	c.starts, c.skippable = c.newStart, isSynchronization
+	c.starts, c.skippable = c.newStart, losesNoRun
 	for _, node := range []graph.NodeID{lifecycle.ModuleRun, lifecycle.ModuleDelete} {
 		c.do[string(node)] = func(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 			out, err := c.step(ctx, t)
@@ -92,8 +92,12 @@ func newPromised(t testing.TB) promised {
 	return c
 }
 
-// isSynchronization reports whether a person can skip t or its current item without skipping a run.
-func isSynchronization(t *store.Task) bool {
+// losesNoRun reports whether a person can skip the step of t without skipping a run of a module: the step is a
+// Synchronization, or t is a run that starts over because a later step has failed.
+func losesNoRun(t *store.Task) bool {
+	if f := t.Failed; f != nil && f.Node != t.Node {
+		return t.Node == string(lifecycle.ModuleRun) || t.Node == string(lifecycle.ModuleDelete)
+	}
 	return slices.Contains([]string{string(lifecycle.GlobalSynchronization), string(lifecycle.ModuleSynchronization)}, t.Node) &&
 		(t.OwnQueue || t.FanOut != nil && t.FanOut.Next < t.FanOut.Len)
 }

@@ -352,6 +352,7 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	if err := m.endAttempt(c, t); err != nil {
 		return nil, err
 	}
+	addSkip(t, store.StepRef{Node: t.Node, Subject: c.task.Subject})
 	t.Due = m.now
 	if t.Abandoned {
 		err = m.remover.removeLast(t, nil)

@@ -30,7 +30,7 @@ type quarantines struct {
 func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crashes int) error {
 	q := store.QuarantinedItem{
 		ID: z.newID(), Graph: t.Graph, Node: t.Node, Subject: t.Subject, Queue: homeQueue(t), Run: t.Run, At: z.now, Crashes: crashes,
-		AllowFailure: t.AllowFailure,
+		AllowFailure: t.AllowFailure, Skips: t.Skips,
 	}
 	if t.FanOut != nil {
 		q.Subject, q.AllowFailure = item.Subject, item.AllowFailure
@@ -178,8 +178,8 @@ func (z *quarantines) release(id store.ID, by, reason string) error {
 	return z.freeHeld(q)
 }
 
-// skip deletes the item in quarantine with this id, or the damaged record with this id. Work that
-// was held because of the item continues.
+// skip deletes the item in quarantine with this id, or the damaged record with this id. The run of
+// the item, and work that was held because of the item, continue.
 func (z *quarantines) skip(id store.ID, by, reason string) error {
 	action := store.Action{Verb: "task skip", By: by, Reason: reason}
 	if store.ForgetDamaged(z.tx, id) {
@@ -199,7 +199,46 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 	if err := z.skipItem(q); err != nil {
 		return err
 	}
+	if err := z.continueRun(q); err != nil {
+		return err
+	}
 	return z.freeHeld(q)
+}
+
+// continueRun starts the run of the skipped item q over, as startOver does. The run passes over the item. If an equal
+// run waits already, that run passes over the item instead, because it does the rest of the work too. If the run of q
+// has continued without the item, or no run belongs to the item, continueRun does nothing.
+func (z *quarantines) continueRun(q *store.QuarantinedItem) error {
+	b := z.graphs.named[q.Graph]
+	if b == nil || b.nodes[graph.NodeID(q.Node)] == nil {
+		return nil // this version does not have the node
+	}
+	n := b.nodes[graph.NodeID(q.Node)]
+	first := b.nodes[b.first(n)]
+	switch {
+	case n.Batch, q.Standalone, len(q.Tasks) > 0:
+		return nil // no run belongs to the item
+	case n.ForEach != "" && q.Subject.Module == "", first.Scope != n.Scope:
+		return nil // the fan-out of the item, or of the edge that leads to n, has continued with its next item
+	}
+	fanOut, err := z.fanOutOf(q)
+	if fanOut != nil || err != nil {
+		return err
+	}
+	t := z.follow(b, graph.Edge{To: first.ID}, q.Run, q.Subject)
+	t.Queue = queueOf(t.Subject)
+	step := store.StepRef{Node: q.Node, Subject: q.Subject}
+	old, waits, err := equalWaiting(z.tx, t)
+	if err != nil {
+		return err
+	}
+	if waits {
+		addSkip(old, step)
+		return z.queues.save(old)
+	}
+	t.Skips = q.Skips
+	addSkip(t, step)
+	return z.arrivals.tail(t, t.Queue)
 }
 
 // startOver adds a task at the first node of q's run to the tail of the main queue, or of the
@@ -230,6 +269,7 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	}
 	n := b.nodes[graph.NodeID(q.Node)]
 	t := z.follow(b, graph.Edge{To: b.first(n)}, q.Run, q.Subject)
+	t.Skips = q.Skips
 	queue := queueOf(t.Subject)
 	if q.Standalone || b.byItself(n, q.Subject) {
 		t.Node, t.Subject, t.OwnQueue, queue = q.Node, q.Subject, true, q.Queue

@@ -357,6 +357,31 @@ func TestSkipDeletesAnItemFromQuarantine(t *testing.T) {
 	})
 }
 
+func TestSkipOfAStepInQuarantineLetsItsRunGoOnWithoutTheStep(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		t.Run(fmt.Sprint(waits), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.lists(lifecycle.ModuleBeforeHelm, []graph.Item{{Subject: graph.Subject{Module: "m", Hook: "h"}}, {Subject: graph.Subject{Module: "m", Hook: "i"}}}...)
+				w.gate("module-beforehelm m/h")
+				w.start(on(lifecycle.OnResourcesAbsent, "m"))
+				w.crashThreeTimes()
+				ids := w.expectQuarantined("module-beforehelm m/h")
+				if waits {
+					w.raise(on(lifecycle.OnResourcesAbsent, "m"))
+					w.expectHeld("module-run m")
+				}
+				if err := w.e.Skip(ids[0], "ann", "known"); err != nil {
+					t.Fatal(err)
+				}
+				w.expect("module-run m", "module-beforehelm m/i", "release-check m")
+				w.expectHeld()
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
 func TestWhatIsPutBeforeASuspectMayNeedOtherQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)

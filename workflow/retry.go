@@ -121,6 +121,7 @@ func (x *txn) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
 	inheritID(back, t)
 	back.Pos, back.HomeQueue, back.Parent, back.Past, back.Loop = t.Pos, t.HomeQueue, t.Parent, t.Past, t.Loop
 	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due
+	back.Skips = t.Skips
 	return back
 }
 

@@ -123,6 +123,9 @@ func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []grap
 	}
 	next.Past, next.Rewinds, next.CancelsPending, next.HomeQueue = t.Past, t.Rewinds, edge.CancelsPending, t.HomeQueue
 	if edge.ForEach == "" {
+		if !edge.Loop {
+			next.Skips = t.Skips
+		}
 		next.Failed = t.Failed.Without(func(s store.StepRef) bool { return s.Node == t.Node }) // all items of the node have ended
 		return next, nil
 	}

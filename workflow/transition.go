@@ -232,7 +232,8 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	return m.start(b, n, t, reason)
 }
 
-// start claims the task t or its next item. Nothing blocks t, except possibly its items.
+// start claims the task t or its next item, or ends its step if a person has skipped the step. Nothing blocks t, except
+// possibly its items.
 func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (c *claim, wait bool, err error) {
 	if b.rewinds[n.ID] {
 		t.Past = t.Node
@@ -240,10 +241,24 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 			return nil, more, err
 		}
 	}
-	l := t.FanOut
 	switch {
 	case t.CancelsPending:
 		return nil, true, m.pendingCancels.continueCancel(t)
+	case len(t.Skips) > 0 && !m.own:
+		m.claimHeadLater(t.Queue)
+		return nil, true, nil
+	case t.FanOut == nil:
+		if skipped, err := m.endIfSkipped(t); skipped || err != nil {
+			return nil, false, err
+		}
+	}
+	return m.begin(b, n, t, reason)
+}
+
+// begin claims the task t or its next item, or creates its fan-out.
+func (m *transition) begin(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (c *claim, wait bool, err error) {
+	l := t.FanOut
+	switch {
 	case l == nil && isSingle(n, t):
 		return m.claims.tryClaim(b, n, t, graph.Item{})
 	case t.Journal:
@@ -274,9 +289,12 @@ func awaitsLastItems(l *store.FanOut, reason *store.Reason) bool {
 	return l != nil && l.Next == l.Len && reason.Is(store.AwaitsItems)
 }
 
-// beginItem continues the fan-out task t. If t processes the next item itself, beginItem claims t
-// for this item.
+// beginItem continues the fan-out task t. If a person has skipped the next item, beginItem ends the
+// item. If t processes the next item itself, beginItem claims t for this item.
 func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
+	if skipped, err := m.endIfSkipped(t); skipped || err != nil {
+		return nil, false, err
+	}
 	item, wait, err := m.fanOuts.goOn(b, n, t)
 	if item == nil || err != nil {
 		return nil, wait, err

@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"addon-operator/store"
@@ -48,38 +49,87 @@ func notFailedError(tx *store.Tx, t *store.Task) error {
 // taskName names the node and the subject of t.
 func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.Subject.String()) }
 
-// Skip ends the pending task with the given ID as if it had succeeded without any fact. If the task
-// is a fan-out task, Skip skips only the current item. A task in quarantine is deleted, and so is a
-// damaged record with this ID. The history has the reason and the name of the person. The errors are
-// ErrNoTask, ErrRuns, ErrWaitsForItems, and those of the store and of the step, if it is a
-// [Skipper].
+// Skip ends the failed step of the pending task with the given ID, or its current step if none has
+// failed, as if the step had succeeded without any fact. If the task is a fan-out task, Skip skips
+// only the item. If the run of the task has started over after the failure, the run continues at
+// once. If the task is in quarantine, its run starts over. The run then passes over the step each
+// time it reaches the step, until the run ends or closes a loop. Skip deletes a damaged record with
+// this ID. The history has the reason and the name of the person. The errors are ErrNoTask, ErrRuns,
+// ErrWaitsForItems, and those of the store and of the step, if it is a [Skipper].
 func (e *Engine) Skip(id store.ID, by, reason string) error {
-	skipped := func(t *store.Task) store.Record {
+	skip := func(m *transition, t *store.Task, end func(*store.Task) error) error {
+		step, ahead, err := m.stepToSkip(t)
+		if err != nil {
+			return err
+		}
 		r := recordOf(t, store.Skipped)
-		r.Detail = skippedBy(by, reason)
-		if t.Failed != nil {
-			r.Subject, r.Error = t.Failed.Subject, t.Failed.Error
+		r.Node, r.Subject, r.Detail = step.Node, step.Subject, skippedBy(by, reason)
+		if f := t.Failed.Of(step); f != nil {
+			r.Error = f.Error
 		}
-		return r
+		if err := m.history.record(r); err != nil {
+			return err
+		}
+		if ahead {
+			return m.skipLater(t, step)
+		}
+		return end(t)
 	}
-	err := e.change(id, store.Action{Verb: "task skip", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
-		if err := m.history.record(skipped(t)); err != nil {
-			return err
-		}
-		if err := m.exclusive.endExclusive(t); err != nil {
-			return err
-		}
-		return m.skip(t)
-	}, func(m *transition, t *store.Task) error {
-		if err := m.history.record(skipped(t)); err != nil {
-			return err
-		}
-		return m.skipOut(t)
-	})
+	err := e.change(id, store.Action{Verb: "task skip", By: by, Reason: reason},
+		func(m *transition, t *store.Task) error { return skip(m, t, m.skip) },
+		func(m *transition, t *store.Task) error { return skip(m, t, m.skipOut) })
 	if errors.Is(err, ErrNoTask) || errors.Is(err, ErrQuarantined) {
 		return e.update(func(m *transition) error { return m.quarantines.skip(id, by, reason) })
 	}
 	return err
+}
+
+// stepToSkip returns the step that a person who skips t means: the step that has failed last, or the current step of t
+// if none has failed. The result ahead is true if the run of t starts over after a failure, and has yet to reach the
+// failed step again.
+func (m *transition) stepToSkip(t *store.Task) (step store.StepRef, ahead bool, err error) {
+	s, err := itemOf(m.tx, t)
+	step = store.StepRef{Node: t.Node, Subject: s}
+	b := m.graphs.named[t.Graph]
+	if err != nil || t.Failed == nil || b == nil || waitsForItems(t) {
+		return step, false, err
+	}
+	failed := t.Failed.Step()
+	if failed == step || !b.Graph.Leads(graph.NodeID(t.Node), graph.NodeID(failed.Node)) {
+		return step, false, nil
+	}
+	return failed, true, nil
+}
+
+// skipLater makes the run of t pass over step, which the run has yet to reach. The run continues at once.
+func (m *transition) skipLater(t *store.Task, step store.StepRef) error {
+	addSkip(t, step)
+	t.Failed = t.Failed.WithoutStep(step)
+	if !t.IsOutOfQueue() {
+		t.Due = m.now
+		m.queues.touch(t.Queue)
+	}
+	return m.queues.save(t)
+}
+
+// addSkip records that a person has skipped the given step of t's run.
+func addSkip(t *store.Task, step store.StepRef) {
+	if !slices.Contains(t.Skips, step) {
+		t.Skips = append(slices.Clip(t.Skips), step) // copies of a task share the array
+	}
+}
+
+// endIfSkipped ends the current step of t without facts if a person has skipped this step before the run reached it.
+// endIfSkipped reports whether it has ended the step.
+func (m *transition) endIfSkipped(t *store.Task) (skipped bool, err error) {
+	if len(t.Skips) == 0 || t.Journal || waitsForItems(t) {
+		return false, nil
+	}
+	s, err := itemOf(m.tx, t)
+	if err != nil || !slices.Contains(t.Skips, store.StepRef{Node: t.Node, Subject: s}) {
+		return false, err
+	}
+	return true, m.skip(t)
 }
 
 // skip ends t without facts. If t is a fan-out task, skip ends only the current item.
@@ -91,11 +141,21 @@ func (m *transition) skip(t *store.Task) error {
 	if waitsForItems(t) {
 		return fmt.Errorf("task %s: %w", t.ID, ErrWaitsForItems)
 	}
+	s, err := itemOf(m.tx, t)
+	if err != nil {
+		return err
+	}
 	if t.Journal {
 		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
 	}
-	t.Failed, t.Claim, t.Due = nil, nil, m.now
+	if err := m.exclusive.endExclusive(t); err != nil {
+		return err
+	}
+	step := store.StepRef{Node: t.Node, Subject: s}
+	addSkip(t, step)
+	t.Failed = t.Failed.WithoutStep(step)
+	t.Claim, t.Due = nil, m.now
 	m.queues.touch(t.Queue)
 	m.openings.mayUnblock(t.Subject)
 	if err := forgetInterruptions(m.tx, n, t); err != nil {

@@ -87,6 +87,102 @@ func TestSkipSucceedsAndFindsNothing(t *testing.T) {
 	})
 }
 
+func TestSkipOfAFailingStepLetsItsRunGoOnWithoutTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, backGraph())
+		w.lists("third", hooks("a", "b")...)
+		w.fails("third a", 1)
+		w.start(on("go"))
+		w.expect("first", "second", "third a")
+		w.skip("main", "ann", "known")
+		w.expect("first", "second", "third b", "last")
+		want := []string{
+			"done first", "done second", "failed third a", "skipped third a", "done first", "done second", "done third b", "done last",
+		}
+		if diff := cmp.Diff(want, w.history(1)); diff != "" {
+			t.Errorf("history (-want +got):\n%s", diff)
+		}
+		if r := w.records(1)[3]; r.Detail != "skipped by ann: known" || r.Error != "third a fails as the test requires" {
+			t.Errorf("record %+v", r)
+		}
+		w.expectAllEnded()
+		w.raise(on("go"))
+		w.expect("first", "second", "third a", "third b", "last")
+	})
+}
+
+func TestARunGoesOnWithoutAllItsSkippedSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, backGraph())
+		w.lists("third", hooks("a", "b", "c")...)
+		w.fails("third a", 100)
+		w.fails("third b", 100)
+		w.fails("last", 2)
+		w.start(on("go"))
+		w.skip("main", "ann", "known")
+		w.skip("main", "ann", "known")
+		w.sleep(5 * time.Second)
+		w.restart()
+		w.start()
+		w.sleep(10 * time.Second)
+		w.expectAt(
+			"0 first", "0 second", "0 third a", "0 first", "0 second", "0 third b", "0 first", "0 second", "0 third c", "0 last",
+			"5 first", "5 second", "5 third c", "5 last", "15 first", "15 second", "15 third c", "15 last",
+		)
+		w.expectAllEnded()
+	})
+}
+
+func TestARunThatStartsOverPassesOverACanceledAndSkippedStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, backGraph())
+		w.lists("third", hooks("a", "b")...)
+		w.gate("third a")
+		w.fails("last", 1)
+		w.start(on("go"))
+		if err := w.e.Cancel(t.Context(), w.running("main")[0], workflow.Cancellation{By: "ann", Reason: "it hangs", Skip: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(5 * time.Second)
+		w.expect("first", "second", "third a", "third b", "last", "first", "second", "third b", "last")
+		w.expectAllEnded()
+	})
+}
+
+func TestASkippedStepRunsAgainWhenItsRunClosesALoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := backGraph()
+		g.Edges = append(g.Edges, graph.Edge{From: "last", To: "first", When: "changed", Loop: true})
+		g.Facts["changed"] = "a fact"
+		w := newFixture(t, g)
+		w.fails("second", 1)
+		w.reports("last", "changed")
+		w.start(on("go"))
+		w.expect("first", "second")
+		open := w.gate("last")
+		w.skip("main", "ann", "known")
+		w.expect("first", "last")
+		open(workflow.Outcome{Facts: []graph.Fact{"changed"}}, nil)
+		w.expect("first", "second", "last")
+		open(workflow.Outcome{}, nil)
+		w.expectAllEnded()
+	})
+}
+
+func TestADeletionGoesOnWithoutASkippedHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(nil, modules("m"), nil)
+		w.lists(lifecycle.ModuleBeforeDelete, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}})
+		w.fails("module-beforedeletehelm m/h", 100)
+		w.start(on(lifecycle.OnStart))
+		w.expect("discover-modules", "module-delete m", "module-beforedeletehelm m/h")
+		w.skip("main", "ann", "known")
+		w.expect("module-delete m", "release-delete m")
+		w.expectAllEnded()
+	})
+}
+
 func TestSkipOfAListPassesOverTheMemberInFront(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, listGraph(graph.Node{}))
@@ -172,6 +268,15 @@ func TestSkipOfAListThatOnlyWaitsIsRefused(t *testing.T) {
 			t.Errorf("the refused skip left %d lines of history", n)
 		}
 	})
+}
+
+// skip skips the first task of queue, and waits until all goroutines are blocked.
+func (w *fixture) skip(queue, by, reason string) {
+	w.t.Helper()
+	if err := w.e.Skip(w.pending(queue)[0].ID, by, reason); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
 }
 
 // A skippable step records the names of its skipped tasks and items.

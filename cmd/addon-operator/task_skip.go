@@ -23,7 +23,7 @@ func newTaskSkip(from *sourceFlags) *cobra.Command {
 		Use: "skip TASK --reason TEXT", Short: "End a task as if it had succeeded without any result; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listAll(listTasks(nil), listQuarantined)),
 		Long: "End a task as if it had succeeded without any result. Its work is not done. " +
-			"If the task runs several hooks, only the current hook is skipped. " +
+			"If the task runs several hooks, only the failed or the current hook is skipped. " +
 			"The reason and your name are stored in the history. " + namingTasks,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored in the history")

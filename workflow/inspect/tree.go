@@ -172,11 +172,12 @@ func (t *tree) record(l line) {
 }
 
 // restart drops the steps of a module's run when the run starts again. Failed steps stay, because
-// they show why the run starts again.
+// they show why the run starts again. Skipped steps stay too, because the run passes over them.
 func (r *row) restart() {
+	repeated := func(step *row) bool { return step.State != Failed && step.State != Skipped }
 	r.rows.drop(func(step *row) bool {
-		step.rows.drop(func(hook *row) bool { return hook.State != Failed })
-		return step.State != Failed && len(step.rows.list) == 0
+		step.rows.drop(repeated)
+		return repeated(step) && len(step.rows.list) == 0
 	})
 }
 
