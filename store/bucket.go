@@ -23,7 +23,8 @@ type Deferral struct {
 	// Tasks is the number of tasks deferred so far.
 	Tasks int `json:"tasks"`
 	// Expedited is the ID of the newest task that a person has expedited; zero if there is none.
-	// The rate limit applies neither to that task nor to older tasks of the hook in this queue.
+	// The rate limit applies neither to that task nor to older tasks of the hook in this queue,
+	// until an attempt at one of these tasks fails.
 	Expedited ID `json:"expedited,omitzero"`
 	// Returned is the ID of the deferred task that was the last to return to the queue in an earlier
 	// transition, and ReturnedTo is the slot of that task; both are zero if they are not known. While

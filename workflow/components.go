@@ -68,7 +68,7 @@ func (c *components) connect(x *txn) {
 	}
 	c.retries = retries{
 		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, exclusive: &c.exclusive, remover: &c.remover,
-		arrivals: &c.arrivals, lagging: &c.lagging,
+		arrivals: &c.arrivals, lagging: &c.lagging, limits: &c.limits,
 	}
 	c.preparations = preparations{
 		txn: x, history: &c.history, queues: &c.queues, backlogs: &c.backlogs, parents: &c.parents, lanes: &c.lanes,

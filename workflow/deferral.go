@@ -123,10 +123,6 @@ func (d *deferral) expedite(t *store.Task) error {
 	if t.Every == 0 {
 		return d.enqueueDeferred(t)
 	}
-	key, bucket, err := bucketOf(d.tx, t.Subject)
-	if err != nil {
-		return err
-	}
 	put := store.Deferral{Due: t.Due, Every: t.Every}
 	if err := eachDeferred(d.tx, func(other *store.Task) error {
 		if sameLimit(t, other) && put.Expedited.Before(other.ID) {
@@ -136,11 +132,7 @@ func (d *deferral) expedite(t *store.Task) error {
 	}); err != nil {
 		return err
 	}
-	if bucket.Deferrals == nil {
-		bucket.Deferrals = map[string]store.Deferral{}
-	}
-	bucket.Deferrals[t.Queue] = put
-	if err := store.Save(d.tx, key, bucket); err != nil {
+	if err := d.limits.saveDeferral(t, put); err != nil {
 		return err
 	}
 	return d.enqueueExpedited()

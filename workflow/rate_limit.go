@@ -147,6 +147,60 @@ func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store
 	return store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}, nil
 }
 
+// exempt makes the next attempt at t, which is in a queue, ignore the rate limit of its hook.
+func (l *limits) exempt(t *store.Task) error {
+	b, n, err := l.graphs.boundTo(t)
+	if err != nil {
+		return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
+	}
+	put, err := l.deferralFor(b, n, t)
+	if err != nil || put.Due.IsZero() {
+		return err
+	}
+	p, err := l.rateLimit(b, n, t, t.Subject)
+	if err != nil {
+		return err
+	}
+	put.Expedited = t.ID
+	tasks := 0
+	for other, err := range store.TasksFrom(l.tx, t.Queue, t.Slot) {
+		if err != nil {
+			return err
+		}
+		if other.ID != t.ID && (p.NoBatch || !b.alike(t, other)) || tasks == batchTasks {
+			break
+		}
+		if tasks++; put.Expedited.Before(other.ID) {
+			put.Expedited = other.ID
+		}
+	}
+	return l.saveDeferral(t, put)
+}
+
+// limitAgain makes the rate limit of t's hook apply to t again, because the attempt at t has failed.
+func (l *limits) limitAgain(t *store.Task) error {
+	_, bucket, err := bucketOf(l.tx, t.Subject)
+	put := bucket.Deferrals[t.Queue]
+	if err != nil || !put.Expedites(t.ID) {
+		return err
+	}
+	put.Expedited = store.ID{}
+	return l.saveDeferral(t, put)
+}
+
+// saveDeferral saves put as the deferral of t's hook in the queue of t.
+func (l *limits) saveDeferral(t *store.Task, put store.Deferral) error {
+	key, bucket, err := bucketOf(l.tx, t.Subject)
+	if err != nil {
+		return err
+	}
+	if bucket.Deferrals == nil {
+		bucket.Deferrals = map[string]store.Deferral{}
+	}
+	bucket.Deferrals[t.Queue] = put
+	return store.Save(l.tx, key, bucket)
+}
+
 // deferTask defers t, the head of its queue, because of the rate limit of its hook. deferTask also
 // defers the tasks behind t that the same attempt would process.
 func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
@@ -157,15 +211,7 @@ func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
 	if err := l.deferBatch(b, t, &put); err != nil {
 		return err
 	}
-	key, bucket, err := bucketOf(l.tx, t.Subject)
-	if err != nil {
-		return err
-	}
-	if bucket.Deferrals == nil {
-		bucket.Deferrals = map[string]store.Deferral{}
-	}
-	bucket.Deferrals[t.Queue] = put
-	if err := store.Save(l.tx, key, bucket); err != nil {
+	if err := l.saveDeferral(t, put); err != nil {
 		return err
 	}
 	return l.armDeferred()

@@ -352,6 +352,32 @@ func TestRetryOfALimitedHookWaitsForItsTurnAndKeepsItsCount(t *testing.T) {
 	})
 }
 
+func TestARetryByAPersonIgnoresTheRateLimitOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLimited(t, workflow.RateLimit{Every: 5 * time.Minute, Burst: 1})
+		w.fails("event m/h b", 100)
+		w.start(hookEvent("h", "0"))
+		id := w.pending("q")[0].ID
+		retry := func() {
+			t.Helper()
+			if err := w.e.Retry(id, "ann", ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.raise(hookEvent("h", "1"))
+		w.sleep(2 * time.Second)
+		retry() // during the retry delay
+		w.sleep(58 * time.Second)
+		w.expectTold("0 h 0", "2 h 0 1")
+		retry() // while the limit defers the task
+		w.expectTold("60 h 0 1")
+		w.restart()
+		w.start()
+		w.sleep(10 * time.Minute)
+		w.expectTold("360 h 0 1", "660 h 0 1")
+	})
+}
+
 func TestDeferredTickIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)

@@ -21,6 +21,7 @@ type retries struct {
 	remover   *remover
 	arrivals  *arrivals
 	lagging   *lagging
+	limits    *limits
 }
 
 // retryLater retries t, or its run from RetryFrom on, after a delay. f is the failure of the
@@ -32,6 +33,11 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	step, count, since := store.StepRef{Node: t.Node, Subject: f.subject}, 1, rt.now
 	if last := t.Failed.Of(step); last != nil {
 		count, since = last.Count+1, cmp.Or(last.Since, last.At)
+	}
+	if n.Batch && !f.resume {
+		if err := rt.limits.limitAgain(t); err != nil {
+			return err
+		}
 	}
 	r := recordOf(t, store.Failed)
 	r.Subject, r.Try, r.Error, r.Output = f.subject, count, f.text(), out.text()

@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Retry retries the pending task with the given ID at once. If a rate limit deferred the task, the
-// task runs regardless of the limit, together with the tasks that were deferred with it. Retry
+// Retry retries the pending task with the given ID at once. The next attempt ignores the rate limit
+// of the hook. If the limit deferred the task, the tasks that were deferred with it run too. Retry
 // records an action with the reason and the name of the person. An empty name means that the
 // operator itself retries the task; then Retry records no action. The errors are ErrNoTask,
 // ErrQuarantined, ErrRuns, ErrHeld, ErrNotFailed and those of the store.
@@ -22,7 +22,10 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 		}
 		t.Due = m.now
 		m.queues.touch(t.Queue)
-		return m.queues.save(t)
+		if err := m.queues.save(t); err != nil {
+			return err
+		}
+		return m.limits.exempt(t)
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
