@@ -151,7 +151,7 @@ func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store
 func (l *limits) exempt(t *store.Task) error {
 	b, n, err := l.graphs.boundTo(t)
 	if err != nil {
-		return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
+		return nil // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	put, err := l.deferralFor(b, n, t)
 	if err != nil || put.Due.IsZero() {
@@ -398,7 +398,7 @@ func (n *newerTasks) save() error {
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
-		return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
+		return nil // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	key, bucket, err := bucketOf(l.tx, first.Subject)
 	if err != nil {
