@@ -126,7 +126,7 @@ func (s *fixture) routes(t *testing.T) {
 			`addon_operator_helm_operation_seconds_count{activation="OperatorStartup",module="first",operation="upgrade"} 1`,
 			`addon_operator_module_run_seconds_count{activation="OperatorStartup",module="first"}`,
 			`addon_operator_mm_module_enabled{module="first",version=""} 1`,
-			"addon_operator_store_size_bytes ", `addon_operator_tasks_ended_total{node="module-run",state="skipped"} 1`,
+			"addon_operator_store_size_bytes ", `addon_operator_tasks_ended_total{node="module-beforehelm",state="skipped"} 1`,
 		},
 	} {
 		got := s.get(path)
