@@ -29,7 +29,7 @@ type row struct {
 // records of each table are in the order of their keys. If no tables are given, Dump writes all records, but replaces
 // each record that can hold secrets by its size in bytes. The record with the secret for redacted values is always
 // replaced in this way.
-func (db *DB) Dump(w io.Writer, tables ...Table) error {
+func Dump(db *DB, w io.Writer, tables ...Table) error {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)

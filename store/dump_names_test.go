@@ -32,7 +32,7 @@ func TestADumpUsesTheTermsOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := db.Dump(&b, Queues, Buckets, Meta, Metrics); err != nil {
+	if err := Dump(db, &b, Queues, Buckets, Meta, Metrics); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -31,7 +31,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 	}
 	dump := func(tables ...Table) string {
 		var b bytes.Buffer
-		if err := db.Dump(&b, tables...); err != nil {
+		if err := Dump(db, &b, tables...); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -61,7 +61,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 	if diff := cmp.Diff(want, dump(Values, Payloads)); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
-	if err := db.Dump(failing{}); !errors.Is(err, os.ErrClosed) {
+	if err := Dump(db, failing{}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("into a closed pipe: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import "crypto/rand"
 // redactionKey returns the key of the record with the secret that [RedactionSecret] returns.
 func redactionKey() Key { return At(Meta).Str("redaction") }
 
-// redaction is the record with the secret for redacted values. [DB.Dump] always redacts the whole
+// redaction is the record with the secret for redacted values. [Dump] always redacts the whole
 // record.
 type redaction struct {
 	Secret []byte `json:"secret"`

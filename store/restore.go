@@ -422,6 +422,18 @@ func Beside(path, pattern string) (found []string, err error) {
 	return found, err
 }
 
+// RemoveUnfinished removes temporary files of SnapshotFile that processes have left because they were killed. It
+// selects the temporary files of snapshots beside the store at path. The rest of the name of such a snapshot, after
+// the name of the store, matches pattern. No SnapshotFile to such a path may run meanwhile.
+func RemoveUnfinished(path, pattern string) error {
+	dir, base := filepath.Split(path)
+	found, err := Beside(dir+"."+base, pattern+unfinished)
+	for _, temp := range found {
+		err = errors.Join(err, remove(temp))
+	}
+	return err
+}
+
 // LinkAside gives the file at path a second name, which consists of path, suffix and a number, and returns this name.
 // If the file already has such a name, LinkAside returns that name. LinkAside never replaces another file.
 func LinkAside(path, suffix string) (string, error) {

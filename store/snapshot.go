@@ -46,18 +46,6 @@ func (db *DB) SnapshotFile(path string) error {
 // unfinished is the end of the name of the temporary file of a snapshot.
 const unfinished = ".new"
 
-// RemoveUnfinished removes temporary files of SnapshotFile that processes have left because they were killed. It
-// selects the temporary files of snapshots beside the store at path. The rest of the name of such a snapshot, after
-// the name of the store, matches pattern. No SnapshotFile to such a path may run meanwhile.
-func RemoveUnfinished(path, pattern string) error {
-	dir, base := filepath.Split(path)
-	found, err := Beside(dir+"."+base, pattern+unfinished)
-	for _, temp := range found {
-		err = errors.Join(err, remove(temp))
-	}
-	return err
-}
-
 // copyTo writes a durable copy of the store to the file at path and verifies it.
 func copyTo(db *DB, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -23,6 +23,7 @@ type components struct {
 	gate           gate
 	openings       openings
 	fanOuts        fanOuts
+	skips          skips
 	quarantines    quarantines
 	batches        batches
 	claims         claims
@@ -84,6 +85,10 @@ func (c *components) connect(x *txn) {
 		txn: x, queues: &c.queues, unique: &c.unique, parents: &c.parents, lanes: &c.lanes,
 		exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals, routes: &c.routes,
 		gate: &c.gate, openings: &c.openings, lagging: &c.lagging, groups: &c.groups,
+	}
+	c.skips = skips{
+		txn: x, queues: &c.queues, parents: &c.parents, exclusive: &c.exclusive, remover: &c.remover, routes: &c.routes,
+		openings: &c.openings,
 	}
 	c.quarantines = quarantines{
 		txn: x, history: &c.history, queues: &c.queues, unique: &c.unique, parents: &c.parents,

@@ -138,6 +138,36 @@ func (d *deferral) expedite(t *store.Task) error {
 	return d.enqueueExpedited()
 }
 
+// exempt makes the next attempt at t, which is in a queue, ignore the rate limit of its hook.
+func (d *deferral) exempt(t *store.Task) error {
+	b, n, err := d.graphs.boundTo(t)
+	if err != nil {
+		return err
+	}
+	put, err := d.limits.deferralFor(b, n, t)
+	if err != nil || put.Due.IsZero() {
+		return err
+	}
+	p, err := d.limits.rateLimit(b, n, t, t.Subject)
+	if err != nil {
+		return err
+	}
+	put.Expedited = t.ID
+	tasks := 0
+	for other, err := range store.TasksFrom(d.tx, t.Queue, t.Slot) {
+		if err != nil {
+			return err
+		}
+		if other.ID != t.ID && (p.NoBatch || !b.alike(t, other)) || tasks == batchTasks {
+			break
+		}
+		if tasks++; put.Expedited.Before(other.ID) {
+			put.Expedited = other.ID
+		}
+	}
+	return d.limits.saveDeferral(t, put)
+}
+
 // enqueueExpedited puts the expedited tasks of all hooks at the tails of their queues, in the order
 // of their due times.
 func (d *deferral) enqueueExpedited() error {

@@ -357,7 +357,7 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	if t.Abandoned {
 		err = m.remover.removeLast(t, nil)
 	} else {
-		err = m.endSkipped(c.bound, c.node, t)
+		err = m.skips.endSkipped(c.bound, c.node, t)
 	}
 	if err != nil {
 		return nil, err

@@ -147,36 +147,6 @@ func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store
 	return store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}, nil
 }
 
-// exempt makes the next attempt at t, which is in a queue, ignore the rate limit of its hook.
-func (l *limits) exempt(t *store.Task) error {
-	b, n, err := l.graphs.boundTo(t)
-	if err != nil {
-		return nil // a task of an unknown node is removed when it reaches the head of its queue
-	}
-	put, err := l.deferralFor(b, n, t)
-	if err != nil || put.Due.IsZero() {
-		return err
-	}
-	p, err := l.rateLimit(b, n, t, t.Subject)
-	if err != nil {
-		return err
-	}
-	put.Expedited = t.ID
-	tasks := 0
-	for other, err := range store.TasksFrom(l.tx, t.Queue, t.Slot) {
-		if err != nil {
-			return err
-		}
-		if other.ID != t.ID && (p.NoBatch || !b.alike(t, other)) || tasks == batchTasks {
-			break
-		}
-		if tasks++; put.Expedited.Before(other.ID) {
-			put.Expedited = other.ID
-		}
-	}
-	return l.saveDeferral(t, put)
-}
-
 // limitAgain makes the rate limit of t's hook apply to t again, because the attempt at t has failed.
 func (l *limits) limitAgain(t *store.Task) error {
 	_, bucket, err := bucketOf(l.tx, t.Subject)
@@ -398,7 +368,7 @@ func (n *newerTasks) save() error {
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
-		return nil // a task of an unknown node is removed when it reaches the head of its queue
+		return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	key, bucket, err := bucketOf(l.tx, first.Subject)
 	if err != nil {

@@ -248,7 +248,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 		m.claimHeadLater(t.Queue)
 		return nil, true, nil
 	case t.FanOut == nil:
-		if skipped, err := m.endIfSkipped(t); skipped || err != nil {
+		if skipped, err := m.skips.endIfSkipped(t); skipped || err != nil {
 			return nil, false, err
 		}
 	}
@@ -292,7 +292,7 @@ func awaitsLastItems(l *store.FanOut, reason *store.Reason) bool {
 // beginItem continues the fan-out task t. If a person has skipped the next item, beginItem ends the
 // item. If t processes the next item itself, beginItem claims t for this item.
 func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
-	if skipped, err := m.endIfSkipped(t); skipped || err != nil {
+	if skipped, err := m.skips.endIfSkipped(t); skipped || err != nil {
 		return nil, false, err
 	}
 	item, wait, err := m.fanOuts.goOn(b, n, t)

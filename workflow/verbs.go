@@ -3,11 +3,9 @@ package workflow
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"addon-operator/store"
-	"addon-operator/workflow/graph"
 )
 
 // Retry retries the pending task with the given ID at once. The next attempt ignores the rate limit
@@ -25,7 +23,7 @@ func (e *Engine) Retry(id store.ID, by, reason string) error {
 		if err := m.queues.save(t); err != nil {
 			return err
 		}
-		return m.limits.exempt(t)
+		return m.deferral.exempt(t)
 	}, func(m *transition, t *store.Task) error { return m.deferral.expedite(t) })
 }
 
@@ -61,7 +59,7 @@ func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.
 // ErrWaitsForItems, and those of the store and of the step, if it is a [Skipper].
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skip := func(m *transition, t *store.Task, end func(*store.Task) error) error {
-		step, ahead, err := m.stepToSkip(t)
+		step, ahead, err := m.skips.stepToSkip(t)
 		if err != nil {
 			return err
 		}
@@ -74,124 +72,17 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 			return err
 		}
 		if ahead {
-			return m.skipLater(t, step)
+			return m.skips.skipLater(t, step)
 		}
 		return end(t)
 	}
 	err := e.change(id, store.Action{Verb: "task skip", By: by, Reason: reason},
-		func(m *transition, t *store.Task) error { return skip(m, t, m.skip) },
-		func(m *transition, t *store.Task) error { return skip(m, t, m.skipOut) })
+		func(m *transition, t *store.Task) error { return skip(m, t, m.skips.skip) },
+		func(m *transition, t *store.Task) error { return skip(m, t, m.skips.skipOut) })
 	if errors.Is(err, ErrNoTask) || errors.Is(err, ErrQuarantined) {
 		return e.update(func(m *transition) error { return m.quarantines.skip(id, by, reason) })
 	}
 	return err
-}
-
-// stepToSkip returns the step that a person who skips t means: the step that has failed last, or the current step of t
-// if none has failed. The result ahead is true if the run of t starts over after a failure, and has yet to reach the
-// failed step again.
-func (m *transition) stepToSkip(t *store.Task) (step store.StepRef, ahead bool, err error) {
-	s, err := itemOf(m.tx, t)
-	step = store.StepRef{Node: t.Node, Subject: s}
-	b := m.graphs.named[t.Graph]
-	if err != nil || t.Failed == nil || b == nil || waitsForItems(t) {
-		return step, false, err
-	}
-	failed := t.Failed.Step()
-	if failed == step || !b.Graph.Leads(graph.NodeID(t.Node), graph.NodeID(failed.Node)) {
-		return step, false, nil
-	}
-	return failed, true, nil
-}
-
-// skipLater makes the run of t pass over step, which the run has yet to reach. The run continues at once.
-func (m *transition) skipLater(t *store.Task, step store.StepRef) error {
-	addSkip(t, step)
-	t.Failed = t.Failed.WithoutStep(step)
-	if !t.IsOutOfQueue() {
-		t.Due = m.now
-		m.queues.touch(t.Queue)
-	}
-	return m.queues.save(t)
-}
-
-// addSkip records that a person has skipped the given step of t's run.
-func addSkip(t *store.Task, step store.StepRef) {
-	if !slices.Contains(t.Skips, step) {
-		t.Skips = append(slices.Clip(t.Skips), step) // copies of a task share the array
-	}
-}
-
-// endIfSkipped ends the current step of t without facts if a person has skipped this step before the run reached it.
-// endIfSkipped reports whether it has ended the step.
-func (m *transition) endIfSkipped(t *store.Task) (skipped bool, err error) {
-	if len(t.Skips) == 0 || t.Journal || waitsForItems(t) {
-		return false, nil
-	}
-	s, err := itemOf(m.tx, t)
-	if err != nil || !slices.Contains(t.Skips, store.StepRef{Node: t.Node, Subject: s}) {
-		return false, err
-	}
-	return true, m.skip(t)
-}
-
-// skip ends t without facts. If t is a fan-out task, skip ends only the current item.
-func (m *transition) skip(t *store.Task) error {
-	b, n, err := m.graphs.boundTo(t)
-	if err != nil {
-		return err
-	}
-	if waitsForItems(t) {
-		return fmt.Errorf("task %s: %w", t.ID, ErrWaitsForItems)
-	}
-	s, err := itemOf(m.tx, t)
-	if err != nil {
-		return err
-	}
-	if t.Journal {
-		store.DropJournal(m.tx, t.ID)
-		t.Journal = false
-	}
-	if err := m.exclusive.endExclusive(t); err != nil {
-		return err
-	}
-	step := store.StepRef{Node: t.Node, Subject: s}
-	addSkip(t, step)
-	t.Failed = t.Failed.WithoutStep(step)
-	t.Claim, t.Due = nil, m.now
-	m.queues.touch(t.Queue)
-	m.openings.mayUnblock(t.Subject)
-	if err := forgetInterruptions(m.tx, n, t); err != nil {
-		return err
-	}
-	return m.endSkipped(b, n, t)
-}
-
-// skipOut ends t, which is held or deferred, without facts.
-func (m *transition) skipOut(t *store.Task) error {
-	if err := forgetInterruptions(m.tx, nil, t); err != nil {
-		return err
-	}
-	if b, n, err := m.graphs.boundTo(t); err == nil { // the step of an unknown node cannot be notified
-		if err := b.notifySkipped(m.tx, n, t); err != nil {
-			return err
-		}
-	}
-	m.openings.mayUnblock(t.Subject)
-	return m.remover.removeLast(t, nil)
-}
-
-// endSkipped ends t, or the current item of a fan-out task, as if its step had succeeded without
-// facts, and notifies the step.
-func (m *transition) endSkipped(b *bound, n *graph.Node, t *store.Task) error {
-	if err := b.notifySkipped(m.tx, n, t); err != nil {
-		return err
-	}
-	if t.FanOut != nil {
-		m.parents.itemDone(t, nil)
-		return nil
-	}
-	return m.routes.complete(b, n, t, nil, nil)
 }
 
 // change records the action a for the pending task with the given ID. After that, it calls fn if

@@ -267,24 +267,17 @@ func (s *scan) outOfQueues() error {
 				run = t.Run
 			}
 			s.late = append(s.late, lateTask{k, run})
-			if table == store.Deferred && hasFailed(v) {
-				if err := s.addDeferredFailure(k); err != nil {
-					return err
-				}
+			if table != store.Deferred || !hasFailed(v) {
+				continue
+			}
+			t, ok, err := store.LoadAt(s.tx, k)
+			if err := s.unreadable.pass(err); err != nil {
+				return err
+			}
+			if ok && t.Failed != nil {
+				s.failed = append(s.failed, &pendingTask{Task: t, top: t, later: true})
 			}
 		}
-	}
-	return nil
-}
-
-// addDeferredFailure adds the deferred task with the key k to the failed tasks if its last attempt failed.
-func (s *scan) addDeferredFailure(k store.Key) error {
-	t, ok, err := store.LoadAt(s.tx, k)
-	if err != nil {
-		return s.unreadable.pass(err)
-	}
-	if ok && t.Failed != nil {
-		s.failed = append(s.failed, &pendingTask{Task: t, top: t, later: true})
 	}
 	return nil
 }

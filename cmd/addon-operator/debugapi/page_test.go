@@ -161,7 +161,7 @@ func TestADumpOfSomeTablesIsTheSameInAnyPieces(t *testing.T) {
 	db := storetest.Memory(t)
 	saveWeb(t, db)
 	var whole bytes.Buffer
-	if err := db.Dump(&whole); err != nil {
+	if err := store.Dump(db, &whole); err != nil {
 		t.Fatal(err)
 	}
 	tables := []store.Table{store.Hooks, store.Modules}

@@ -63,7 +63,7 @@ func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 		// The store masks secrets only in a dump of all tables, so the tables are selected here.
 		to, named = &ofTables{to: w, tables: tables}, nil
 	}
-	if err := pages.db.Dump(to, named...); err != nil {
+	if err := store.Dump(pages.db, to, named...); err != nil {
 		Fail(w, err)
 	}
 }

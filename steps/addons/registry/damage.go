@@ -6,13 +6,6 @@ import (
 	"addon-operator/store"
 )
 
-// unreadable returns the error about the record that cannot be read. It returns nil if err has another cause.
-func unreadable(err error) *store.RecordError {
-	damaged := (*store.RecordError)(nil)
-	errors.As(err, &damaged)
-	return damaged
-}
-
 // Recover does nothing if the record of a configuration can be read, or does not exist. Otherwise, it moves the record
 // to the table of damaged records, unregisters the addons of the configuration, and drops its rounds. After that, the
 // configuration is unknown, and its next round registers its addons again. The result lost is the moved record; nil if

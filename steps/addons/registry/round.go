@@ -32,6 +32,13 @@ func Lookup(tx *store.Tx, scope Scope, name string) (store.Configuration, bool, 
 	return c, ok, err
 }
 
+// unreadable returns the error about the record that cannot be read. It returns nil if err has another cause.
+func unreadable(err error) *store.RecordError {
+	damaged := (*store.RecordError)(nil)
+	errors.As(err, &damaged)
+	return damaged
+}
+
 func save(tx *store.Tx, scope Scope, name string, c store.Configuration) error {
 	return store.Save(tx, store.ConfigurationKey(string(scope), name), c)
 }
