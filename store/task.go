@@ -137,8 +137,8 @@ type Task struct {
 	Lagging int `json:"lagging,omitempty"`
 	// Loop counts how many consecutive times the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`
-	// Skips are the steps of the run that a person has skipped. If the run starts over, it passes over these steps. A
-	// pass of a loop begins without Skips.
+	// Skips are the steps of the run that a person has skipped. If the run starts over, it passes over these steps. The
+	// field is cleared when the run returns to a node at which runs begin, and when another request joins the run.
 	Skips []StepRef `json:"skips,omitempty"`
 	// Failed is the last failure of the run's steps that have failed and not succeeded since; nil if there is no such
 	// step.

@@ -142,7 +142,7 @@ func (d *deferral) expedite(t *store.Task) error {
 func (d *deferral) exempt(t *store.Task) error {
 	b, n, err := d.graphs.boundTo(t)
 	if err != nil {
-		return err
+		return nil // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	put, err := d.limits.deferralFor(b, n, t)
 	if err != nil || put.Due.IsZero() {

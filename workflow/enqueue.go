@@ -103,7 +103,8 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if again := a.continueOnFailure && t.Parent != nil && old.Failed != nil && a.now.Before(old.Due); parent != old.Parent || again {
+	changed := dropSkips(old, t)
+	if again := a.continueOnFailure && t.Parent != nil && old.Failed != nil && a.now.Before(old.Due); parent != old.Parent || again || changed {
 		old.Parent = parent
 		if again { // because a new converge does not wait for the retry delay
 			old.Due = a.now

@@ -277,7 +277,10 @@ func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *stor
 	case child.HomeQueue != "" && there.Queue == child.HomeQueue:
 		return nil, false, nil // the equal task is behind the fan-out task and will join child
 	}
-	return there, false, nil
+	if dropSkips(there, child) {
+		err = fs.queues.save(there)
+	}
+	return there, false, err
 }
 
 // joinHeld lets child join old, an equal held task, if something still holds old. Otherwise, child replaces old,

@@ -108,6 +108,11 @@ func heldEqual(tx *store.Tx, k store.LaneKey, t *store.Task) (*store.Task, error
 // joinHeld records that t joins old, an older equal task that is held. The caller must remove t or,
 // if t is new, must not add it.
 func (l *lanes) joinHeld(old, t *store.Task) error {
+	if dropSkips(old, t) {
+		if err := l.queues.save(old); err != nil {
+			return err
+		}
+	}
 	r := recordOf(t, store.Joined)
 	r.Into = old.ID.String()
 	l.history.count(t.Run, 0)

@@ -220,6 +220,8 @@ func (z *quarantines) continueRun(q *store.QuarantinedItem) error {
 		return nil // no run belongs to the item
 	case n.ForEach != "" && q.Subject.Module == "", first.Scope != n.Scope:
 		return nil // the fan-out of the item, or of the edge that leads to n, has continued with its next item
+	case first.ID == n.ID:
+		return nil // the item is the first step, and without it the run has no other steps
 	}
 	fanOut, err := z.fanOutOf(q)
 	if fanOut != nil || err != nil {

@@ -382,6 +382,24 @@ func TestSkipOfAStepInQuarantineLetsItsRunGoOnWithoutTheStep(t *testing.T) {
 	}
 }
 
+func TestSkipOfAFirstStepInQuarantineKeepsALaterRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.gate("configmap-changed")
+		w.start(on(lifecycle.OnConfigMap))
+		w.crashThreeTimes()
+		ids := w.expectQuarantined("configmap-changed")
+		w.took()
+		w.set("configmap-changed", returns(workflow.Outcome{}))
+		w.raise(on(lifecycle.OnConfigMap))
+		if err := w.e.Skip(ids[0], "ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("configmap-changed")
+		w.expectAllEnded()
+	})
+}
+
 func TestWhatIsPutBeforeASuspectMayNeedOtherQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)

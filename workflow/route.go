@@ -123,7 +123,7 @@ func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []grap
 	}
 	next.Past, next.Rewinds, next.CancelsPending, next.HomeQueue = t.Past, t.Rewinds, edge.CancelsPending, t.HomeQueue
 	if edge.ForEach == "" {
-		if !edge.Loop {
+		if !edge.Loop && !b.nodes[edge.To].Unique { // at a unique node, the work of other requests begins too
 			next.Skips = t.Skips
 		}
 		next.Failed = t.Failed.Without(func(s store.StepRef) bool { return s.Node == t.Node }) // all items of the node have ended

@@ -9,7 +9,8 @@ import (
 )
 
 // skips ends steps that a person has skipped, as if they had succeeded without facts. A run that starts over after a
-// failure passes over its skipped steps: the task records them until its run ends or closes a loop.
+// failure passes over its skipped steps: the task records them until its run ends, returns to a node at which runs
+// begin, or is joined by another request.
 type skips struct {
 	*txn
 	queues    *queues
@@ -55,10 +56,22 @@ func addSkip(t *store.Task, step store.StepRef) {
 	}
 }
 
+// fansOutEdge reports whether t starts the items of an edge. Then the current step of t has no subject of its own.
+func fansOutEdge(t *store.Task) bool { return t.FanOut != nil && t.FanOut.Edge }
+
+// dropSkips must be called when t joins old, an equal task. old keeps only the skips that t has too, because a person
+// has not skipped the other steps of the run that t stands for. dropSkips reports whether it has changed old; then the
+// caller must save old.
+func dropSkips(old, t *store.Task) (changed bool) {
+	n := len(old.Skips)
+	old.Skips = slices.DeleteFunc(slices.Clone(old.Skips), func(s store.StepRef) bool { return !slices.Contains(t.Skips, s) })
+	return len(old.Skips) < n
+}
+
 // endIfSkipped ends the current step of t without facts if a person has skipped this step before the run reached it.
 // endIfSkipped reports whether it has ended the step.
 func (sk *skips) endIfSkipped(t *store.Task) (skipped bool, err error) {
-	if len(t.Skips) == 0 || t.Journal || waitsForItems(t) {
+	if len(t.Skips) == 0 || t.Journal || waitsForItems(t) || fansOutEdge(t) {
 		return false, nil
 	}
 	s, err := itemOf(sk.tx, t)
@@ -89,7 +102,9 @@ func (sk *skips) skip(t *store.Task) error {
 		return err
 	}
 	step := store.StepRef{Node: t.Node, Subject: s}
-	addSkip(t, step)
+	if !fansOutEdge(t) { // its item is skipped now, and does not come again
+		addSkip(t, step)
+	}
 	t.Failed = t.Failed.WithoutStep(step)
 	t.Claim, t.Due = nil, sk.now
 	sk.queues.touch(t.Queue)

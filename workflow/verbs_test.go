@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,6 +166,72 @@ func TestASkippedStepRunsAgainWhenItsRunClosesALoop(t *testing.T) {
 		open(workflow.Outcome{Facts: []graph.Fact{"changed"}}, nil)
 		w.expect("first", "second", "last")
 		open(workflow.Outcome{}, nil)
+		w.expectAllEnded()
+	})
+}
+
+func TestARunRepeatsASkippedStepWhenItReturnsToANodeWhereRunsBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := backGraph()
+		g.Edges = append(g.Edges, graph.Edge{From: "last", To: "first", When: "changed"})
+		g.Facts["changed"] = "a fact"
+		w := newFixture(t, g)
+		w.fails("second", 1)
+		w.start(on("go"))
+		w.expect("first", "second")
+		open := w.gate("last")
+		w.skip("main", "ann", "known")
+		w.expect("first", "last")
+		open(workflow.Outcome{Facts: []graph.Fact{"changed"}}, nil)
+		w.expect("first", "second", "last")
+	})
+}
+
+func TestARequestThatJoinsARunNeedsItsSkippedSteps(t *testing.T) {
+	for name, n := range map[string]int{"no request joins": 0, "a request joins": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.lists(lifecycle.ModuleBeforeHelm, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}}, graph.Item{Subject: graph.Subject{Module: "m", Hook: "i"}})
+				w.fails("module-beforehelm m/h", 1)
+				w.fails("release-check m", 1)
+				w.start(on(lifecycle.OnResourcesAbsent, "m"))
+				w.skip("main", "ann", "known")
+				w.expect("module-run m", "module-beforehelm m/h", "module-run m", "module-beforehelm m/i", "release-check m")
+				want := []string{"module-run m", "module-beforehelm m/i", "release-check m"}
+				if n > 0 {
+					w.raise(on(lifecycle.OnResourcesAbsent, "m"))
+					want = slices.Insert(want, 1, "module-beforehelm m/h")
+				}
+				w.sleep(time.Minute)
+				w.expect(want...)
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
+func TestSkipOfTheTaskBelowAModuleSkipsOneModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLifecycle(t)
+		w.discovers(modules("a", "b", "c", "d"), nil, nil)
+		w.fails("module-run a", 1)
+		w.start(on(lifecycle.OnStart))
+		w.took()
+		below := slices.IndexFunc(w.pending("main"), func(p *store.Task) bool { return p.FanOut != nil && p.FanOut.Edge })
+		if err := w.e.Skip(w.pending("main")[below].ID, "ann", "known"); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Minute)
+		var runs []string
+		for _, n := range w.took() {
+			if strings.HasPrefix(n.what, "module-run") {
+				runs = append(runs, n.what)
+			}
+		}
+		if diff := cmp.Diff([]string{"module-run a", "module-run c", "module-run d"}, runs); diff != "" {
+			t.Errorf("module runs (-want +got):\n%s", diff)
+		}
 		w.expectAllEnded()
 	})
 }
