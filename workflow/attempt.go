@@ -43,7 +43,7 @@ type Cancellation struct {
 	// By is the name of the person or component that canceled the attempt.
 	By     string
 	Reason string
-	// Skip makes the task end as if it had succeeded without facts.
+	// Skip makes the step end as if it had succeeded without facts.
 	Skip bool
 }
 

@@ -20,10 +20,12 @@ const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MO
 func newTaskSkip(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "skip TASK --reason TEXT", Short: "End a task as if it had succeeded without any result; needs a running operator", Args: args(cobra.ExactArgs(1)),
+		Use: "skip TASK --reason TEXT", Short: "Skip the failed or current step of a task, and continue its run; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listAll(listTasks(nil), listQuarantined)),
-		Long: "End a task as if it had succeeded without any result. Its work is not done. " +
-			"If the task runs several hooks, only the failed or the current hook is skipped. " +
+		Long: "Skip the failed step of a task, or its current step if none has failed. " +
+			"The step ends as if it had succeeded without any result, and its work is not done. " +
+			"If the step runs several hooks, only the failed or the current hook is skipped. " +
+			"The run of the task continues with its other steps. A held or deferred task that has not failed ends instead. " +
 			"The reason and your name are stored in the history. " + namingTasks,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored in the history")

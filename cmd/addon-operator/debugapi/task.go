@@ -32,7 +32,7 @@ func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// skipRoute ends a task as if its step had succeeded and had reported no facts.
+// skipRoute ends the failed or current step of a task as if the step had succeeded and had reported no facts.
 func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
 	reason := reasonGiven(r)
 	if reason == "" {

@@ -223,7 +223,7 @@ func (t *task) Buttons() (out []button) {
 		out = append(out, t.button("task/"+t.ID+"/release", "Release", "Runs the task again. The operator crashed each time the task ran.", nil))
 	}
 	if t.Failing || t.Quarantined {
-		out = append(out, t.button("task/"+t.ID+"/skip", "Skip", "Ends the task as if it had succeeded without any result. Its work is not done. If the task runs several hooks, only the failed or the current hook is skipped.", nil))
+		out = append(out, t.button("task/"+t.ID+"/skip", "Skip", "Ends the failed or quarantined step as if it had succeeded without any result. The work of the step is not done. If the step runs several hooks, only the failed or quarantined hook is skipped. The run of the task continues with its other steps.", nil))
 	}
 	return out
 }
