@@ -87,3 +87,39 @@ func TestAnAddonWhoseRecordIsDamagedStaysRegistered(t *testing.T) {
 		}
 	}
 }
+
+// TestAnAddonIsUnregisteredIfItsRecordAndTheRecordOfItsConfigurationAreDamaged also registers the ID of the addon under
+// another name. The record of the earlier name must not cause a conflict.
+func TestAnAddonIsUnregisteredIfItsRecordAndTheRecordOfItsConfigurationAreDamaged(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	process(t, db, "first", redis)
+	process(t, db, "second", acc)
+	damage(t, db, store.ConfigurationKey("", "first"))
+	damage(t, db, store.AddonKey("", "X"))
+	damage(t, db, store.AddonKey("", "Y"))
+	if moved, freed := recovered(t, db, "first"); !moved || !freed {
+		t.Errorf("moved %t, freed %t", moved, freed)
+	}
+	wantRegistered(t, db, "Y acc 0.0.1 second")
+	if err := db.View(func(tx *store.Tx) error {
+		if n, err := registry.Count(tx); n[registry.Cluster] != 1 || err != nil {
+			t.Errorf("%v addons are counted, want 1: %v", n, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sameID, sameName := redis, redis
+	sameID.name, sameName.id = "other", "Z"
+	if ready, _ := process(t, db, "third", sameID); !ready {
+		t.Error("third is not ready")
+	}
+	if ready, _ := process(t, db, "fourth", sameName); !ready {
+		t.Error("fourth is not ready")
+	}
+	if ready, freed := process(t, db, "second", acc); !ready || freed {
+		t.Errorf("second is ready %t, has freed something %t", ready, freed)
+	}
+	wantRegistered(t, db, "X other 0.0.1 third", "Y acc 0.0.1 second", "Z redis 0.0.1 fourth")
+}

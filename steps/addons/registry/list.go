@@ -16,7 +16,8 @@ type Addon struct {
 // All yields the registered addons of all scopes, by scope and ID.
 func All(tx *store.Tx) iter.Seq2[Addon, error] { return addons(tx, store.At(store.Addons)) }
 
-// In yields the registered addons of a scope by ID. An addon is also yielded if its record cannot be read.
+// In yields the registered addons of a scope by ID. If the record of an addon cannot be read, In makes it again from the
+// results of the round that has registered the addon. If that is not possible, In leaves out the addon.
 func In(tx *store.Tx, scope Scope) iter.Seq2[Addon, error] {
 	return addons(tx, store.AddonsOf(string(scope)))
 }
