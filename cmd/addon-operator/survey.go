@@ -68,10 +68,12 @@ type surveys struct {
 	registry wakeup          // registered addons may have changed
 }
 
-// newSurveys returns a copy of s in which all wakeups are created.
+// newSurveys returns a copy of s in which all wakeups are created. A failed write of modules made from addons raises
+// the wakeup registry.
 func newSurveys(s surveys) *surveys {
 	s.problems, s.filters, s.files, s.registry = newWakeup(), newWakeup(), newWakeup(), newWakeup()
 	s.bindings = store.Changes(s.db, store.At(store.Bindings))
+	s.steps.State.Addons.Failed = s.registry.raise
 	return &s
 }
 
@@ -155,14 +157,15 @@ func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func()
 
 // requestAddons runs until ctx ends. It requests a converge whenever the registered addons provide other modules than
 // before, and when modules that could not be written have been written. It checks both after each change of registered
-// addons. As long as the last discovery has not found the modules, it also checks after the delays checksOfAddons.
+// addons and after a failed write. As long as modules cannot be written, or the last discovery has not found the
+// modules, it also checks after the delays checksOfAddons.
 func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the outdated modules for which the last converge was requested
 	// The first check does not wait for a change, because an earlier process may have ended before
 	// it requested a converge.
 	s.registry.raise()
 	doOnWakeup(ctx, s.registry, checksOfAddons, func() (again bool) {
-		mended, err := s.steps.State.WriteAgain()
+		mended, failing, err := s.steps.State.WriteAgain()
 		if mended {
 			requested = "" // because the converge that was requested did not find the modules
 		}
@@ -184,7 +187,7 @@ func (s *surveys) requestAddons(ctx context.Context) {
 			s.log.Error().Err(err).Msg("cannot check whether modules made from addons are outdated; the check is repeated later")
 		}
 		s.problems.raise()
-		return err != nil || outdated != ""
+		return err != nil || failing || outdated != ""
 	})
 }
 

@@ -211,21 +211,60 @@ func registerAddon(t *testing.T, db *store.DB) {
 	}
 }
 
+// surveysOfAddons returns surveys with the registered addon redis. Its module cannot be written, because dir, the
+// directory of modules made from addons, is a file. The function raise is called for each requested converge.
+func surveysOfAddons(t *testing.T, raise func()) (s *surveys, dir string) {
+	t.Helper()
+	db := storetest.Memory(t)
+	dir = filepath.Join(t.TempDir(), "addon-modules")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = newSurveys(surveys{
+		log: zerolog.Nop(), db: db,
+		steps:  &steps.Lifecycle{State: scan.New(scan.Options{DB: db, Log: zerolog.Nop(), AddonModulesDir: dir, AllAddonsAsModules: true}, nil)},
+		engine: raiserFunc(func(*store.Tx, ...workflow.Event) error { raise(); return nil }),
+	})
+	registerAddon(t, db)
+	return s, dir
+}
+
+// TestModulesAreWrittenAgainAlsoIfTheLastDiscoveryFoundThem lets a write fail after the first check. The registered
+// addons are those of the last discovery, so only the failed write can cause the next checks.
+func TestModulesAreWrittenAgainAlsoIfTheLastDiscoveryFoundThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, dir := surveysOfAddons(t, func() { t.Error("a converge was requested") })
+		if err := s.db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.AddonModuleKey("redis"), store.AddonModule{Content: registry.ContentName("redis")})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { s.requestAddons(ctx); close(ended) }()
+		synctest.Wait()
+		if err := s.steps.State.Addons.Write(nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, err := os.Stat(filepath.Join(dir, "redis")); err != nil {
+			t.Errorf("the module was not written again: %v", err)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 func TestAConvergeIsRequestedWhenModulesMadeFromAddonsCanBeWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		db := storetest.Memory(t)
-		dir := filepath.Join(t.TempDir(), "addon-modules")
-		if err := os.WriteFile(dir, nil, 0o600); err != nil { // no directory can be made here
-			t.Fatal(err)
-		}
 		raised := 0
-		s := newSurveys(surveys{
-			log: zerolog.Nop(), db: db,
-			steps:  &steps.Lifecycle{State: scan.New(scan.Options{DB: db, Log: zerolog.Nop(), AddonModulesDir: dir, AllAddonsAsModules: true}, nil)},
-			engine: raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }),
-		})
-		registerAddon(t, db)
+		s, dir := surveysOfAddons(t, func() { raised++ })
 		ended := make(chan struct{})
 		go func() { s.requestAddons(ctx); close(ended) }()
 		expect := func(when string, want int) {

@@ -75,7 +75,7 @@ func (s *State) Scan() (module.Set, error) {
 
 // WriteAgain writes the directories of modules made from addons if they could not be written before; see
 // [modules.Provided.WriteAgain].
-func (s *State) WriteAgain() (mended bool, err error) {
+func (s *State) WriteAgain() (mended, failing bool, err error) {
 	return s.Addons.WriteAgain(s.Modules.AddonDirs())
 }
 

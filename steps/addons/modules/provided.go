@@ -16,6 +16,10 @@ import (
 // Provided manages the modules that are made from addons of the registry. None of these modules has the name of a
 // module in the operator's image. Provided keeps the directories of modules that a step may be reading.
 type Provided struct {
+	// Failed is called when a write fails, so that the caller can call WriteAgain later. It is not called again before a
+	// write has succeeded. It must not block. It can be nil.
+	Failed func()
+
 	db        *store.DB
 	log       *oncelog.Logger
 	applied   *sections.Applied
@@ -56,18 +60,23 @@ func (a *Provided) Write(inUse []string) error {
 	}
 	err = module.WriteAddonModules(a.dir, selected.Modules, inUse...)
 	a.mu.Lock()
-	a.mended = err == nil && (a.mended || a.failure != nil)
+	failed := a.failure != nil
+	a.mended = err == nil && (a.mended || failed)
 	a.failure = err
 	a.mu.Unlock()
 	if err != nil {
 		a.log.Once(zerolog.ErrorLevel, "modules made from addons could not be written and stay as they were: "+err.Error())
+		if !failed && a.Failed != nil {
+			a.Failed()
+		}
 	}
 	return nil
 }
 
 // WriteAgain calls [Provided.Write] if modules could not be written before. It reports whether a write has succeeded
-// after a failed one since the last call of WriteAgain. The last discovery may then have found the earlier modules.
-func (a *Provided) WriteAgain(inUse []string) (mended bool, err error) {
+// after a failed one since the last call of WriteAgain. The last discovery may then have found the earlier modules. The
+// result failing reports whether the last write has failed, so that WriteAgain must be called again.
+func (a *Provided) WriteAgain(inUse []string) (mended, failing bool, err error) {
 	a.mu.Lock()
 	failed := a.failure != nil
 	a.mu.Unlock()
@@ -77,7 +86,7 @@ func (a *Provided) WriteAgain(inUse []string) (mended bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	mended, a.mended = a.mended, false
-	return mended, err
+	return mended, a.failure != nil, err
 }
 
 // Choose selects the modules that are made from registered addons, with the ConfigMap in force; see [Select]. If the
@@ -100,7 +109,7 @@ func (a *Provided) Choose() (Selection, error) {
 	if a.failure != nil {
 		selected.Problems = append(selected.Problems, store.Problem{
 			Kind: store.UnusableAddon, Object: a.dir, Error: "modules made from addons could not be written and stay as they were: " + a.failure.Error(),
-			Fix: "free space on the volume of the directory, or make the directory writable; the operator then writes the modules and converges",
+			Fix: "free space on the volume of the directory, or make the directory writable; the operator then writes the modules, and converges if they have changed",
 		})
 	}
 	return selected, err

@@ -59,11 +59,13 @@ func TestAFailedWriteIsAProblemUntilTheModulesAreWritten(t *testing.T) {
 	}
 	p := modules.NewProvided(db, oncelog.New(zerolog.Nop()), &sections.Applied{}, dir, nil, true)
 	register(t, db, "c", true, "redis 1.0.0")
+	notified := 0
+	p.Failed = func() { notified++ }
 	expect := func(when string, wantMended, wantProblem bool) {
 		t.Helper()
-		mended, err := p.WriteAgain(nil)
-		if mended != wantMended || err != nil {
-			t.Errorf("%s: mended %t, %v", when, mended, err)
+		mended, failing, err := p.WriteAgain(nil)
+		if mended != wantMended || failing != wantProblem || err != nil {
+			t.Errorf("%s: mended %t, failing %t, %v", when, mended, failing, err)
 		}
 		selected, err := p.Choose()
 		is := func(p store.Problem) bool {
@@ -78,6 +80,9 @@ func TestAFailedWriteIsAProblemUntilTheModulesAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("after a failed write", false, true)
+	if notified != 1 {
+		t.Errorf("Failed was called %d times after two failed writes, want 1", notified)
+	}
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
