@@ -29,8 +29,10 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 				return err
 			}
 		}
-		if err := store.Save(tx, store.ModuleKey("former-addon"), store.Module{State: store.Off, FromAddon: true}); err != nil {
-			return err
+		for name, m := range map[string]store.Module{"disabled": {State: store.Off}, "former-addon": {State: store.Off, FromAddon: true}} {
+			if err := store.Save(tx, store.ModuleKey(name), m); err != nil {
+				return err
+			}
 		}
 		return store.Save(tx, store.AddonModuleKey("addon"), store.AddonModule{Content: "c"})
 	})
@@ -40,7 +42,7 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 		want map[string]string
 	}{
 		{[]string{mounted}, map[string]string{"web": web}},
-		{[]string{mounted, unmounted}, map[string]string{"web": web, "other": unmounted}},
+		{[]string{mounted, unmounted}, map[string]string{"web": web, "other": unmounted, "disabled": unmounted}},
 	} {
 		addons := modules.NewProvided(o.DB, oncelog.New(o.Log), &sections.Applied{}, "", c.dirs, false)
 		got, err := addons.ImageModules()
