@@ -176,8 +176,11 @@ func TestAHookWithAnInvalidBindingIsNotReady(t *testing.T) {
 			t.Errorf("hook %q, which has no binding, is not ready: %v", name, err)
 		}
 	}
-	if objects := k.Snapshot(graph.Subject{Module: "web", Hook: "h", Binding: "pods"}); objects != nil {
-		t.Errorf("the snapshot of an invalid binding is %v", objects)
+	for _, id := range []string{"pods", "none"} {
+		s := graph.Subject{Module: "web", Hook: "h", Binding: id}
+		if objects := k.Snapshot(s); objects != nil || k.IsComplete(s) {
+			t.Errorf("the snapshot of binding %s, which is not followed, is %v; complete: %t", id, objects, k.IsComplete(s))
+		}
 	}
 }
 

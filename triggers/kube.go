@@ -385,6 +385,15 @@ func (k *Kube) Snapshot(s graph.Subject) []*kube.Object {
 	return f.monitor.Snapshot()
 }
 
+// IsComplete reports whether the binding s is followed and its snapshot is complete. It does not
+// wait.
+func (k *Kube) IsComplete(s graph.Subject) bool {
+	k.mu.Lock()
+	f := k.follows[s]
+	k.mu.Unlock()
+	return f != nil && f.monitor != nil && f.monitor.IsComplete()
+}
+
 // A FailingFilter is a binding whose jqFilter fails on some of its objects.
 type FailingFilter struct {
 	Subject graph.Subject

@@ -169,6 +169,22 @@ func (m *Monitor) Wait(ctx context.Context) error {
 	}
 }
 
+// IsComplete reports whether the snapshot is complete and the receiver has accepted it, or it is known that the kind is
+// not served. It does not wait. If the monitor is closed, IsComplete returns false.
+func (m *Monitor) IsComplete() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || !m.settled {
+		return false
+	}
+	for _, p := range m.places {
+		if !isClosed(p.owner.ready) {
+			return false
+		}
+	}
+	return true
+}
+
 // unsettled returns the error of [Monitor.Wait] if ctx has ended before the sources are known.
 func (m *Monitor) unsettled(ctx context.Context) error {
 	m.mu.Lock()

@@ -20,12 +20,21 @@ func TestAMonitorThatHasLeftItsSourcesIsNotCompleteBeforeTheNextLookup(t *testin
 		places: map[Source]place{source: left},
 		among:  r.join(Source{Version: "v1", Resource: "namespaces", Kind: namespaceKind}, nil, &owner{name: "hook"}),
 	}
+	if m.IsComplete() {
+		t.Error("the snapshot is complete before the receiver has accepted it")
+	}
 	close(left.owner.ready)
 	if err := m.Wait(t.Context()); err != nil {
 		t.Fatalf("before, the snapshot is not complete: %v", err)
 	}
+	if !m.IsComplete() {
+		t.Error("before, the snapshot is not complete")
+	}
 	if !m.leaveAll() {
 		t.Error("the owner was not registered")
+	}
+	if m.IsComplete() {
+		t.Error("the empty snapshot is complete")
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("timeout"))

@@ -21,7 +21,14 @@ type Snapshots interface {
 	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name. For a binding without
 	// a record in the store, it returns no objects. The caller must not change the objects.
 	Snapshot(s graph.Subject) []*kube.Object
+	// IsComplete reports whether the snapshot of the binding is complete. It does not wait. After a restart, and after
+	// a binding was attached, the snapshot is not complete until its objects are listed.
+	IsComplete(s graph.Subject) bool
 }
+
+// unknownSize is the estimated size in bytes of a snapshot that is not complete. It is larger than the limit of a
+// batch, so that a task is alone in its batch if its element includes the snapshot.
+const unknownSize = 64 << 20
 
 // A Reader reads the snapshots of the bindings of one hook, each at most once. So all elements of a binding context
 // that are built with one Reader show the same snapshots.
@@ -38,7 +45,7 @@ type Reader struct {
 type snapshot struct {
 	objects []*kube.Object
 	items   []hook.Item
-	size    int // of the encoded items in bytes, estimated
+	size    int // of the encoded items in bytes, estimated; unknownSize if the snapshot is not complete
 }
 
 // read returns the snapshot of the i-th kubernetes binding.
@@ -50,7 +57,9 @@ func (l *Reader) read(i int) snapshot {
 		l.seen = map[int]snapshot{}
 	}
 	b := l.config.Kubernetes[i]
-	seen := snapshot{objects: l.snapshotsOf.Snapshot(graph.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.Kubernetes[i]})}
+	subject := graph.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.Kubernetes[i]}
+	complete := l.snapshotsOf.IsComplete(subject)
+	seen := snapshot{objects: l.snapshotsOf.Snapshot(subject), size: unknownSize}
 	seen.items = make([]hook.Item, 0, len(seen.objects))
 	for _, o := range seen.objects {
 		item := hook.Item{FilterResult: o.FilterResult}
@@ -59,7 +68,9 @@ func (l *Reader) read(i int) snapshot {
 		}
 		seen.items = append(seen.items, item)
 	}
-	seen.size = hook.RoughSize(seen.items)
+	if complete {
+		seen.size = hook.RoughSize(seen.items)
+	}
 	l.seen[i] = seen
 	return seen
 }
@@ -238,19 +249,37 @@ func (l *Reader) included(t *store.Task) (group string, names []string) {
 	return "", nil
 }
 
-// Added estimates how many bytes the snapshots in the element for next add to a binding context. The tasks are events
-// or schedule ticks. The argument last is the task before next; nil if next is the first one. If both belong to the
-// same group, the element for next replaces the element for last; see [hook.Compact].
+// Added estimates how many bytes the element for next adds to a binding context, in addition to the payload of next:
+// the snapshots that the element includes, and an object from a snapshot if next is an event for an earlier
+// configuration of its binding. If one of these snapshots is not complete, the result exceeds the limit of a batch. The
+// tasks are events or schedule ticks. The argument last is the task before next; nil if next is the first one. If both
+// belong to the same group, the element for next replaces the element for last; see [hook.Compact].
 func (l *Reader) Added(last, next *store.Task) int {
 	group, names := l.included(next)
 	size := l.sizeOf(names)
-	if last == nil || group == "" {
+	if group == "" {
+		return size + l.currentSize(next)
+	}
+	if last == nil {
 		return size
 	}
 	if other, replaced := l.included(last); other == group {
 		size -= l.sizeOf(replaced)
 	}
 	return size
+}
+
+// currentSize estimates the size in bytes of the object that the element for t gets from a snapshot; see current.
+func (l *Reader) currentSize(t *store.Task) int {
+	i := slices.Index(l.ids.Kubernetes, t.Subject.Binding)
+	if i < 0 || !l.isEarlier(t) {
+		return 0
+	}
+	if l.read(i).size == unknownSize {
+		return unknownSize
+	}
+	item, _ := l.current(i, t, hook.Item{})
+	return hook.RoughSize([]hook.Item{item})
 }
 
 // sizeOf estimates the size in bytes of the encoded snapshots with these names.

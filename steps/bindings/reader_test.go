@@ -16,13 +16,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// objects has complete snapshots, by the ID of the binding, and counts the reads of each snapshot.
+// objects has snapshots, by the ID of the binding, and counts the reads of each snapshot. The snapshots are complete,
+// except those in incomplete.
 type objects struct {
-	of    map[string][]*kube.Object
-	reads map[string]int
+	of         map[string][]*kube.Object
+	reads      map[string]int
+	incomplete map[string]bool
 }
 
 func (objects) Ready(context.Context, string, string) error { return nil }
+
+func (o objects) IsComplete(s graph.Subject) bool { return !o.incomplete[s.Binding] }
 
 func (o objects) Snapshot(s graph.Subject) []*kube.Object {
 	o.reads[s.Binding]++
@@ -30,7 +34,8 @@ func (o objects) Snapshot(s graph.Subject) []*kube.Object {
 }
 
 // reader returns a reader of a hook of module m with this configuration. The snapshot of the binding pods contains
-// the object a, and the snapshot of the binding nodes contains the object b.
+// the object a, and the snapshot of the binding nodes contains the object b. Tasks with IDs before 1-100 have events for
+// an earlier configuration of the binding secrets.
 func reader(t *testing.T, config string) (*bindings.Reader, objects) {
 	t.Helper()
 	parsed, err := hook.Load(hook.Module, []byte(config))
@@ -42,11 +47,13 @@ func reader(t *testing.T, config string) (*bindings.Reader, objects) {
 			"pods":  {{Namespace: "x", Name: "a", UID: "1", ResourceVersion: "10", Raw: json.RawMessage(`{"a":1}`), FilterResult: json.RawMessage(`"fa"`)}},
 			"nodes": {{Name: "b", UID: "2", ResourceVersion: "20", Raw: json.RawMessage(`{"b":1}`), FilterResult: json.RawMessage(`"fb"`)}},
 		},
-		reads: map[string]int{},
+		reads:      map[string]int{},
+		incomplete: map[string]bool{},
 	}
 	var attached bindings.Attached
 	attached.Connect(o)
-	return attached.Reader("m", "hooks/h", parsed, nil), o
+	earlier := map[string]store.Binding{"secrets": {FormChanged: store.ID{Epoch: 1, N: 100}}}
+	return attached.Reader("m", "hooks/h", parsed, earlier), o
 }
 
 // watching is a configuration with three bindings of group g, one of them in another queue, and with bindings without
@@ -194,6 +201,38 @@ func TestSizeOfTheSnapshotsThatATaskAddsToABindingContext(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]int{"pods": 1, "nodes": 1, "other": 1}, o.reads); diff != "" {
 		t.Errorf("reads of each snapshot (-want +got):\n%s", diff)
+	}
+}
+
+// The limit of a batch is 8 MiB.
+func TestATaskWithAnIncompleteSnapshotExceedsTheLimitOfABatch(t *testing.T) {
+	t.Parallel()
+	for id, exceeds := range map[string]bool{"maps": false, "with": false, "secrets": true, "pods": true} {
+		look, o := reader(t, watching)
+		o.incomplete["nodes"] = true
+		task := &store.Task{ID: store.ID{Epoch: 2}, Subject: graph.Subject{Binding: id}}
+		if got := look.Added(nil, task); (got > 8<<20) != exceeds {
+			t.Errorf("binding %s: %d bytes, exceeds the limit: want %t", id, got, exceeds)
+		}
+	}
+}
+
+func TestAnEventOfAnEarlierConfigurationAddsItsObjectFromTheSnapshot(t *testing.T) {
+	t.Parallel()
+	const config = `{"configVersion": "v1", "kubernetes": [{"name": "secrets", "kind": "Secret"}]}`
+	large := &kube.Object{Name: "a", UID: "1", Raw: json.RawMessage(`{"a":"` + strings.Repeat("x", 1000) + `"}`)}
+	event := &store.Task{
+		ID: store.ID{Epoch: 1, N: 1}, Subject: graph.Subject{Binding: "secrets"}, Object: &store.ObjectRef{Event: hook.Modified, Name: "a", UID: "1"},
+	}
+	look, o := reader(t, config)
+	o.of["secrets"] = []*kube.Object{large}
+	if got, want := look.Added(nil, event), hook.RoughSize([]hook.Item{{Object: large.Raw}}); got != want {
+		t.Errorf("the event adds %d bytes, want %d", got, want)
+	}
+	look, o = reader(t, config)
+	o.incomplete["secrets"] = true
+	if got := look.Added(nil, event); got <= 8<<20 {
+		t.Errorf("the event adds %d bytes before the snapshot is complete", got)
 	}
 }
 

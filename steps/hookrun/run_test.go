@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,15 +30,27 @@ import (
 )
 
 // snapshots implements bindings.Snapshots. The snapshot of each binding has one object. If missing is not nil, it is
-// the error of incomplete snapshots. If padding is not 0, the object has an additional field of this length.
+// the error of incomplete snapshots. If padding is not 0, the object has an additional field of this length. If
+// incomplete is true, there are no objects, and the next call of Ready without an error completes the snapshots.
 type snapshots struct {
-	missing error
-	padding int
+	missing    error
+	padding    int
+	incomplete atomic.Bool
 }
 
-func (s *snapshots) Ready(context.Context, string, string) error { return s.missing }
+func (s *snapshots) Ready(context.Context, string, string) error {
+	if s.missing == nil {
+		s.incomplete.Store(false)
+	}
+	return s.missing
+}
+
+func (s *snapshots) IsComplete(graph.Subject) bool { return s.missing == nil && !s.incomplete.Load() }
 
 func (s *snapshots) Snapshot(of graph.Subject) []*kube.Object {
+	if s.incomplete.Load() {
+		return nil
+	}
 	raw := `{"of":"` + of.Binding + `"}`
 	if s.padding > 0 {
 		raw = `{"of":"` + of.Binding + `","padding":"` + strings.Repeat("x", s.padding) + `"}`

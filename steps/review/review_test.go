@@ -458,6 +458,7 @@ type noSnapshots struct{}
 
 func (noSnapshots) Ready(context.Context, string, string) error { return nil }
 func (noSnapshots) Snapshot(graph.Subject) []*kube.Object       { return nil }
+func (noSnapshots) IsComplete(graph.Subject) bool               { return false }
 
 // A conversion binding can be attached before the kubernetes bindings of its hook. A hook that converted objects
 // without the snapshots of these kubernetes bindings could return wrong objects.
