@@ -7,10 +7,10 @@ import (
 )
 
 // Limits of the batch of one claim. If the first task alone exceeds the limit in bytes, the batch
-// has only this task. The limit batchBytes also includes the bytes of a [BatchSizer]. The payloads
-// of all running batches share sharedBytes of memory. Even if the other batches use all of this
-// memory, a batch may use leastBytes, and a batch that repeats an earlier attempt may use
-// batchBytes.
+// has only this task. In a new batch, the limit batchBytes also includes the bytes of a
+// [BatchSizer]. The payloads of all running batches share sharedBytes of memory. Even if the other
+// batches use all of this memory, a batch may use leastBytes, and a batch that repeats an earlier
+// attempt may use batchBytes.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
@@ -19,8 +19,8 @@ const (
 )
 
 // A BatchSizer is a step whose input for a batch is larger than the payloads of the tasks. BatchSize
-// is called in the transaction that claims t, if another task could be in the batch of t. BatchSize
-// and the function that it returns must not write.
+// is called in the transaction that claims t, if another task could be in a new batch of t.
+// BatchSize and the function that it returns must not write.
 //
 // The returned function estimates how many bytes the task next adds to the input of the step, in
 // addition to its payload. The parameter last is the task before next in the batch; nil if next is
@@ -59,7 +59,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	if old == nil {
 		most = min(batchBytes, max(leastBytes, sharedBytes-int(k.memory.Load())))
 	}
-	fits := k.inputLimit(b, c, most)
+	fits := k.inputLimit(b, c, most, old == nil)
 	for other, err := range store.TasksFrom(k.tx, t.Queue, t.Slot+1) {
 		if err != nil {
 			return err
@@ -88,11 +88,12 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 
 // inputLimit returns a function that loads the payload of the next task, and reports whether c's
 // batch can have this task too. The payloads of the batch must have at most limit bytes, and the
-// whole input of the step at most batchBytes. A journal belongs to exactly the tasks of its batch, so
-// the size of the input does not limit such a batch.
-func (k *batches) inputLimit(b *bound, c *claim, limit int) func(next *store.Task) (bool, error) {
+// whole input of the step at most batchBytes. If the batch is not new, the size of the input does
+// not limit it: a journal belongs to exactly the tasks of its batch, and a task that an interrupted
+// attempt had must be repeated by an attempt that knows of the interruption.
+func (k *batches) inputLimit(b *bound, c *claim, limit int, isNew bool) func(next *store.Task) (bool, error) {
 	sizer, sized := b.Steps[c.node.ID].(BatchSizer)
-	sized = sized && !c.task.Batch[0].Journal
+	sized = sized && isNew
 	added := 0 // bytes of the input in addition to the payloads
 	var size func(last, next *store.Task) int
 	return func(next *store.Task) (bool, error) {

@@ -175,7 +175,9 @@ func TestBatchIsLimitedByTheInputOfItsStep(t *testing.T) {
 	})
 }
 
-func TestInterruptedBatchBecomesSmallerIfItsInputHasGrown(t *testing.T) {
+// The tasks of the batch must be repeated together. In a later batch, an attempt for some of them would not know that
+// an attempt for them was interrupted.
+func TestInterruptedBatchIsKeptAlthoughItsInputHasGrown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, added := newSized(t, 1<<20)
 		block := w.gate("event m/block b")
@@ -185,8 +187,13 @@ func TestInterruptedBatchBecomesSmallerIfItsInputHasGrown(t *testing.T) {
 		w.expectRanges([]string{"0"}, []string{"1", "2", "3"})
 		added.Store(4<<20 - 100)
 		w.restart()
-		w.reports("event m/a x")
+		w.fails("event m/a x", 1)
 		w.start()
+		notes := w.took()
+		if len(notes) != 1 || len(notes[0].task.Batch) != 3 || notes[0].task.Previous != workflow.Interrupted {
+			t.Errorf("the attempts are %+v, want one of all three tasks after an interrupted one", notes)
+		}
+		w.sleep(5 * time.Second) // a failed batch is formed again
 		w.expectRanges([]string{"1", "2"}, []string{"3"})
 	})
 }
