@@ -59,22 +59,50 @@ func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed m
 		if err := saveAwaits(tx, module, name, awaits[by]); err != nil {
 			return err
 		}
-		if err := resynchronize(tx, module, name); err != nil {
+		if err := resynchronize(tx, module, name, func(string, store.Binding) bool { return true }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// resynchronize marks the kubernetes bindings of the hook as not synchronized. So the next run of the module runs the
-// Synchronization of the hook again, even if the module has already run in this start.
-func resynchronize(tx *store.Tx, module, name string) error {
+// holdEvents marks the kubernetes bindings of the hook that have another configuration in config as not synchronized. So
+// the events of the hook wait until the module run has attached these bindings and has run their Synchronization. The
+// bindings are attached only after the onStartup hooks. Until then, the new code would get events in the form of the
+// earlier configuration.
+func holdEvents(tx *store.Tx, module, name string, config json.RawMessage) error {
+	var c hook.Config
+	if err := json.Unmarshal(config, &c); err != nil {
+		return err
+	}
+	now := map[string]string{} // the encoded configurations of the kubernetes bindings, by ID
+	for i, id := range c.BindingIDs().Kubernetes {
+		text, err := json.Marshal(c.Kubernetes[i])
+		if err != nil {
+			return err
+		}
+		now[id] = string(text)
+	}
+	return resynchronize(tx, module, name, func(id string, b store.Binding) bool {
+		text, exists := now[id]
+		return exists && text != string(b.Config)
+	})
+}
+
+// resynchronize marks the kubernetes bindings of the hook for which match returns true as not synchronized. The argument
+// id of match is the ID of the binding. So the next run of the module runs the Synchronization of the hook again, even if
+// the module has already run in this start.
+func resynchronize(tx *store.Tx, module, name string, match func(id string, b store.Binding) bool) error {
 	for k := range tx.Range(store.BindingsOf(module, name)) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
 			return err
 		}
-		if b.Kind != store.Kubernetes || b.SyncedIn == 0 {
+		subject, err := store.ParseBindingKey(k)
+		if err != nil {
+			return err
+		}
+		if b.Kind != store.Kubernetes || b.SyncedIn == 0 || !match(subject.Binding, b) {
 			continue
 		}
 		b.SyncedIn = 0
