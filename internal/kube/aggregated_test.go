@@ -32,19 +32,21 @@ type extension struct {
 
 	mu      sync.Mutex
 	kinds   []metav1.APIResource
-	version string // of the list of the kind
+	items   string // the objects in the list of the kind, in JSON
+	version string // of this list
 }
 
-func (e *extension) setVersion(version string) {
+func (e *extension) setList(items, version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.version = version
+	e.items, e.version = items, version
 }
 
-func (e *extension) listVersion() string {
+// list answers a request for the list of the kind.
+func (e *extension) list(w http.ResponseWriter, kind string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.version
+	fmt.Fprint(w, `{"kind":"`+kind+`List","items":[`+e.items+`],"metadata":{"resourceVersion":"`+e.version+`"}}`)
 }
 
 // watch answers a request for a watch with the frames of e until the request ends.
@@ -76,7 +78,8 @@ func (e *extension) listed() []metav1.APIResource {
 // cluster. In the lists of this server, the metadata come after the items.
 func (s *fixture) extend(t *testing.T, group, kind string) *extension {
 	t.Helper()
-	e, plural := &extension{frames: make(chan string), version: "7"}, strings.ToLower(kind)+"s"
+	e, plural := &extension{frames: make(chan string)}, strings.ToLower(kind)+"s"
+	e.setList(`{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}`, "7")
 	e.add(plural, kind)
 	root := "/apis/" + group + "/v1"
 	mux := http.NewServeMux()
@@ -93,7 +96,7 @@ func (s *fixture) extend(t *testing.T, group, kind string) *extension {
 			e.watch(w, r)
 			return
 		}
-		fmt.Fprint(w, `{"kind":"`+kind+`List","items":[{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}],"metadata":{"resourceVersion":"`+e.listVersion()+`"}}`)
+		e.list(w, kind)
 	})
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.CloseClientConnections)
@@ -151,14 +154,15 @@ func TestChangesWithVersionsThatCannotBeComparedAreDelivered(t *testing.T) {
 	s, k := newFixture(t), newDurableReceiver()
 	group := s.namespace + ".example.org"
 	e := s.extend(t, group, "Moon")
-	e.setVersion("b")
+	e.setList(`{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}`, "b")
 	s.awaitKind(t, group+"/v1", "Moon")
 	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: kube.Selection{APIVersion: group + "/v1", Kind: "Moon"}, Period: 50 * time.Millisecond})
 	e.frames <- `{"type":"ADDED","object":{"kind":"Moon","metadata":{"name":"triton","uid":"2","resourceVersion":"a"}}}`
-	k.untilDelivered(t, "hook", "Added triton")
-	k.until(t, "a periodic list", func(k *durableReceiver) bool { return k.lists[len(k.lists)-1].Cause == kube.Periodic })
-	if got := fmt.Sprint(shown(m), k.deliveredTo("hook")); got != "[io triton] [Added triton]" {
-		t.Errorf("after a periodic list, the snapshot and the events are %s", got)
+	k.untilDelivered(t, "hook", "Added triton", "Deleted triton") // the periodic lists do not contain it
+	e.setList(`{"metadata":{"name":"io","uid":"1","resourceVersion":"c","labels":{"of":"jupiter"}}}`, "c")
+	k.untilDelivered(t, "hook", "Added triton", "Deleted triton", "Modified io")
+	if got := fmt.Sprint(shown(m)); got != "[io]" {
+		t.Errorf("after the periodic lists, the snapshot is %s", got)
 	}
 }
 

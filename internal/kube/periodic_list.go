@@ -44,7 +44,8 @@ type missing struct{ uid, version string }
 // the version that the watch has reached.
 //
 // The list may be newer than the version that the watch has reached. The changes after this version will come from the
-// watch, so relist does not apply them to the views.
+// watch, so relist does not apply them to the views. If the versions cannot be compared, relist applies all changes,
+// because it does no harm if the watch delivers them again.
 func (f *watch) relist(ctx context.Context) error {
 	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !isAhead(v.listed, f.version) }, newestVersion)
 	if err != nil {
@@ -67,15 +68,16 @@ func (f *watch) relist(ctx context.Context) error {
 }
 
 // update updates the view of g from the list with this version. The argument reached is the version that the watch has
-// reached. update applies only changes up to this version. An object that is not in the list may have been deleted
-// after the version that the watch has reached. So update removes the object only if an earlier list did not contain it
-// either, and the watch has reached the version of that list. The caller holds the lock.
+// reached. update applies no changes that are known to be later than this version. An object that is not in the list
+// may have been deleted after the version that the watch has reached. So update removes the object only if an earlier
+// list did not contain it either, and the version of that list is not known to be later than reached. The caller holds
+// the lock.
 func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {
 		before := v.objects[key]
 		same := before != nil && before.UID == o.UID && before.Checksum == o.Checksum && before.Unfiltered == o.Unfiltered
-		if !same && !After(o.ResourceVersion, reached) {
+		if !same && !isAhead(o.ResourceVersion, reached) {
 			v.set(key, o)
 		}
 	}
@@ -84,7 +86,7 @@ func (g gathered) update(version, reached string) {
 		if g.objects[key] != nil {
 			continue
 		}
-		if m, known := v.missing[key]; known && m.uid == before.UID && !After(m.version, reached) {
+		if m, known := v.missing[key]; known && m.uid == before.UID && !isAhead(m.version, reached) {
 			v.set(key, nil)
 			continue
 		}

@@ -81,6 +81,26 @@ func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	want("when it has", "comes@12x found@6x moves@11y same@1x stale@5y")
 }
 
+func TestAListWithVersionsThatCannotBeComparedIsApplied(t *testing.T) {
+	t.Parallel()
+	old := &Object{Name: "changes", UID: "1", ResourceVersion: "a", Checksum: "x"}
+	goes := &Object{Name: "goes", UID: "2", ResourceVersion: "b"}
+	v := &view{objects: map[objectKey]*Object{old.key(): old, goes.key(): goes}}
+	changed := &Object{Name: "changes", UID: "1", ResourceVersion: "d", Checksum: "y"}
+	listed := gathered{view: v, objects: map[objectKey]*Object{changed.key(): changed}}
+	listed.update("e", "c")
+	if v.objects[old.key()] != changed {
+		t.Error("the changed object was not applied")
+	}
+	if v.objects[goes.key()] == nil {
+		t.Error("an object was removed although only one list did not contain it")
+	}
+	listed.update("e", "c")
+	if v.objects[goes.key()] != nil {
+		t.Error("an object was not removed although two lists did not contain it")
+	}
+}
+
 func TestWhatIsMissingOnceMayComeAgain(t *testing.T) {
 	t.Parallel()
 	goes := &Object{Name: "goes", UID: "1", ResourceVersion: "4"}
