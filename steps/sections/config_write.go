@@ -143,7 +143,7 @@ func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text st
 	maps.DeleteFunc(own, func(key, _ string) bool { return key != w.Section })
 	live, err := values.ParseConfig(own)
 	if err != nil {
-		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", ErrUnfit, err)
+		return "", false, fmt.Errorf("%w: the section is invalid: %w", ErrUnfit, err)
 	}
 	now := live.Sections[w.Section]
 	sum, err := values.Checksum(now)
