@@ -3,7 +3,6 @@ package decide
 import (
 	"slices"
 
-	"addon-operator/internal/module"
 	"addon-operator/steps/sections"
 )
 
@@ -57,26 +56,7 @@ func (d *Decisions) Runnable() []string {
 	})
 }
 
-// KeepUnseen adds to Enabled the modules that were enabled at the last discovery and are not on disk. The caller must
-// call KeepUnseen if a directory of modules is empty, because it is possible that the directory is not mounted, or if
-// the deletion of the releases of these modules is blocked.
-func (d *Decisions) KeepUnseen(k *Known) {
-	d.Enabled = withUnseen(k.Startup.Enabled, d.Enabled, k.Set)
-}
-
-// withUnseen returns the names in the argument now, and those names in the argument before whose modules are not on
-// disk. The names that the argument before contains come first, in the order of that argument.
-func withUnseen(before, now []string, set module.Set) []string {
-	var all []string
-	for _, name := range before {
-		if _, seen := set.Find(name); !seen || slices.Contains(now, name) {
-			all = append(all, name)
-		}
-	}
-	for _, name := range now {
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return all
-}
+// KeepUnseen adds to Enabled the modules that were enabled at the last discovery, are not on disk, and stay as they
+// are. If a directory of modules is empty, these are all modules that are not on disk, because it is possible that the
+// directory is not mounted. Otherwise, these are the modules in k.Kept.
+func (d *Decisions) KeepUnseen(k *Known) { d.Enabled = k.withUnseen(d.Enabled) }

@@ -21,8 +21,8 @@ func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Modul
 	return d.forgetMissing(tx, before)
 }
 
-// Found reports whether the decisions are also about module.
-func (d *Decisions) Found(module string) bool {
+// found reports whether the decisions are also about module.
+func (d *Decisions) found(module string) bool {
 	return slices.ContainsFunc(d.Modules, func(m Module) bool { return m.Name == module })
 }
 
@@ -30,7 +30,7 @@ func (d *Decisions) Found(module string) bool {
 // in d.Missing as missing instead.
 func (d *Decisions) forgetMissing(tx *store.Tx, before map[string]store.Module) error {
 	for name, record := range before {
-		if d.Found(name) {
+		if d.found(name) {
 			continue
 		}
 		if slices.Contains(d.Missing, name) {

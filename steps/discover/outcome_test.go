@@ -42,7 +42,7 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 		},
 		"a directory holds no module": {
 			found:  discovered{Decisions: decide.Decisions{Enabled: []string{"a"}, Modules: []decide.Module{{Name: "a", Enabled: true}}}},
-			known:  decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"unseen", "a"}}, Set: module.Set{Empty: []string{"/b", "/c"}, Modules: []module.Module{{Name: "a"}}}},
+			known:  decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"unseen", "a"}}, Set: module.Set{Empty: []string{"/b", "/c"}}},
 			detail: "1 enabled, 0 to delete, 0 to purge, some modules cannot be seen: /b, /c holds no module", unknown: []string{"x"}, enabled: []string{"unseen", "a"},
 		},
 		"the first converge leaves deletions to the next one": {
@@ -60,7 +60,7 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 				Decisions: decide.Decisions{Whole: true, Enabled: []string{"z"}, Modules: []decide.Module{{Name: "z", Enabled: true}}},
 				Stale:     []stale.Binding{{Subject: graph.Subject{Module: "x"}}, {Subject: graph.Subject{Module: "z"}}},
 			},
-			known:   decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"idle", "x", "z"}}, Modules: map[string]store.Module{"idle": on, "x": on, "z": on}, Set: module.Set{Modules: []module.Module{{Name: "z"}}}},
+			known:   decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"idle", "x", "z"}}, Modules: map[string]store.Module{"idle": on, "x": on, "z": on}},
 			unknown: []string{"x", "y"}, detail: "1 enabled, 0 to delete, 0 to purge, 2 kept without a directory", enabled: []string{"idle", "x", "z"},
 			missing: []string{"idle", "x"}, stale: []string{"z"}, problems: []string{"2 of 3 releases would be purged, so the safety check keeps them: x, y"},
 		},
@@ -69,15 +69,19 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 				Decisions: decide.Decisions{Whole: true, Enabled: []string{"z"}, Modules: []decide.Module{{Name: "z", Enabled: true}}},
 				Stale:     []stale.Binding{{Subject: graph.Subject{Module: "x"}}},
 			},
-			known:   decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"idle", "x", "z"}}, Modules: map[string]store.Module{"idle": on, "x": on, "z": on}, Set: module.Set{Modules: []module.Module{{Name: "z"}}}},
+			known:   decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"idle", "x", "z"}}, Modules: map[string]store.Module{"idle": on, "x": on, "z": on}},
 			unknown: []string{"x"}, detail: "1 enabled, 0 to delete, 1 to purge", enabled: []string{"z"}, missing: []string{"x"}, stale: []string{"x"},
 		},
 	} {
 		checks := safety.New(safety.Options{}, oncelog.New(zerolog.Nop()), nil, silent{})
 		releases := checks.Discovery([]helm.Summary{{Name: "x"}, {Name: "y"}, {Name: "z"}}, safety.Permission{Configured: true})
 		releases.Unknown = c.unknown
+		for _, m := range c.found.Modules {
+			c.known.Set.Modules = append(c.known.Set.Modules, module.Module{Name: m.Name})
+		}
 		step := &step{}
-		out, err := step.outcome(&c.found, &c.known, step.lists(&c.found, &c.known, releases))
+		purged := c.found.findPurges(&c.known, releases)
+		out, err := step.outcome(&c.found, &c.known, step.lists(&c.found, &c.known, releases, purged))
 		if err != nil || out.Detail != c.detail {
 			t.Errorf("%s: %q, %v; want %q", name, out.Detail, err, c.detail)
 		}

@@ -49,8 +49,6 @@ type discovered struct {
 	Stale []stale.Binding `json:"outlived,omitempty"`
 	// Conversions are attached conversion bindings that their hooks no longer have, and the bindings that replace them.
 	Conversions stale.Conversions `json:"conversions,omitzero"`
-	// keeps is true if all modules without a directory stay as they are.
-	keeps bool
 
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
@@ -83,18 +81,29 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	if found.Stale, err = s.stale.Find(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if err := s.decider.Decide(ctx, t, k, &found.Decisions); err != nil {
-		return workflow.Outcome{}, err
-	}
 	releases, err := s.safety.Begin(ctx, set, permission)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	items := s.lists(&found, k, releases)
+	items, err := s.decide(ctx, t, k, releases, &found)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
 	if found.Conversions, err = s.stale.FindConversions(ctx, found.Runnable(), found.removesConversions(k)); err != nil {
 		return workflow.Outcome{}, err
 	}
 	return s.outcome(&found, k, items)
+}
+
+// decide adds the decisions about modules to the argument found. It returns the modules to run and to delete, and the
+// releases to purge. It finds the releases to purge first, because the enabled scripts get the names of the modules
+// that stay as they are.
+func (s *step) decide(ctx context.Context, t workflow.Task, k *decide.Known, releases *safety.Discovery, found *discovered) (map[graph.FanOut][]graph.Item, error) {
+	purged := found.findPurges(k, releases)
+	if err := s.decider.Decide(ctx, t, k, &found.Decisions); err != nil {
+		return nil, err
+	}
+	return s.lists(found, k, releases, purged), nil
 }
 
 // removesConversions reports whether the step removes a stale conversion binding even if no hook of the modules to run
@@ -103,7 +112,7 @@ func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 // cannot be loaded, or a directory of modules may not be mounted, or modules without a directory stay as they are, the
 // step keeps the binding, because it is possible that another hook converts the objects.
 func (d *discovered) removesConversions(k *decide.Known) bool {
-	return d.Whole && !d.keeps && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
+	return d.Whole && len(k.Kept) == 0 && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
 }
 
 // outcome returns the outcome of a discovery. The argument items has the modules to run and to delete, and the releases
@@ -119,7 +128,7 @@ func (s *step) outcome(found *discovered, k *decide.Known, items map[graph.FanOu
 	if n := found.Broken(); n > 0 {
 		out.Detail += fmt.Sprintf(", %d broken", n)
 	}
-	if found.keeps {
+	if len(k.Kept) > 0 {
 		found.KeepUnseen(k)
 		found.Stale = slices.DeleteFunc(found.Stale, func(b stale.Binding) bool { return slices.Contains(found.Missing, b.Subject.Module) })
 		out.Detail += fmt.Sprintf(", %d kept without a directory", len(found.Missing))
@@ -136,13 +145,24 @@ func (s *step) outcome(found *discovered, k *decide.Known, items map[graph.FanOu
 	return out, err
 }
 
-// lists returns the modules to run, in their order, the modules to delete, in reverse order, and the unknown releases
-// to purge. It sets the fields of found that depend on the releases.
-func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discovery) map[graph.FanOut][]graph.Item {
-	unknown := releases.Unknown
-	if !found.Whole {
-		unknown = nil
+// findPurges returns the unknown releases to purge. It sets d.Left to the unknown releases whose purge the first
+// converge postpones. It also sets d.Missing and k.Kept; see keepMissing.
+func (d *discovered) findPurges(k *decide.Known, releases *safety.Discovery) []string {
+	if !d.Whole {
+		return nil
 	}
+	unknown := releases.Unknown
+	if k.Startup.Converged == 0 {
+		d.Left, unknown = unknown, nil
+	}
+	purged := releases.Purge(unknown)
+	d.keepMissing(k, releases, purged)
+	return purged
+}
+
+// lists returns the modules to run, in their order, the modules to delete, in reverse order, and the releases to purge,
+// which are in the argument purged. It sets the fields of found that depend on the releases of disabled modules.
+func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discovery, purged []string) map[graph.FanOut][]graph.Item {
 	var disabled []string
 	deletes := 0
 	for _, d := range slices.Backward(found.Modules) {
@@ -155,42 +175,40 @@ func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discov
 			deletes++
 		}
 	}
-	if k.Startup.Converged == 0 && len(disabled)+len(unknown) > 0 {
-		found.Left = append(disabled, unknown...)
-		disabled, unknown = nil, nil
+	if k.Startup.Converged == 0 {
+		found.Left = append(disabled, found.Left...)
+		disabled = nil
 	}
-	unknown = releases.Purge(unknown)
-	found.keepMissing(k, releases, unknown)
 	disabled = releases.Delete(disabled, deletes)
 	found.Blocked = releases.Blocked
 	return map[graph.FanOut][]graph.Item{
-		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: graph.ModuleItems(disabled), lifecycle.Unknown: graph.ModuleItems(unknown),
+		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: graph.ModuleItems(disabled), lifecycle.Unknown: graph.ModuleItems(purged),
 	}
 }
 
 // keepMissing sets d.Missing to the modules that have a record and were not found, and whose records stay. The argument
 // purged has the releases to purge. The record of a module whose release is purged stays until the release is deleted. If
 // such a module has a release that is not purged, its directory may be missing by mistake. Then the records of all
-// modules that were not found stay, and keepMissing sets d.keeps.
+// modules that were not found stay, and keepMissing also sets k.Kept to these modules.
 func (d *discovered) keepMissing(k *decide.Known, releases *safety.Discovery, purged []string) {
-	if !d.Whole {
-		return
-	}
 	var going []string
+	keeps := false
 	for _, name := range slices.Sorted(maps.Keys(k.Modules)) {
-		if d.Found(name) {
+		if _, onDisk := k.Set.Find(name); onDisk {
 			continue
 		}
 		d.Missing = append(d.Missing, name)
 		if slices.Contains(purged, name) {
 			going = append(going, name)
 		} else if releases.Released(name) {
-			d.keeps = true
+			keeps = true
 		}
 	}
-	if !d.keeps {
+	if !keeps {
 		d.Missing = going
+		return
 	}
+	k.Kept = d.Missing
 }
 
 // enabled returns the modules to run; see [decide.Decisions.Runnable]. If parallelModules is at least 2, modules whose

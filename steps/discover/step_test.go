@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
 	"addon-operator/steps/decide"
 	"addon-operator/steps/hookrun"
+	"addon-operator/steps/oncelog"
 	"addon-operator/steps/safety"
 	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
@@ -35,14 +37,73 @@ func newDiscovery(t *testing.T, state *scan.State, o Options) *Discovery {
 	return New(o, state, Hooks{Configs: hooks.Configs, Scripts: hooks}, silent{}, silent{})
 }
 
+// inCluster returns the safety checks of a discovery that has found releases with these names. None of the releases is
+// unknown.
+func inCluster(o safety.Options, names ...string) *safety.Discovery {
+	var releases []helm.Summary
+	for _, name := range names {
+		releases = append(releases, helm.Summary{Name: name})
+	}
+	return safety.New(o, oncelog.New(zerolog.Nop()), nil, silent{}).Discovery(releases, safety.Permission{Configured: true})
+}
+
+// decideWith scans the directories of state, and decides about the modules. The argument releases has the releases in
+// the cluster.
+func decideWith(t *testing.T, state *scan.State, releases *safety.Discovery) (found discovered, items map[graph.FanOut][]graph.Item, err error) {
+	t.Helper()
+	scantest.Scan(t, state)
+	s := newDiscovery(t, state, Options{}).step
+	var k *decide.Known
+	if err := state.DB.View(func(tx *store.Tx) (err error) {
+		k, err = s.decider.Load(tx, state.Modules.Disk())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if found.Decisions, err = s.decider.Check(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	items, err = s.decide(t.Context(), workflow.Task{}, k, releases, &found)
+	return found, items, err
+}
+
+// A new image lacks the module "gone", and the safety check keeps the release of this module.
+func TestAModuleThatDependsOnAKeptModuleIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	o, mounted, _ := scantest.Options(t)
+	o.GlobalHooksDir = t.TempDir()
+	scantest.Write(t, mounted, "values.yaml", "webEnabled: true")
+	scantest.Program(t, mounted, "010-web/enabled", "#!/bin/sh\ngrep -q '\"enabledModules\":\\[\"gone\"\\]' $VALUES_PATH && echo true >$MODULE_ENABLED_RESULT || echo false >$MODULE_ENABLED_RESULT\n")
+	state := scan.New(o, nil)
+	scantest.Update(t, state.DB, func(tx *store.Tx) error {
+		return errors.Join(
+			store.Save(tx, store.StartupKey(), store.Startup{Converged: 1, Enabled: []string{"gone", "web", "late"}}),
+			store.Save(tx, store.ModuleKey("gone"), store.Module{State: store.On, Order: 5, Enabled: true}),
+			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Order: 10, Enabled: true}),
+			store.Save(tx, store.ModuleKey("late"), store.Module{State: store.On, Order: 20, Enabled: true}),
+		)
+	})
+	for most, want := range map[int][][]string{0: {{"web"}, nil, nil}, 2: {nil, {"web"}, {"gone", "late"}}} { // at most this number of releases may be purged
+		releases := inCluster(safety.Options{AllowPurge: most}, "gone", "late", "web")
+		releases.Unknown = []string{"gone", "late"}
+		_, items, err := decideWith(t, state, releases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := [][]string{names(items[lifecycle.Enabled]), names(items[lifecycle.Disabled]), names(items[lifecycle.Unknown])}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("at most %d purges: to run, to delete, to purge (-want +got):\n%s", most, diff)
+		}
+	}
+}
+
 func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
 	t.Parallel()
 	o, mounted, _ := scantest.Options(t)
 	o.GlobalHooksDir = t.TempDir()
 	scantest.Write(t, mounted, "values.yaml", "webEnabled: true")
 	scantest.Program(t, mounted, "010-web/enabled", "#!/bin/sh\necho cannot ask >&2\nexit 4\n")
-	d := newDiscovery(t, scan.New(o, nil), Options{})
-	_, err := d.step.Do(t.Context(), workflow.Task{})
+	_, _, err := decideWith(t, scan.New(o, nil), inCluster(safety.Options{}))
 	if want := "module web: enabled script: exit status 4: cannot ask"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -209,17 +270,14 @@ func TestListsOfADiscovery(t *testing.T) {
 					found.Enabled = append(found.Enabled, m.Name)
 				}
 			}
-			var releases []helm.Summary
-			for _, name := range c.releases {
-				releases = append(releases, helm.Summary{Name: name})
-			}
-			checked := safety.New(safety.Options{}, nil, nil, silent{}).Discovery(releases, safety.Permission{Configured: true})
+			checked := inCluster(safety.Options{}, c.releases...)
 			checked.Unknown = c.unknown
 			k := &decide.Known{Modules: c.records, Startup: store.Startup{Converged: 1}}
 			if c.first {
 				k.Startup.Converged = 0
 			}
-			lists := (&step{parallelModules: c.parallel}).lists(&found, k, checked)
+			purged := found.findPurges(k, checked)
+			lists := (&step{parallelModules: c.parallel}).lists(&found, k, checked, purged)
 			got := [][]string{names(lists[lifecycle.Enabled]), names(lists[lifecycle.Disabled]), names(lists[lifecycle.Unknown]), found.Left}
 			if diff := cmp.Diff([][]string{c.run, c.delete, c.purge, c.left}, got); diff != "" {
 				t.Errorf("to run, to delete, to purge, left (-want +got):\n%s", diff)
