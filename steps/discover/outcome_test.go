@@ -105,3 +105,62 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyABlockedOrPostponedDeletionKeepsTheModulesWithoutADirectory(t *testing.T) {
+	t.Parallel()
+	own, old, web := helm.Summary{Name: "own"}, helm.Summary{Name: "old"}, helm.Summary{Name: "web"}
+	addon := helm.Summary{Name: "addon", State: helm.State{Addon: true}}
+	for name, c := range map[string]struct {
+		releases []helm.Summary // the module "idle" has no release
+		first    bool           // no converge has ended in this store
+		purge    []string
+		missing  []string
+		enabled  []string
+		detail   string
+	}{
+		"the operator's own release stays": {
+			releases: []helm.Summary{own, web}, enabled: []string{"web"}, detail: "1 enabled, 0 to delete, 0 to purge",
+		},
+		"a release is purged": {
+			releases: []helm.Summary{own, old, web}, purge: []string{"old"}, missing: []string{"old"}, enabled: []string{"web"},
+			detail: "1 enabled, 0 to delete, 1 to purge",
+		},
+		"a release is purged, the deletion of another one is blocked": {
+			releases: []helm.Summary{addon, old, web}, purge: []string{"old"}, missing: []string{"old", "addon", "idle", "own"},
+			enabled: []string{"addon", "idle", "own", "web"}, detail: "1 enabled, 0 to delete, 1 to purge, 3 kept without a directory",
+		},
+		"too many releases would be purged": {
+			releases: []helm.Summary{old}, missing: []string{"addon", "idle", "old", "own"}, enabled: []string{"addon", "idle", "old", "own", "web"},
+			detail: "1 enabled, 0 to delete, 0 to purge, 4 kept without a directory",
+		},
+		"the first converge postpones a purge": {
+			releases: []helm.Summary{old, web}, first: true, missing: []string{"addon", "idle", "old", "own"},
+			enabled: []string{"addon", "idle", "old", "own", "web"}, detail: "1 enabled, 0 to delete, 0 to purge, 4 kept without a directory",
+		},
+	} {
+		k := &decide.Known{
+			Set: module.Set{Modules: []module.Module{{Name: "web"}}}, Modules: map[string]store.Module{},
+			Startup: store.Startup{Converged: 1, Enabled: []string{"addon", "idle", "old", "own", "web"}},
+		}
+		for _, name := range k.Startup.Enabled {
+			k.Modules[name] = store.Module{State: store.On, Enabled: true}
+		}
+		if c.first {
+			k.Startup.Converged = 0
+		}
+		releases := safety.New(safety.Options{IgnoreRelease: "own"}, oncelog.New(zerolog.Nop()), nil, silent{}).Discovery(c.releases, safety.Permission{Configured: true})
+		if err := releases.FindUnknown(t.Context(), k.Set, c.releases); err != nil {
+			t.Fatal(err)
+		}
+		found := discovered{Decisions: decide.Decisions{Whole: true, Enabled: []string{"web"}, Modules: []decide.Module{{Name: "web", Enabled: true}}}}
+		purge := found.findPurges(k, releases)
+		step := &step{}
+		out, err := step.outcome(&found, k, step.lists(&found, k, releases, purge))
+		if err != nil || out.Detail != c.detail {
+			t.Errorf("%s: %q, %v; want %q", name, out.Detail, err, c.detail)
+		}
+		if diff := cmp.Diff([][]string{c.purge, c.missing, c.enabled}, [][]string{purge, found.Missing, found.Enabled}); diff != "" {
+			t.Errorf("%s: to purge, missing, enabled (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -131,7 +131,7 @@ func (s *step) outcome(found *discovered, k *decide.Known, items map[graph.FanOu
 	if len(k.Kept) > 0 {
 		found.KeepUnseen(k)
 		found.Stale = slices.DeleteFunc(found.Stale, func(b stale.Binding) bool { return slices.Contains(found.Missing, b.Subject.Module) })
-		out.Detail += fmt.Sprintf(", %d kept without a directory", len(found.Missing))
+		out.Detail += fmt.Sprintf(", %d kept without a directory", len(k.Kept))
 	}
 	if !found.Whole {
 		found.KeepUnseen(k)
@@ -187,28 +187,28 @@ func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discov
 }
 
 // keepMissing sets d.Missing to the modules that have a record and were not found, and whose records stay. The argument
-// purged has the releases to purge. The record of a module whose release is purged stays until the release is deleted. If
-// such a module has a release that is not purged, its directory may be missing by mistake. Then the records of all
-// modules that were not found stay, and keepMissing also sets k.Kept to these modules.
+// purged has the releases to purge. The records of a module whose release is purged stay until the purge. If the
+// deletion of another module's release is blocked or postponed, the directories of modules may be missing by mistake.
+// Then the records of all modules that were not found stay, and keepMissing sets k.Kept to those whose release is not
+// purged.
 func (d *discovered) keepMissing(k *decide.Known, releases *safety.Discovery, purged []string) {
-	var going []string
+	var going, kept []string
 	keeps := false
 	for _, name := range slices.Sorted(maps.Keys(k.Modules)) {
 		if _, onDisk := k.Set.Find(name); onDisk {
 			continue
 		}
-		d.Missing = append(d.Missing, name)
 		if slices.Contains(purged, name) {
 			going = append(going, name)
-		} else if releases.Released(name) {
-			keeps = true
+			continue
 		}
+		kept = append(kept, name)
+		keeps = keeps || releases.Blocks(name) || slices.Contains(d.Left, name)
 	}
-	if !keeps {
-		d.Missing = going
-		return
+	if keeps {
+		k.Kept = kept
 	}
-	k.Kept = d.Missing
+	d.Missing = slices.Concat(going, k.Kept)
 }
 
 // enabled returns the modules to run; see [decide.Decisions.Runnable]. If parallelModules is at least 2, modules whose

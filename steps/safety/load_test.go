@@ -74,7 +74,7 @@ func TestReleasesWithoutAModuleArePurgedExceptTheOperatorsOwn(t *testing.T) {
 	set := module.Set{Modules: []module.Module{{Name: "web"}, {Name: "broken", Broken: errors.New("bad")}}}
 	for own, want := range map[string][]string{"own": {"old"}, "": {"old", "own"}, "other": {"old", "own"}} {
 		d := newChecks(Options{IgnoreRelease: own}, &blocked{}).Discovery(releases, Permission{})
-		if err := d.findUnknown(t.Context(), set, releases); err != nil {
+		if err := d.FindUnknown(t.Context(), set, releases); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, d.Unknown); diff != "" || len(d.Blocked) > 0 {

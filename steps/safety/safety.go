@@ -92,6 +92,7 @@ type Discovery struct {
 	checks     *Checks
 	permission Permission
 	released   map[string]bool // names of the existing releases
+	blocked    map[string]bool // names of the modules and releases whose deletion was blocked
 	releases   int
 }
 
@@ -102,12 +103,12 @@ func (c *Checks) Begin(ctx context.Context, set module.Set, p Permission) (*Disc
 		return nil, err
 	}
 	d := c.Discovery(releases, p)
-	return d, d.findUnknown(ctx, set, releases)
+	return d, d.FindUnknown(ctx, set, releases)
 }
 
 // Discovery returns a discovery that has found these releases. Its field Unknown is still empty.
 func (c *Checks) Discovery(releases []helm.Summary, p Permission) *Discovery {
-	d := &Discovery{checks: c, permission: p, released: map[string]bool{}, releases: len(releases)}
+	d := &Discovery{checks: c, permission: p, released: map[string]bool{}, blocked: map[string]bool{}, releases: len(releases)}
 	for _, r := range releases {
 		d.released[r.Name] = true
 	}
@@ -117,10 +118,13 @@ func (c *Checks) Discovery(releases []helm.Summary, p Permission) *Discovery {
 // Released reports whether the module has a release in the cluster.
 func (d *Discovery) Released(module string) bool { return d.released[module] }
 
-// findUnknown sets d.Unknown to the releases that have no module in set, were not made from addons, and are not the
+// Blocks reports whether a safety check has blocked the deletion of the release.
+func (d *Discovery) Blocks(release string) bool { return d.blocked[release] }
+
+// FindUnknown sets d.Unknown to the releases that have no module in set, were not made from addons, and are not the
 // operator's own release. It blocks the deletion of releases that were made from addons. If the operator's own release
-// cannot be determined, findUnknown also blocks the deletion of the other releases, and leaves d.Unknown empty.
-func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []helm.Summary) error {
+// cannot be determined, FindUnknown also blocks the deletion of the other releases, and leaves d.Unknown empty.
+func (d *Discovery) FindUnknown(ctx context.Context, set module.Set, releases []helm.Summary) error {
 	c := d.checks
 	var names, addons []string
 	for _, r := range releases {
@@ -227,9 +231,12 @@ func allowed(going, releases, most int) bool {
 // mostNamed is the maximum number of releases that a problem names.
 const mostNamed = 20
 
-// block adds p to d.Blocked, with names added to its text. It logs and reports that the releases in names are not
-// deleted.
+// block adds p to d.Blocked, with names added to its text. It records, logs and reports that the releases in names are
+// not deleted.
 func (d *Discovery) block(p store.Problem, names []string) {
+	for _, name := range names {
+		d.blocked[name] = true
+	}
 	shown := names[:min(len(names), mostNamed)]
 	p.Kind = store.BlockedDeletion
 	p.Error += ": " + strings.Join(shown, ", ")

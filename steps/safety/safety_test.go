@@ -83,7 +83,7 @@ func TestReleasesOfAddonsThatNobodyKnowsAreKeptAndShown(t *testing.T) {
 	t.Parallel()
 	releases := []helm.Summary{{Name: "old"}, {Name: "redis", State: helm.State{Addon: true}}, {Name: "web", State: helm.State{Addon: true}}, {Name: "own"}}
 	d := newChecks(Options{IgnoreRelease: "own"}, &blocked{}).Discovery(releases, Permission{})
-	if err := d.findUnknown(t.Context(), module.Set{Modules: []module.Module{{Name: "web"}}}, releases); err != nil {
+	if err := d.FindUnknown(t.Context(), module.Set{Modules: []module.Module{{Name: "web"}}}, releases); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"old"}, d.Unknown); diff != "" {
