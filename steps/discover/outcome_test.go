@@ -64,13 +64,13 @@ func TestOutcomeOfADiscoveryCountsModulesAndKeepsUnseenOnes(t *testing.T) {
 			unknown: []string{"x", "y"}, detail: "1 enabled, 0 to delete, 0 to purge, 2 kept without a directory", enabled: []string{"idle", "x", "z"},
 			missing: []string{"idle", "x"}, stale: []string{"z"}, problems: []string{"2 of 3 releases would be purged, so the safety check keeps them: x, y"},
 		},
-		"a module whose release is purged keeps its records until then": {
+		"a module whose release is purged keeps its records and webhooks until then": {
 			found: discovered{
 				Decisions: decide.Decisions{Whole: true, Enabled: []string{"z"}, Modules: []decide.Module{{Name: "z", Enabled: true}}},
-				Stale:     []stale.Binding{{Subject: graph.Subject{Module: "x"}}},
+				Stale:     []stale.Binding{{Subject: graph.Subject{Module: "idle"}}, {Subject: graph.Subject{Module: "x"}}, {Subject: graph.Subject{Module: "z"}}},
 			},
 			known:   decide.Known{Startup: store.Startup{Converged: 1, Enabled: []string{"idle", "x", "z"}}, Modules: map[string]store.Module{"idle": on, "x": on, "z": on}},
-			unknown: []string{"x"}, detail: "1 enabled, 0 to delete, 1 to purge", enabled: []string{"z"}, missing: []string{"x"}, stale: []string{"x"},
+			unknown: []string{"x"}, detail: "1 enabled, 0 to delete, 1 to purge", enabled: []string{"z"}, missing: []string{"x"}, stale: []string{"idle", "z"},
 		},
 	} {
 		checks := safety.New(safety.Options{}, oncelog.New(zerolog.Nop()), nil, silent{})

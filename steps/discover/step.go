@@ -128,9 +128,11 @@ func (s *step) outcome(found *discovered, k *decide.Known, items map[graph.FanOu
 	if n := found.Broken(); n > 0 {
 		out.Detail += fmt.Sprintf(", %d broken", n)
 	}
+	// The purge of a release deletes the webhooks of its module. They stay until then: if the directory of the module
+	// exists again, and the module has already run in this start, its next run does not attach them.
+	found.Stale = slices.DeleteFunc(found.Stale, func(b stale.Binding) bool { return slices.Contains(found.Missing, b.Subject.Module) })
 	if len(k.Kept) > 0 {
 		found.KeepUnseen(k)
-		found.Stale = slices.DeleteFunc(found.Stale, func(b stale.Binding) bool { return slices.Contains(found.Missing, b.Subject.Module) })
 		out.Detail += fmt.Sprintf(", %d kept without a directory", len(k.Kept))
 	}
 	if !found.Whole {
