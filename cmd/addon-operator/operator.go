@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -359,6 +360,7 @@ func stepSettings(s *settings.Settings) (options steps.Options) {
 	options.Hooks.MetricsPrefix, options.Hooks.UngroupedExpire = s.MetricsPrefix, s.UngroupedMetrics == settings.ExpireMetrics
 	discovery.Namespace, discovery.IgnoreRelease, discovery.AllowPurge = s.Namespace, s.HelmIgnoreRelease, s.AllowPurge
 	discovery.Pod, discovery.InPod = s.Pod, s.Pod != ""
+	discovery.PodNamespace = cmp.Or(connection(s).PodNamespace(), s.Namespace)
 	discovery.ParallelModules, discovery.CRDs.Filters = s.ParallelModules, s.CRDPrefixes()
 	return options
 }

@@ -72,6 +72,16 @@ func (o Options) InCluster() bool {
 	return o.prefersPod() && err == nil
 }
 
+// PodNamespace returns the namespace of the pod whose service account [Connect] uses. It is empty if Connect uses no
+// service account, or if the namespace cannot be read.
+func (o Options) PodNamespace() string {
+	if !o.InCluster() {
+		return ""
+	}
+	_, namespace, _ := o.load()
+	return namespace
+}
+
 // prefersPod reports whether the options name no cluster. Then Connect uses the cluster of the pod, if there is one.
 func (o Options) prefersPod() bool { return o.Kubeconfig == "" && o.Context == "" && o.Server == "" }
 

@@ -76,8 +76,8 @@ func TestConnectReadsKubeconfigs(t *testing.T) {
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1") // in a cluster, but without a service account
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
-	if (kube.Options{Kubeconfig: path}).InCluster() {
-		t.Error("a kubeconfig is the cluster of the pod")
+	if o := (kube.Options{Kubeconfig: path}); o.InCluster() || o.PodNamespace() != "" {
+		t.Errorf("a kubeconfig is the cluster of the pod, in namespace %q", o.PodNamespace())
 	}
 	if _, err := os.Stat("/var/run/secrets/kubernetes.io"); err == nil {
 		t.Skip("this is a pod")

@@ -48,18 +48,19 @@ func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero 
 	return zero, nil
 }
 
-// ReleaseOf returns the name of the Helm release to which a pod belongs. If the pod itself does not belong to a
-// release, ReleaseOf reads the chain of controllers of the pod, and returns the release of the first controller that
-// belongs to a release. ReleaseOf ignores releases in other namespaces. The name is empty if there is no such release. The
-// result exists is false if the pod does not exist. ReleaseOf sends one request for the pod, and one for each controller
-// that it reads.
-func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release string, exists bool, err error) {
+// ReleaseOf returns the name of the Helm release to which a pod belongs. The argument namespace is the namespace of
+// the pod, and the argument releases is the namespace of the release. If the pod itself does not belong to a release,
+// ReleaseOf reads the chain of controllers of the pod, and returns the release of the first controller that belongs to
+// a release. ReleaseOf ignores releases in other namespaces. The name is empty if there is no such release. The result
+// exists is false if the pod does not exist. ReleaseOf sends one request for the pod, and one for each controller that
+// it reads.
+func (c *Client) ReleaseOf(ctx context.Context, namespace, pod, releases string) (release string, exists bool, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*metav1.PartialObjectMetadata, error) {
 		return c.Metadata().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	gone, err := controllers(c, pod, get, func(o *metav1.PartialObjectMetadata) (bool, error) {
 		exists = true
-		if name, in := ReleaseIn(o.Annotations); in == namespace {
+		if name, in := ReleaseIn(o.Annotations); in == releases {
 			release = name
 		}
 		return release != "", nil

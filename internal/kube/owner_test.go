@@ -48,7 +48,7 @@ func TestScaleToZeroIsToldFromARolloutAndAMissingPodFromOneWithoutARelease(t *te
 	}
 	check("while one replica is wanted, as in a rollout", "set-0", false)
 	for pod, want := range map[string]bool{"set-0": true, "elsewhere": false} {
-		if release, exists, err := client.ReleaseOf(t.Context(), namespace, pod); release != "" || exists != want || err != nil {
+		if release, exists, err := client.ReleaseOf(t.Context(), namespace, pod, namespace); release != "" || exists != want || err != nil {
 			t.Errorf("pod %s: release %q, exists: %t, %v", pod, release, exists, err)
 		}
 	}

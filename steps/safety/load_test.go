@@ -1,16 +1,22 @@
 package safety
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
+	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -107,7 +113,7 @@ func TestNoReleaseIsPurgedIfTheOwnOneIsNotKnown(t *testing.T) {
 		"it may not read a pod with its host name":    {Options{}, "", false, refused, nil, "is forbidden: no rule: old, own"},
 		"it may not read its pod, a release is named": {Options{IgnoreRelease: "mine"}, "", false, refused, []string{"old", "own"}, ""},
 	} {
-		c.options.Namespace, c.options.Pod = "ops", "node-1"
+		c.options.Namespace, c.options.PodNamespace, c.options.Pod = "addons", "ops", "node-1"
 		d := newChecks(c.options, &blocked{}).Discovery(releasesNamed("old", "own", "web"), Permission{})
 		if err := d.leaveOutOwn([]string{"old", "own"}, c.own, c.exists, c.err); err != nil {
 			t.Fatal(err)
@@ -122,6 +128,54 @@ func TestNoReleaseIsPurgedIfTheOwnOneIsNotKnown(t *testing.T) {
 	d := newChecks(Options{}, &blocked{}).Discovery(nil, Permission{})
 	if err := d.leaveOutOwn([]string{"old"}, "", false, io.EOF); !errors.Is(err, io.EOF) || d.Unknown != nil || d.Blocked != nil {
 		t.Errorf("without a response: %v, releases to purge %q, problems %+v", err, d.Unknown, d.Blocked)
+	}
+}
+
+// podServer returns an API server that has only the pod op-0 in the namespace ops, with these annotations.
+func podServer(t *testing.T, annotations map[string]string) *httptest.Server {
+	t.Helper()
+	answers := map[string]any{
+		"/api":  metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}},
+		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList"}},
+		"/api/v1": metav1.APIResourceList{
+			TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "v1",
+			APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true}},
+		},
+		"/api/v1/namespaces/ops/pods/op-0": metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "op-0", Namespace: "ops", Annotations: annotations},
+		},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, r.URL.Path).Status()
+		w.Header().Set("Content-Type", "application/json")
+		if known, ok := answers[r.URL.Path]; ok {
+			answer = known
+		} else {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestTheOwnPodIsFoundInAnotherNamespaceThanTheReleases(t *testing.T) {
+	t.Parallel()
+	for namespace, want := range map[string][]string{"ops": {"old", "own"}, "addons": {"old"}} { // of the release of the pod
+		server := podServer(t, map[string]string{"meta.helm.sh/release-name": "own", "meta.helm.sh/release-namespace": namespace})
+		client, err := kube.NewClient(&rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases := releasesNamed("old", "own", "web")
+		o := Options{Kube: client, Namespace: "addons", Pod: "op-0", PodNamespace: "ops", InPod: true}
+		d := newChecks(o, &blocked{}).Discovery(releases, Permission{})
+		if err := d.FindUnknown(t.Context(), module.Set{Modules: []module.Module{{Name: "web"}}}, releases); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, d.Unknown); diff != "" || len(d.Blocked) > 0 {
+			t.Errorf("release in namespace %s: problems %+v, releases to purge (-want +got):\n%s", namespace, d.Blocked, diff)
+		}
 	}
 }
 

@@ -32,12 +32,14 @@ type ConfigMap interface {
 type Options struct {
 	Helm      *helm.Client
 	Kube      *kube.Client
-	Namespace string
+	Namespace string // of the releases
 	// IgnoreRelease is the name of the operator's own release, which is never purged.
 	IgnoreRelease string
 	// Pod is the name of the operator's own pod; empty if the operator does not run in a pod. The release that
 	// contains the pod is also never purged.
 	Pod string
+	// PodNamespace is the namespace of the operator's own pod. It can be another one than that of the releases.
+	PodNamespace string
 	// InPod is true if the operator certainly runs in a pod of this cluster. Otherwise, Pod can be the host name of a
 	// machine outside of the cluster.
 	InPod bool
@@ -147,7 +149,7 @@ func (d *Discovery) FindUnknown(ctx context.Context, set module.Set, releases []
 		d.Unknown = names
 		return nil
 	}
-	own, exists, err := c.options.Kube.ReleaseOf(ctx, c.options.Namespace, c.options.Pod)
+	own, exists, err := c.options.Kube.ReleaseOf(ctx, c.options.PodNamespace, c.options.Pod, c.options.Namespace)
 	return d.leaveOutOwn(names, own, exists, err)
 }
 
@@ -157,7 +159,7 @@ func (d *Discovery) FindUnknown(ctx context.Context, set module.Set, releases []
 func (d *Discovery) leaveOutOwn(names []string, own string, exists bool, err error) error {
 	o := &d.checks.options
 	if err == nil && !exists && o.InPod {
-		err = fmt.Errorf("namespace %s has no pod %s", o.Namespace, o.Pod)
+		err = fmt.Errorf("namespace %s has no pod %s", o.PodNamespace, o.Pod)
 	} else if err != nil && !kube.IsRefused(err) {
 		return err
 	}
