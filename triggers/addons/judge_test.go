@@ -141,7 +141,7 @@ func TestARunningFetchIsInterruptedBeforeTheEventIsRaised(t *testing.T) {
 	w := newFixture(t)
 	defer w.forget()
 	w.Interrupt = func(id api.Identity, uid string, generation int64, deleted bool) {
-		w.raised = append(w.raised, fmt.Sprintf("interrupt %s %q %d %t", id, uid, generation, deleted))
+		w.add(fmt.Sprintf("interrupt %s %q %d %t", id, uid, generation, deleted))
 	}
 	w.change("c 2 - 0 1")
 	w.expect(`interrupt c "uid-c" 2 false`, "c: it is new")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,8 @@ func (f raiserFunc) Raise(tx *store.Tx, events ...workflow.Event) error { return
 type fixture struct {
 	*Trigger
 	t      *testing.T
-	raised []string
+	mu     sync.Mutex
+	raised []string // guarded by mu
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -38,7 +40,7 @@ func newFixture(t *testing.T) *fixture {
 	w := &fixture{t: t}
 	w.Trigger = New(storetest.Memory(t), raiserFunc(func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
-			w.raised = append(w.raised, ev.Subject.Configuration+": "+ev.Cause.Detail)
+			w.add(ev.Subject.Configuration + ": " + ev.Cause.Detail)
 		}
 		return nil
 	}), nil, nil, retry.Delays{Resync: time.Hour, Longest: 5 * time.Minute}, kube.Observer{})
@@ -55,9 +57,17 @@ func (w *fixture) expect(want ...string) {
 }
 
 func (w *fixture) raisedSince() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	got := w.raised
 	w.raised = nil
 	return got
+}
+
+func (w *fixture) add(event string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.raised = append(w.raised, event)
 }
 
 // object returns a configuration as the watch delivers it. text has the name, the generation, the
