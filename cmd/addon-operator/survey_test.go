@@ -263,15 +263,15 @@ func TestModulesAreWrittenAgainAlsoIfTheLastDiscoveryFoundThem(t *testing.T) {
 func TestAConvergeIsRequestedWhenModulesMadeFromAddonsCanBeWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		raised := 0
-		s, dir := surveysOfAddons(t, func() { raised++ })
+		var raised atomic.Int32
+		s, dir := surveysOfAddons(t, func() { raised.Add(1) })
 		ended := make(chan struct{})
 		go func() { s.requestAddons(ctx); close(ended) }()
-		expect := func(when string, want int) {
+		expect := func(when string, want int32) {
 			t.Helper()
 			synctest.Wait()
-			if raised != want {
-				t.Errorf("%s: converges were requested %d times, want %d", when, raised, want)
+			if n := raised.Load(); n != want {
+				t.Errorf("%s: converges were requested %d times, want %d", when, n, want)
 			}
 		}
 		expect("after the registration", 1)
