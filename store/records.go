@@ -101,6 +101,23 @@ func BindingsOf(module string, hook ...string) Key {
 	return k
 }
 
+// LoadBindings returns the records of the bindings of a hook, by ID.
+func LoadBindings(tx *Tx, module, hook string) (map[string]Binding, error) {
+	bindings := map[string]Binding{}
+	for k := range tx.Range(BindingsOf(module, hook)) {
+		b, _, err := Load[Binding](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		subject, err := ParseBindingKey(k)
+		if err != nil {
+			return nil, err
+		}
+		bindings[subject.Binding] = b
+	}
+	return bindings, nil
+}
+
 // ParseBindingKey returns the module, the hook and the binding in the key of an attached binding.
 func ParseBindingKey(k Key) (s graph.Subject, err error) {
 	p, err := k.Parts()

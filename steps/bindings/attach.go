@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"addon-operator/internal/hook"
@@ -33,23 +35,6 @@ func (bs *Attached) Ready(ctx context.Context, module, hook string) error {
 // records of the bindings of the events, by ID. It can be nil if the caller reads no events.
 func (bs *Attached) Reader(module, name string, config hook.Config, attached map[string]store.Binding) *Reader {
 	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs(), attached: attached}
-}
-
-// LoadBindings returns the records of the attached bindings of a hook, by ID.
-func LoadBindings(tx *store.Tx, module, hook string) (map[string]store.Binding, error) {
-	bindings := map[string]store.Binding{}
-	for k := range tx.Range(store.BindingsOf(module, hook)) {
-		b, _, err := store.Load[store.Binding](tx, k)
-		if err != nil {
-			return nil, err
-		}
-		subject, err := store.ParseBindingKey(k)
-		if err != nil {
-			return nil, err
-		}
-		bindings[subject.Binding] = b
-	}
-	return bindings, nil
 }
 
 // Attach replaces the module's bindings in the store with the bindings of the argument hooks, which must have all
@@ -271,8 +256,8 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 	if err != nil {
 		return nil, err
 	}
-	key := store.BindingKey(s.Module, s.Hook, s.Binding)
-	own, ok, err := store.Load[store.Binding](tx, key)
+	bindings, err := store.LoadBindings(tx, s.Module, s.Hook)
+	own, ok := bindings[s.Binding]
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -280,28 +265,19 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 	if err != nil {
 		return nil, err
 	}
-	bindings := map[string]store.Binding{}
-	for k := range tx.Range(store.BindingsOf(s.Module, s.Hook)) {
-		b, _, err := store.Load[store.Binding](tx, k)
-		if err != nil {
-			return nil, err
-		}
-		subject, err := store.ParseBindingKey(k)
-		if err != nil {
-			return nil, err
-		}
-		bindings[subject.Binding] = b
+	for _, id := range slices.Sorted(maps.Keys(bindings)) {
+		b := bindings[id]
 		its, err := groupOf(b)
 		if err != nil {
 			return nil, err
 		}
-		if string(k) != string(key) && (group == "" || its != group || b.Queue != own.Queue) {
+		if id != s.Binding && (group == "" || its != group || b.Queue != own.Queue) {
 			continue
 		}
 		// If an earlier start attached the binding, SyncedIn names that start. So the current start runs the
 		// Synchronization again.
 		b.SyncedIn = cmp.Or(b.AttachedInStart, start.StartRun)
-		if err := store.Save(tx, k, b); err != nil {
+		if err := store.Save(tx, store.BindingKey(s.Module, s.Hook, id), b); err != nil {
 			return nil, err
 		}
 	}

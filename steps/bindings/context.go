@@ -45,7 +45,9 @@ type Reader struct {
 type snapshot struct {
 	objects []*kube.Object
 	items   []hook.Item
-	size    int // of the encoded items in bytes, estimated; unknownSize if the snapshot is not complete
+	// complete is false if the objects of the binding have not been listed yet.
+	complete bool
+	size     int // of the encoded items in bytes, estimated; 0 until it is needed
 }
 
 // read returns the snapshot of the i-th kubernetes binding.
@@ -58,8 +60,8 @@ func (l *Reader) read(i int) snapshot {
 	}
 	b := l.config.Kubernetes[i]
 	subject := graph.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.Kubernetes[i]}
-	complete := l.snapshotsOf.IsComplete(subject)
-	seen := snapshot{objects: l.snapshotsOf.Snapshot(subject), size: unknownSize}
+	seen := snapshot{complete: l.snapshotsOf.IsComplete(subject)}
+	seen.objects = l.snapshotsOf.Snapshot(subject)
 	seen.items = make([]hook.Item, 0, len(seen.objects))
 	for _, o := range seen.objects {
 		item := hook.Item{FilterResult: o.FilterResult}
@@ -68,11 +70,22 @@ func (l *Reader) read(i int) snapshot {
 		}
 		seen.items = append(seen.items, item)
 	}
-	if complete {
-		seen.size = hook.RoughSize(seen.items)
-	}
 	l.seen[i] = seen
 	return seen
+}
+
+// size estimates the size in bytes of the encoded snapshot of the i-th kubernetes binding. The result is unknownSize if
+// the snapshot is not complete.
+func (l *Reader) size(i int) int {
+	seen := l.read(i)
+	if !seen.complete {
+		return unknownSize
+	}
+	if seen.size == 0 {
+		seen.size = hook.RoughSize(seen.items)
+		l.seen[i] = seen
+	}
+	return seen.size
 }
 
 // Snapshots returns the snapshots of the bindings with these names; nil if there are no names.
@@ -275,7 +288,7 @@ func (l *Reader) currentSize(t *store.Task) int {
 	if i < 0 || !l.isEarlier(t) {
 		return 0
 	}
-	if l.read(i).size == unknownSize {
+	if !l.read(i).complete {
 		return unknownSize
 	}
 	item, _ := l.current(i, t, hook.Item{})
@@ -286,7 +299,7 @@ func (l *Reader) currentSize(t *store.Task) int {
 func (l *Reader) sizeOf(names []string) (size int) {
 	for _, name := range names {
 		if i, ok := l.config.KubernetesNamed(name); ok {
-			size += l.read(i).size
+			size += l.size(i)
 		}
 	}
 	return size

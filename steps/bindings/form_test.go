@@ -41,7 +41,7 @@ func earlierEvent(t *testing.T, before, now, event, name, uid string) (hook.Item
 	attach(t, db, config(now))
 	var attached map[string]store.Binding
 	if err := db.View(func(tx *store.Tx) (err error) {
-		attached, err = bindings.LoadBindings(tx, "m", "hooks/h")
+		attached, err = store.LoadBindings(tx, "m", "hooks/h")
 		return err
 	}); err != nil {
 		t.Fatal(err)

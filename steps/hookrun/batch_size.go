@@ -13,7 +13,7 @@ func (s *Step) BatchSize(tx *store.Tx, t *store.Task) func(last, next *store.Tas
 	if err != nil || !known {
 		return func(_, _ *store.Task) int { return 0 } // the run reports the error
 	}
-	attached, err := bindings.LoadBindings(tx, t.Subject.Module, t.Subject.Hook)
+	attached, err := store.LoadBindings(tx, t.Subject.Module, t.Subject.Hook)
 	if err != nil {
 		return func(_, _ *store.Task) int { return 0 } // the run reports the error
 	}

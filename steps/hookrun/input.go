@@ -29,7 +29,7 @@ func (s *Step) read(t workflow.Task) (in input, err error) {
 		}
 		in.At = tx.Now()
 		if s.node.Batch {
-			in.attached, err = bindings.LoadBindings(tx, t.Subject.Module, t.Subject.Hook)
+			in.attached, err = store.LoadBindings(tx, t.Subject.Module, t.Subject.Hook)
 		}
 		return err
 	})

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"addon-operator/internal/hook"
@@ -93,20 +94,17 @@ func holdEvents(tx *store.Tx, module, name string, config json.RawMessage) error
 // id of match is the ID of the binding. So the next run of the module runs the Synchronization of the hook again, even if
 // the module has already run in this start.
 func resynchronize(tx *store.Tx, module, name string, match func(id string, b store.Binding) bool) error {
-	for k := range tx.Range(store.BindingsOf(module, name)) {
-		b, _, err := store.Load[store.Binding](tx, k)
-		if err != nil {
-			return err
-		}
-		subject, err := store.ParseBindingKey(k)
-		if err != nil {
-			return err
-		}
-		if b.Kind != store.Kubernetes || b.SyncedIn == 0 || !match(subject.Binding, b) {
+	attached, err := store.LoadBindings(tx, module, name)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(attached)) {
+		b := attached[id]
+		if b.Kind != store.Kubernetes || b.SyncedIn == 0 || !match(id, b) {
 			continue
 		}
 		b.SyncedIn = 0
-		if err := store.Save(tx, k, b); err != nil {
+		if err := store.Save(tx, store.BindingKey(module, name, id), b); err != nil {
 			return err
 		}
 	}
