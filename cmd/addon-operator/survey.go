@@ -29,12 +29,9 @@ const (
 	surveyMost = time.Minute
 )
 
-// checksOfBroken are the delays between two checks of broken modules without a change of a file. checksOfAddons are the
-// delays between two checks of outdated modules made from addons without a change of registered addons.
-var (
-	checksOfBroken = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
-	checksOfAddons = checksOfBroken
-)
+// repeatedChecks are the delays between two checks without a change of a file or of a registered addon: of modules that
+// cannot be loaded, and of modules made from addons that are outdated or cannot be written.
+var repeatedChecks = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
 
 // A wakeup is raised by some goroutines and handled by another goroutine. If it is raised several
 // times before it is handled, it is handled once.
@@ -115,9 +112,9 @@ func (s *surveys) updateProblems(ctx context.Context) {
 
 // requestMended runs until ctx ends. It requests a converge whenever a broken module can be loaded again. It checks the
 // broken modules after each change of a file. As long as a module is broken, it also checks after the delays
-// checksOfBroken, because the cause can be outside of the module's files, for example a full /tmp.
+// repeatedChecks, because the cause can be outside of the module's files, for example a full /tmp.
 func (s *surveys) requestMended(ctx context.Context) {
-	doOnWakeup(ctx, s.files, checksOfBroken, func() (again bool) {
+	doOnWakeup(ctx, s.files, repeatedChecks, func() (again bool) {
 		repaired, broken, err := s.steps.Discovery.Survey.Repaired(ctx)
 		if err == nil && len(repaired) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
@@ -158,13 +155,13 @@ func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func()
 // requestAddons runs until ctx ends. It requests a converge whenever the registered addons provide other modules than
 // before, and when modules that could not be written have been written. It checks both after each change of registered
 // addons and after a failed write. As long as modules cannot be written, or the last discovery has not found the
-// modules, it also checks after the delays checksOfAddons.
+// modules, it also checks after the delays repeatedChecks.
 func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the outdated modules for which the last converge was requested
 	// The first check does not wait for a change, because an earlier process may have ended before
 	// it requested a converge.
 	s.registry.raise()
-	doOnWakeup(ctx, s.registry, checksOfAddons, func() (again bool) {
+	doOnWakeup(ctx, s.registry, repeatedChecks, func() (again bool) {
 		mended, failing, err := s.steps.State.WriteAgain()
 		if mended {
 			requested = "" // because the converge that was requested did not find the modules
