@@ -59,9 +59,9 @@ func addSkip(t *store.Task, step store.StepRef) {
 // fansOutEdge reports whether t starts the items of an edge. Then the current step of t has no subject of its own.
 func fansOutEdge(t *store.Task) bool { return t.FanOut != nil && t.FanOut.Edge }
 
-// dropSkips must be called when t joins old, an equal task. old keeps only the skips that t has too, because a person
-// has not skipped the other steps of the run that t stands for. dropSkips reports whether it has changed old; then the
-// caller must save old.
+// dropSkips must be called when t joins old, an equal task, because the run of old then also does the work of t. It
+// removes the skips of old that t does not have, so that the run does all steps that t needs. If dropSkips returns true,
+// it has changed old, and the caller must save old.
 func dropSkips(old, t *store.Task) (changed bool) {
 	n := len(old.Skips)
 	old.Skips = slices.DeleteFunc(slices.Clone(old.Skips), func(s store.StepRef) bool { return !slices.Contains(t.Skips, s) })

@@ -150,41 +150,28 @@ func TestARunThatStartsOverPassesOverACanceledAndSkippedStep(t *testing.T) {
 	})
 }
 
-func TestASkippedStepRunsAgainWhenItsRunClosesALoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := backGraph()
-		g.Edges = append(g.Edges, graph.Edge{From: "last", To: "first", When: "changed", Loop: true})
-		g.Facts["changed"] = "a fact"
-		w := newFixture(t, g)
-		w.fails("second", 1)
-		w.reports("last", "changed")
-		w.start(on("go"))
-		w.expect("first", "second")
-		open := w.gate("last")
-		w.skip("main", "ann", "known")
-		w.expect("first", "last")
-		open(workflow.Outcome{Facts: []graph.Fact{"changed"}}, nil)
-		w.expect("first", "second", "last")
-		open(workflow.Outcome{}, nil)
-		w.expectAllEnded()
-	})
-}
-
-func TestARunRepeatsASkippedStepWhenItReturnsToANodeWhereRunsBegin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := backGraph()
-		g.Edges = append(g.Edges, graph.Edge{From: "last", To: "first", When: "changed"})
-		g.Facts["changed"] = "a fact"
-		w := newFixture(t, g)
-		w.fails("second", 1)
-		w.start(on("go"))
-		w.expect("first", "second")
-		open := w.gate("last")
-		w.skip("main", "ann", "known")
-		w.expect("first", "last")
-		open(workflow.Outcome{Facts: []graph.Fact{"changed"}}, nil)
-		w.expect("first", "second", "last")
-	})
+func TestASkippedStepRunsAgainWhenItsRunReturnsToANodeWhereRunsBegin(t *testing.T) {
+	for name, loop := range map[string]bool{"closing a loop": true, "by another edge": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := backGraph()
+				g.Edges = append(g.Edges, graph.Edge{From: "last", To: "first", When: "changed", Loop: loop})
+				g.Facts["changed"] = "a fact"
+				w := newFixture(t, g)
+				w.fails("second", 1)
+				w.reports("last", "changed")
+				w.start(on("go"))
+				w.expect("first", "second")
+				open := w.gate("last")
+				w.skip("main", "ann", "known")
+				w.expect("first", "last")
+				open(workflow.Outcome{Facts: []graph.Fact{"changed"}}, nil)
+				w.expect("first", "second", "last")
+				open(workflow.Outcome{}, nil)
+				w.expectAllEnded()
+			})
+		})
+	}
 }
 
 func TestARequestThatJoinsARunNeedsItsSkippedSteps(t *testing.T) {

@@ -52,7 +52,7 @@ func TestAnOwnerWhoseNamespaceMatchesAgainHasNotLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(receiver.left, []string{"leaves"}) {
-		t.Errorf("the receiver was told that %q have left", receiver.left)
+		t.Errorf("Left was called for %q", receiver.left)
 	}
 	if !slices.Equal(again.view.owners, []*owner{again.owner}) {
 		t.Errorf("the view has the owners %q", names(again.view.owners))
