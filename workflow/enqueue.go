@@ -123,8 +123,9 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 
 // replace removes old, a waiting task, because the equal task t is nearer to the head. If t has no
 // parent, it gets the parent of old. If t has a parent, t keeps it, and the parent of old stops
-// waiting. The parent of old also stops waiting if t is held, because no task waits for a held task.
+// waiting. The parent of old also stops waiting if t is held, because no task waits for a held task. The caller saves t.
 func (a *arrivals) replace(old, t *store.Task) (err error) {
+	dropSkips(t, old)
 	if t.IsHeld() {
 		if err := a.remover.drop(old, store.Joined, t); err != nil {
 			return err

@@ -59,13 +59,13 @@ func addSkip(t *store.Task, step store.StepRef) {
 // fansOutEdge reports whether t starts the items of an edge. Then the current step of t has no subject of its own.
 func fansOutEdge(t *store.Task) bool { return t.FanOut != nil && t.FanOut.Edge }
 
-// dropSkips must be called when t joins old, an equal task, because the run of old then also does the work of t. It
-// removes the skips of old that t does not have, so that the run does all steps that t needs. If dropSkips returns true,
-// it has changed old, and the caller must save old.
-func dropSkips(old, t *store.Task) (changed bool) {
-	n := len(old.Skips)
-	old.Skips = slices.DeleteFunc(slices.Clone(old.Skips), func(s store.StepRef) bool { return !slices.Contains(t.Skips, s) })
-	return len(old.Skips) < n
+// dropSkips must be called when other joins kept, an equal task, because the run of kept then also does the work of
+// other. It removes the skips of kept that other does not have, so that the run does all steps that other needs. If
+// dropSkips returns true, it has changed kept, and the caller must save kept.
+func dropSkips(kept, other *store.Task) (changed bool) {
+	n := len(kept.Skips)
+	kept.Skips = slices.DeleteFunc(slices.Clone(kept.Skips), func(s store.StepRef) bool { return !slices.Contains(other.Skips, s) })
+	return len(kept.Skips) < n
 }
 
 // endIfSkipped ends the current step of t without facts if a person has skipped this step before the run reached it.

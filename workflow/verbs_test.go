@@ -175,23 +175,35 @@ func TestASkippedStepRunsAgainWhenItsRunReturnsToANodeWhereRunsBegin(t *testing.
 }
 
 func TestARequestThatJoinsARunNeedsItsSkippedSteps(t *testing.T) {
-	for name, n := range map[string]int{"no request joins": 0, "a request joins": 1} {
+	for name, c := range map[string]struct{ running, failed bool }{ // when the request comes
+		"no request":                         {},
+		"while the run waits for its retry":  {failed: true},
+		"while the run is past the step":     {running: true},
+		"one before and one after a failure": {running: true, failed: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newLifecycle(t)
 				w.lists(lifecycle.ModuleBeforeHelm, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}}, graph.Item{Subject: graph.Subject{Module: "m", Hook: "i"}})
 				w.fails("module-beforehelm m/h", 1)
-				w.fails("release-check m", 1)
+				open := w.gate("release-check m")
 				w.start(on(lifecycle.OnResourcesAbsent, "m"))
 				w.skip("main", "ann", "known")
-				w.expect("module-run m", "module-beforehelm m/h", "module-run m", "module-beforehelm m/i", "release-check m")
-				want := []string{"module-run m", "module-beforehelm m/i", "release-check m"}
-				if n > 0 {
+				if c.running {
 					w.raise(on(lifecycle.OnResourcesAbsent, "m"))
-					want = slices.Insert(want, 1, "module-beforehelm m/h")
+				}
+				open(workflow.Outcome{}, errors.New("no answer"))
+				w.expect("module-run m", "module-beforehelm m/h", "module-run m", "module-beforehelm m/i", "release-check m")
+				if c.failed {
+					w.raise(on(lifecycle.OnResourcesAbsent, "m"))
 				}
 				w.sleep(time.Minute)
+				want := []string{"module-run m", "module-beforehelm m/i", "release-check m"}
+				if c.running || c.failed {
+					want = slices.Insert(want, 1, "module-beforehelm m/h")
+				}
 				w.expect(want...)
+				open(workflow.Outcome{}, nil)
 				w.expectAllEnded()
 			})
 		})
