@@ -11,12 +11,9 @@ import (
 // end, so that it reaches its last modules in spite of constant changes.
 const mostRewinds = 3
 
-// stuckAfter is the number of consecutive failures after which a task is stuck. A run with a stuck
-// task cannot reach its end by itself, so a rewind loses nothing and is not counted.
+// stuckAfter is the number of consecutive failures after which a run is stuck. A stuck run cannot
+// reach its end by itself, so a rewind loses nothing and is not counted.
 const stuckAfter = 2
-
-// stuck reports whether the run of the task on top of s has failed at least stuckAfter times in a row.
-func (s stack) stuck() bool { return s[0].Failed.Total() >= stuckAfter }
 
 // rewinds moves runs of the main queue back to a node. A task that must not be interrupted ends
 // before its run continues at that node.
@@ -40,10 +37,14 @@ func (w *rewinds) rewind(b *bound, t *store.Task) error {
 	}
 	rewound := false
 	for _, s := range past {
-		if s.bottom().Rewinds >= mostRewinds && !s.stuck() {
+		stuck, err := w.isStuck(s)
+		if err != nil {
+			return err
+		}
+		if s.bottom().Rewinds >= mostRewinds && !stuck {
 			continue
 		}
-		if err := w.replaceStack(s, t); err != nil {
+		if err := w.replaceStack(s, t, stuck); err != nil {
 			return err
 		}
 		rewound = true
@@ -58,6 +59,22 @@ func (w *rewinds) rewind(b *bound, t *store.Task) error {
 	r.Queue, r.Into = Main, before[0].bottom().ID.String()
 	w.history.join(t.Run, before[0].bottom().Run)
 	return w.history.record(r)
+}
+
+// isStuck reports whether the run of s is stuck: the task on top of s has failed at least stuckAfter times in a row, or
+// the run waits for a queue whose first task has.
+func (w *rewinds) isStuck(s stack) (stuck bool, err error) {
+	top := s[0]
+	if stuck = top.Failed.Total() >= stuckAfter; stuck || top.FanOut == nil || top.FanOut.Open == 0 {
+		return stuck, nil
+	}
+	err = eachHead(w.tx, func(t *store.Task) (err error) {
+		if !stuck && t.Failed.Total() >= stuckAfter {
+			stuck, err = isAwaited(w.tx, t.Queue, func(by *store.Task) bool { return by.ID == top.ID })
+		}
+		return err
+	})
+	return stuck, err
 }
 
 // stacks returns the stacks of the main queue and of the queue Parked whose runs have begun node,
@@ -95,12 +112,12 @@ func stacks(tx *store.Tx, b *bound, node graph.NodeID) (past, before []stack, er
 
 // replaceStack removes s, except for a task that must end by itself. replaceStack puts a copy of t
 // in the slot of s or, if s was parked, at the tail of the main queue. The copy belongs to the run
-// of s.
-func (w *rewinds) replaceStack(s stack, t *store.Task) error {
+// of s. The parameter stuck says whether this run is stuck.
+func (w *rewinds) replaceStack(s stack, t *store.Task, stuck bool) error {
 	bottom := *s.bottom()
 	next := *t
 	next.ID, next.Run, next.Pos, next.Parent = w.newID(), bottom.Run, bottom.Pos, bottom.Parent
-	if next.Rewinds = bottom.Rewinds; !s.stuck() {
+	if next.Rewinds = bottom.Rewinds; !stuck {
 		next.Rewinds++
 	}
 	kept, err := w.cancelStack(s, next.ID.String())

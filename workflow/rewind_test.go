@@ -466,16 +466,40 @@ func TestConvergeIsRewoundAtMostThreeTimesInARowAndThenRunsToItsEnd(t *testing.T
 }
 
 func TestConvergeThatIsStuckIsRewoundByEveryChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newLifecycle(t)
-		w.discovers(modules("a", "b"), nil, nil)
-		w.fails("release-check b", 1000)
-		w.start(on(lifecycle.OnStart))
-		for range 8 {
-			w.sleep(time.Minute)
-			w.ran()
-			w.changeConfig()
-			w.expect("configmap-changed", "discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
-		}
-	})
+	const synchronization, event = "module-kubernetes-synchronization b/h s", "global-kubernetes-event g b"
+	for name, c := range map[string]struct {
+		modules []graph.Item
+		fails   string
+		started bool // whether module b runs its Synchronization, which has a queue of its own
+	}{
+		"by a step in the main queue":             {modules("a", "b"), "release-check b", false},
+		"by a step in a parallel queue":           {group("10", 2, "a", "b"), "release-check b", false},
+		"by a Synchronization":                    {modules("a", "b"), synchronization, true},
+		"by a Synchronization of a parallel run":  {group("10", 2, "a", "b"), synchronization, true},
+		"by an event before a Synchronization":    {modules("a", "b"), event, true},
+		"by an event before that of parallel run": {group("10", 2, "a", "b"), event, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newLifecycle(t)
+				w.discovers(c.modules, nil, nil)
+				if c.started {
+					w.reports("module-run b", lifecycle.JustEnabled)
+					w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "b", Hook: "h", Binding: "s"}, Queue: "q", Wait: true})
+				}
+				w.fails(c.fails, 1000)
+				events := []workflow.Event{on(lifecycle.OnStart)}
+				if c.fails == event {
+					events = append(events, in("q", on(lifecycle.OnGlobalKubeEvent, "", "g", "b")))
+				}
+				w.start(events...)
+				for range 8 {
+					w.sleep(time.Minute)
+					w.ran()
+					w.changeConfig()
+					w.expectAny("configmap-changed", "discover-modules", "module-run a", "release-check a", "module-run b", c.fails)
+				}
+			})
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 
@@ -87,18 +88,60 @@ func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
 	return run, rest, nil
 }
 
-// lastBelow returns the last task in the slot of parent, a fan-out task; nil if parent itself is
-// the last.
-func lastBelow(tx *store.Tx, parent *store.Task) (last *store.Task, err error) {
-	for t, err := range store.Slot(tx, parent.Queue, parent.Slot) {
+// lastBelow returns the last task in the slot of t; nil if t itself is the last.
+func lastBelow(tx *store.Tx, t *store.Task) (last *store.Task, err error) {
+	for other, err := range store.Slot(tx, t.Queue, t.Slot) {
 		if err != nil {
 			return nil, err
 		}
-		if t.Depth < parent.Depth {
-			last = t
+		if other.Depth < t.Depth {
+			last = other
 		}
 	}
 	return last, nil
+}
+
+// isAwaited reports whether a fan-out task for which match returns true waits for a task of queue, directly or through
+// the items of other fan-out tasks.
+func isAwaited(tx *store.Tx, queue string, match func(by *store.Task) bool) (bool, error) {
+	for t, err := range store.Tasks(tx, queue) {
+		if err != nil {
+			return false, err
+		}
+		for {
+			by, err := awaiterOf(tx, t)
+			if err != nil {
+				return false, err
+			}
+			if by == nil {
+				break
+			}
+			if match(by) {
+				return true, nil
+			}
+			t = by
+		}
+	}
+	return false, nil
+}
+
+// awaiterOf returns the fan-out task that waits for the run of t; nil if there is none.
+func awaiterOf(tx *store.Tx, t *store.Task) (*store.Task, error) {
+	if t.Depth > 0 {
+		last, err := lastBelow(tx, t)
+		if err != nil {
+			return nil, err
+		}
+		t = cmp.Or(last, t)
+	}
+	if t.Parent == nil || t.Parent.Lags {
+		return nil, nil
+	}
+	by, ok, err := fanOutAt(tx, t.Parent)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return by, nil
 }
 
 // hasClaimed reports whether a task of queue is running.
