@@ -101,6 +101,12 @@ func lastBelow(tx *store.Tx, t *store.Task) (last *store.Task, err error) {
 	return last, nil
 }
 
+// MainAwaits reports whether a fan-out task of the main queue waits for a task of the given queue, directly or through
+// the items of other fan-out tasks.
+func MainAwaits(tx *store.Tx, queue string) (bool, error) {
+	return isAwaited(tx, queue, func(by *store.Task) bool { return by.Queue == Main })
+}
+
 // isAwaited reports whether a fan-out task for which match returns true waits for a task of queue, directly or through
 // the items of other fan-out tasks.
 func isAwaited(tx *store.Tx, queue string, match func(by *store.Task) bool) (bool, error) {

@@ -22,12 +22,13 @@ type configChange struct {
 	modules          map[string]store.Module
 	releases         map[string]*store.Release // known releases by module; nil if the record cannot be read
 	enabledOverrides map[string]values.EnabledOverride
-	failing          bool // a task of the main queue has failed and waits to be retried
+	failing          bool // a failing task delays the main queue
 }
 
-// mainFails reports whether a task of the main queue has failed and waits for its retry. It looks only at the tasks
-// in the slots before store.FirstSlot, which were put at the front of the queue, and at the first task behind them. It
-// ignores the task that applies the ConfigMap.
+// mainFails reports whether a failing task delays the main queue: a task of the main queue, or the first task of another
+// queue for which the main queue waits. In the main queue, it looks only at the tasks in the slots before
+// store.FirstSlot, which were put at the front of the queue, and at the first task behind them. It ignores the task that
+// applies the ConfigMap.
 func mainFails(tx *store.Tx) (bool, error) {
 	for t, err := range store.Tasks(tx, workflow.Main) {
 		if err != nil {
@@ -37,7 +38,22 @@ func mainFails(tx *store.Tx) (bool, error) {
 			return true, nil
 		}
 		if t.Slot >= store.FirstSlot {
-			return false, nil
+			break
+		}
+	}
+	for queue, err := range store.AllQueues(tx) {
+		if err != nil {
+			return false, err
+		}
+		t, ok, err := store.Head(tx, queue)
+		if err != nil {
+			return false, err
+		}
+		if !ok || t.Failed == nil {
+			continue
+		}
+		if awaited, err := workflow.MainAwaits(tx, queue); awaited || err != nil {
+			return awaited, err
 		}
 	}
 	return false, nil

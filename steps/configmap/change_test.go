@@ -46,7 +46,7 @@ func TestOnlyAFlagOfTheConfigMapThatIsNewlyFalseSwitchesAModuleOff(t *testing.T)
 	}
 }
 
-func TestATaskOfTheMainQueueThatWaitsForItsRetryMakesTheQueueFail(t *testing.T) {
+func TestAFailingTaskDelaysTheMainQueueIfItIsInThisQueueOrAwaited(t *testing.T) {
 	t.Parallel()
 	state, _ := scantest.New(t)
 	task := func(slot uint64, node graph.NodeID, failed bool) *store.Task {
@@ -56,6 +56,23 @@ func TestATaskOfTheMainQueueThatWaitsForItsRetryMakesTheQueueFail(t *testing.T) 
 		}
 		return task
 	}
+	fanOut := func(task *store.Task) *store.Task {
+		task.FanOut = &store.FanOut{Len: 1, Next: 1, Open: 1}
+		return task
+	}
+	in := func(queue string, task, parent *store.Task) *store.Task {
+		task.Queue = queue
+		task.ID.Epoch++
+		if parent != nil {
+			task.Parent = &store.Ref{ID: parent.ID, Pos: parent.Pos, Lags: parent.FanOut == nil}
+		}
+		return task
+	}
+	var (
+		modules = fanOut(task(store.FirstSlot, lifecycle.ModuleRun, false))
+		run     = in("parallel-0", fanOut(task(store.FirstSlot+1, lifecycle.ModuleSynchronization, false)), modules)
+		last    = task(store.FirstSlot, lifecycle.GlobalAfterAll, false)
+	)
 	for name, c := range map[string]struct {
 		tasks []*store.Task
 		want  bool
@@ -70,6 +87,17 @@ func TestATaskOfTheMainQueueThatWaitsForItsRetryMakesTheQueueFail(t *testing.T) 
 		"a later task": {
 			[]*store.Task{task(store.FirstSlot, lifecycle.ModuleRun, false), task(store.FirstSlot+1, lifecycle.ModuleRun, true)}, false,
 		},
+		"a task of another queue":  {[]*store.Task{modules, in("q", task(store.FirstSlot, lifecycle.ModuleKubernetesEvent, true), nil)}, false},
+		"an awaited task":          {[]*store.Task{modules, in("parallel-0", task(store.FirstSlot, lifecycle.ModuleRun, true), modules)}, true},
+		"an awaited task runs":     {[]*store.Task{modules, in("parallel-0", task(store.FirstSlot, lifecycle.ModuleRun, false), modules)}, false},
+		"an awaited task of a run": {[]*store.Task{modules, run, in("q", task(store.FirstSlot, lifecycle.ModuleSynchronization, true), run)}, true},
+		"a task before an awaited one": {
+			[]*store.Task{
+				modules, in("q", task(store.FirstSlot, lifecycle.ModuleKubernetesEvent, true), nil),
+				in("q", task(store.FirstSlot+1, lifecycle.ModuleSynchronization, false), modules),
+			}, true,
+		},
+		"a run that the last step awaits": {[]*store.Task{last, in("parallel-module-web", task(store.FirstSlot, lifecycle.ModuleRun, true), last)}, false},
 	} {
 		scantest.Update(t, state.DB, func(tx *store.Tx) error {
 			for _, task := range c.tasks {

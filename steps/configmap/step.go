@@ -223,10 +223,10 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	return lists, nil
 }
 
-// deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a task of
-// the main queue is failing. As long as this task fails, it can prevent a reload from reaching the step that deletes
-// modules. If no task fails, deletedAtOnce returns no modules, because the reload deletes the disabled modules after it
-// has run the other modules.
+// deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a failing task
+// delays the main queue. As long as this task fails, it can prevent a reload from reaching the step that deletes modules.
+// If no failing task delays the queue, deletedAtOnce returns no modules, because the reload deletes the disabled modules
+// after it has run the other modules.
 //
 // In two cases, modules are not deleted at once, but by the reload. First, if a newly enabled module can take over an
 // object of a module, the module must not be deleted before the takeover. Second, if no person has written the

@@ -356,10 +356,10 @@ var Graph = &graph.Graph{
 		Disabled: "the disabled modules with a release or state to delete, in reverse order",
 		Unknown:  "the releases without a module directory",
 		Running:  "the tasks of the module that run in other queues",
-		Changed:  "the started modules whose section of the ConfigMap changed; if flags changed too, the reload runs them instead, unless a task of the main queue fails",
+		Changed:  "the started modules whose section of the ConfigMap changed; if flags changed too, the reload runs them instead, unless a failing task delays the main queue",
 
-		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed; if flags changed too, the reload runs them instead, unless a task of the main queue fails",
-		SwitchedOff:      "only while a task of the main queue fails: the installed modules that the ConfigMap has just disabled",
+		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed; if flags changed too, the reload runs them instead, unless a failing task delays the main queue",
+		SwitchedOff:      "only while a failing task delays the main queue: the installed modules that the ConfigMap has just disabled",
 	},
 	Inputs: map[graph.Input]string{
 		EventObject:         "binding context: the object of each event and its filterResult",
