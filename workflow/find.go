@@ -52,10 +52,13 @@ type finder struct {
 	first [ranks]store.ID
 }
 
-// search searches the begun tasks and the quarantined items. If no begun task and no quarantined
-// item has the name, search searches the other tasks.
+// search searches the begun tasks, the failing tasks that a rate limit defers, and the quarantined
+// items. If none of them has the name, search searches the other tasks.
 func (f *finder) search() error {
 	if err := eachHead(f.tx, f.begun); err != nil {
+		return err
+	}
+	if err := eachDeferred(f.tx, f.begun); err != nil {
 		return err
 	}
 	for q, err := range store.QuarantinedItems(f.tx) {
@@ -90,8 +93,8 @@ func (f *finder) addWaiting(t *store.Task) {
 	}
 }
 
-// begun adds t if t has begun and its subject has the name. The subject of a fan-out task is that
-// of its current item.
+// begun adds t if t has begun or is failing, and its subject has the name. The subject of a fan-out
+// task is that of its current item.
 func (f *finder) begun(t *store.Task) error {
 	s, r := t.Subject, interrupted
 	switch {

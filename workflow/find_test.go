@@ -97,3 +97,31 @@ func TestATaskIsFoundByItsModuleOrHook(t *testing.T) {
 		}
 	})
 }
+
+func TestAFailingTaskIsFoundByItsModuleOrHookWhileARateLimitDefersIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLimited(t, workflow.RateLimit{Every: time.Minute, Burst: 1})
+		w.fails("event m/h b", 100)
+		w.gate("event m/runs b")
+		w.start(hookEvent("h", "1"), in("r", on("event", "m", "runs", "b")))
+		w.sleep(10 * time.Second)
+		w.raise(hookEvent("h", "2"), hookEvent("h", "3"))
+		var want store.ID
+		w.view(func(tx *store.Tx) error {
+			for task, err := range store.DeferredTasks(tx) {
+				if err != nil {
+					return err
+				}
+				if task.Failed != nil {
+					want = task.ID
+				}
+			}
+			return nil
+		})
+		for _, name := range []string{"m/h", "m"} {
+			if id, err := w.e.Find(name); err != nil || id != want || want.IsZero() {
+				t.Errorf("%s means %s, %v; want %s", name, id, err, want)
+			}
+		}
+	})
+}
