@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -174,13 +175,21 @@ func (t *transport) post(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// change handles a PUT or PATCH request, which replaces or patches an object.
+// statusPath matches the path of the subresource status of an object. It does not match the path of an object that is
+// called status: after the version, the path of an object has an even number of segments, such as its plural and its
+// name.
+var statusPath = regexp.MustCompile(`(/api/[^/]+|/apis/[^/]+/[^/]+)(/[^/]+/[^/]+)+/status$`)
+
+// change handles a PUT or PATCH request, which replaces or patches an object or its status.
 func (t *transport) change(r *http.Request) (*http.Response, error) {
 	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
-	path, _ := strings.CutSuffix(r.URL.Path, "/status")
+	path := r.URL.Path
+	if statusPath.MatchString(path) {
+		path = strings.TrimSuffix(path, "/status")
+	}
 	before, note, err := t.current(r, path)
 	if err != nil {
 		return nil, err

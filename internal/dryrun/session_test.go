@@ -249,6 +249,21 @@ func TestAWriteThatChangesNothingIsNoChange(t *testing.T) {
 	f.changes()
 }
 
+// TestAnObjectCalledStatusIsChanged writes an object whose path ends like the path of the subresource status, and the
+// subresource status of the same object.
+func TestAnObjectCalledStatusIsChanged(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, configMap("status", "1"), configMap("other", "1"))
+	f.server.objects[maps] = map[string]any{"kind": "ConfigMapList", "apiVersion": "v1", "items": []any{}}
+	f.expect(http.StatusOK, http.MethodPut, maps+"/status", configMap("status", "2"))
+	f.expect(http.StatusOK, http.MethodPut, maps+"/status/status", configMap("status", "3"))
+	f.expect(http.StatusOK, http.MethodPut, maps+"/other/status", configMap("other", "2"))
+	if o := f.expect(http.StatusOK, http.MethodGet, maps+"/status", nil); valueOf(o) != "3" {
+		t.Errorf("read %v", o)
+	}
+	f.changes("status=1 → status=2", "status=2 → status=3", "other=1 → other=2")
+}
+
 // TestPatchesAreRelativeToTheSession patches an object that the session has changed. The patch must apply to the
 // changed object, which the API server does not have.
 func TestPatchesAreRelativeToTheSession(t *testing.T) {
