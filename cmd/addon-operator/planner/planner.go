@@ -22,6 +22,7 @@ import (
 	"addon-operator/internal/dryrun"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps"
 	"addon-operator/steps/desired"
@@ -315,7 +316,7 @@ func (p *planner) runs(name string) inspect.PlanAction {
 
 func (p *planner) hasChart(name string) bool {
 	m, found := p.steps.State.Modules.Disk().Find(name)
-	return found && m.ChartDir() != ""
+	return found && m.Chart != module.NoChart
 }
 
 // note adds to m the changes that dry runs have requested since the last call of note. If the

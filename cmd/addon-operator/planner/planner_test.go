@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,8 @@ import (
 	"addon-operator/internal/dryrun"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/redact"
+	"addon-operator/steps"
+	"addon-operator/steps/scan"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
@@ -255,6 +259,37 @@ func TestAResultOfANodeSetsTheActionOfItsModule(t *testing.T) {
 		c.want.Name = "web"
 		if diff := cmp.Diff(&c.want, p.modules["web"]); diff != "" || !slices.Equal(p.order, []string{"web"}) {
 			t.Errorf("%s: modules %q (-want +got):\n%s", name, p.order, diff)
+		}
+	}
+}
+
+// TestAPlanWithoutAStoreSwitchesOnOnlyModulesWithAChart plans modules that have no release. Without a store, a release
+// is the only sign that a module was enabled before, and a module without a chart never has one.
+func TestAPlanWithoutAStoreSwitchesOnOnlyModulesWithAChart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, path := range []string{"010-web/templates", "020-watcher/hooks"} {
+		if err := os.MkdirAll(filepath.Join(dir, path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		isStored bool
+		want     inspect.PlanAction
+	}{
+		"web": {false, inspect.PlanOn}, "watcher": {false, inspect.PlanRun}, "watcher with a store": {true, inspect.PlanOn},
+	} {
+		p := made(t, nil)
+		p.steps = &steps.Lifecycle{State: scan.New(scan.Options{DB: p.db, ModulesDirs: []string{dir}}, nil)}
+		if _, err := p.steps.State.Scan(); err != nil {
+			t.Fatal(err)
+		}
+		if !c.isStored {
+			p.Store = nil
+		}
+		module, _, _ := strings.Cut(name, " ")
+		if got := p.runs(module); got != c.want {
+			t.Errorf("%s: the action is %q, want %q", name, got, c.want)
 		}
 	}
 }
