@@ -29,8 +29,16 @@ type environment struct {
 	dir         string // contains the store, the debug socket, the log and temporary files
 	kubeconfig  string
 	namespace   string
+	configMap   string // name of the operator's ConfigMap
 	modules     string
 	globalHooks string
+}
+
+// environment returns the environment of a round in dir, with the cluster of the kubeconfig file.
+func (o *Options) environment(dir, kubeconfig string) environment {
+	return environment{
+		dir: dir, kubeconfig: kubeconfig, namespace: o.Namespace, configMap: o.ConfigMap, modules: o.modules, globalHooks: o.globalHooks,
+	}
 }
 
 func (s *environment) socket() string { return filepath.Join(s.dir, "debug.socket") }
@@ -43,6 +51,20 @@ type operator struct {
 	control  net.Conn
 	messages chan message
 	ended    chan struct{} // closed when the process has ended
+}
+
+// args returns the arguments with which the operator is started.
+func (s *environment) args() []string {
+	return []string{
+		StartCommand,
+		"--kube-config", s.kubeconfig, "--namespace", s.namespace, "--config-map", s.configMap,
+		"--modules-dir", s.modules, "--global-hooks-dir", s.globalHooks,
+		"--store", filepath.Join(s.dir, "store.db"), "--tmp-dir", filepath.Join(s.dir, "tmp"), "--debug-unix-socket", s.socket(),
+		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", "0", "--debug-http-addr", "",
+		"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
+		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
+		"--snapshot-interval", "0", "--log-type", "json",
+	}
 }
 
 // start starts an operator as a child process. The methods kill and stop end the child process, and
@@ -63,13 +85,7 @@ func (s *environment) start() (*operator, error) {
 	}
 	defer theirs.Close() // otherwise the connection would stay open after the child has ended
 	o := &operator{control: ours, messages: make(chan message), ended: make(chan struct{})}
-	o.cmd = exec.CommandContext(context.Background(), program, StartCommand,
-		"--kube-config", s.kubeconfig, "--namespace", s.namespace, "--modules-dir", s.modules, "--global-hooks-dir", s.globalHooks,
-		"--store", filepath.Join(s.dir, "store.db"), "--tmp-dir", filepath.Join(s.dir, "tmp"), "--debug-unix-socket", s.socket(),
-		"--prometheus-listen-address", "127.0.0.1", "--prometheus-listen-port", "0", "--debug-http-addr", "",
-		"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
-		"--conversion-webhook-listen-address", "127.0.0.1", "--conversion-webhook-listen-port", "0",
-		"--snapshot-interval", "0", "--log-type", "json")
+	o.cmd = exec.CommandContext(context.Background(), program, s.args()...)
 	o.cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig) // for hooks that call kubectl
 	o.cmd.Stdout, o.cmd.Stderr, o.cmd.ExtraFiles = log, log, []*os.File{theirs}
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -270,6 +270,24 @@ func TestARoundEndsWhenAStepFailsTwiceAfterTheKill(t *testing.T) {
 	}
 }
 
+func TestTheOperatorIsStartedWithTheOptionsOfTheTest(t *testing.T) {
+	t.Parallel()
+	o := Options{Namespace: "shop", ConfigMap: "settings", modules: "/m", globalHooks: "/g"}
+	s := o.environment("/w", "/k")
+	got := map[string]string{}
+	for pair := range slices.Chunk(s.args()[1:], 2) {
+		got[pair[0]] = pair[1]
+	}
+	for flag, want := range map[string]string{
+		"--namespace": "shop", "--config-map": "settings", "--modules-dir": "/m", "--global-hooks-dir": "/g",
+		"--kube-config": "/k", "--store": "/w/store.db",
+	} {
+		if got[flag] != want {
+			t.Errorf("%s: got %q, want %q", flag, got[flag], want)
+		}
+	}
+}
+
 func TestObjectsOfFilesAreReadInTheirOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -58,7 +58,7 @@ func (o *Options) open(ctx context.Context, dir string, target *Target, known ma
 	}
 	r = &round{
 		options: o, target: target, known: known, recorder: newRecorder(), failures: map[step]*Failure{},
-		environment: environment{dir: dir, kubeconfig: p.kubeconfig(), namespace: o.Namespace, modules: o.modules, globalHooks: o.globalHooks},
+		environment: o.environment(dir, p.kubeconfig()),
 	}
 	release = func() error {
 		if r.operator != nil {
@@ -182,7 +182,7 @@ func (r *round) newFailures() (out []Failure) {
 
 // state returns the current state of the cluster and of the operator's modules.
 func (r *round) state(ctx context.Context) (state, error) {
-	return r.environment.state(ctx, r.client, r.options.ConfigMap)
+	return r.environment.state(ctx, r.client)
 }
 
 // compare returns the differences from the undisturbed state. While there are differences, it waits

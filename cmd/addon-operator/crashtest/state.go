@@ -180,8 +180,8 @@ func (s state) addRelease(o *unstructured.Unstructured) {
 }
 
 // state returns the state of the cluster, and of the modules of a running operator.
-func (s *environment) state(ctx context.Context, c *client, config string) (state, error) {
-	out, err := c.clusterState(ctx, s.namespace, config)
+func (s *environment) state(ctx context.Context, c *client) (state, error) {
+	out, err := c.clusterState(ctx, s.namespace, s.configMap)
 	if err != nil {
 		return nil, err
 	}
