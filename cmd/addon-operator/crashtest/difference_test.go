@@ -66,6 +66,8 @@ func TestObjectsOfControllersAreNotCompared(t *testing.T) {
 		"{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {owner: helm}}}":                                                           false,
 		"{apiVersion: v1, kind: Pod, metadata: {name: a, ownerReferences: [{kind: ReplicaSet, name: a, uid: u, controller: true}]}}":           false,
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, ownerReferences: [{kind: ConfigMap, name: b, uid: u, controller: false}]}}":     true,
+		"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.shop, labels: {app: shop}}}":                            true,
+		"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps, labels: {" + automanaged + ": onstart}}}":         false,
 		"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a}}":                                                               false,
 		"{apiVersion: shop.example.com/v1, kind: Order, metadata: {name: a, namespace: n, labels: {owner: shop}, annotations: {owner: helm}}}": true,
 	} {

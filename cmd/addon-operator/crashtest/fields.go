@@ -105,15 +105,20 @@ func controllersSetStatus(o *unstructured.Unstructured) bool {
 
 // ignoredKinds are kinds whose objects the control plane writes at any time.
 var ignoredKinds = []string{
-	"Event", "Lease", "Endpoints", "EndpointSlice", "Node", "CSINode", "APIService",
+	"Event", "Lease", "Endpoints", "EndpointSlice", "Node", "CSINode",
 	"PriorityLevelConfiguration", "FlowSchema", "ComponentStatus", "IPAddress",
 }
+
+// automanaged is the label of the APIServices that the API server itself creates, for its own kinds and for those of
+// CustomResourceDefinitions.
+const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
 // isCompared reports whether hooks and charts determine the content of o. Objects that a controller
 // owns or writes are not compared, nor are objects that store Helm releases.
 func isCompared(o *unstructured.Unstructured) bool {
 	switch {
 	case slices.Contains(ignoredKinds, o.GetKind()),
+		o.GetKind() == "APIService" && o.GetLabels()[automanaged] != "",
 		o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt",
 		o.GetKind() == "ConfigMap" && o.GetName() == "kube-apiserver-legacy-service-account-token-tracking", // has the day on which the API server started
 		o.GetKind() == "Service" && o.GetNamespace() == "default" && o.GetName() == "kubernetes":
