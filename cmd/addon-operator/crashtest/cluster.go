@@ -89,9 +89,9 @@ func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.Reso
 }
 
 // release deletes the objects that did not exist before the first round, and restores the objects
-// that are missing or differ. release ignores objects for which isCompared returns false, but
-// deletes new objects that store Helm releases. release returns when the cluster is restored, and
-// returns an error if that takes longer than goneWithin.
+// that are missing or differ. It ignores objects for which isIgnored returns true, and does not
+// restore objects for which isCompared returns false. release returns when the cluster is restored,
+// and returns an error if that takes longer than goneWithin.
 func (g *givenCluster) release(ctx context.Context) error {
 	for deadline := time.Now().Add(goneWithin); ; {
 		left, err := g.restore(ctx)
@@ -113,6 +113,11 @@ func (g *givenCluster) release(ctx context.Context) error {
 	}
 }
 
+// isIgnored reports whether o stays after a round even if it is new.
+func isIgnored(o *unstructured.Unstructured) bool {
+	return !isCompared(o) && !isRelease(o) && !isTemporary(o)
+}
+
 // restore requests the changes that restore the cluster, and returns the objects that still differ.
 func (g *givenCluster) restore(ctx context.Context) (left []string, err error) {
 	objects, err := g.client.objects(ctx)
@@ -124,7 +129,7 @@ func (g *givenCluster) restore(ctx context.Context) (left []string, err error) {
 		for _, o := range list {
 			at := g.identify(r, o)
 			present[at] = true
-			if !isCompared(o) && !isRelease(o) {
+			if isIgnored(o) {
 				continue
 			}
 			before, known := g.before[at]

@@ -68,6 +68,7 @@ func TestObjectsOfControllersAreNotCompared(t *testing.T) {
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, ownerReferences: [{kind: ConfigMap, name: b, uid: u, controller: false}]}}":     true,
 		"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.shop, labels: {app: shop}}}":                            true,
 		"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.apps, labels: {" + automanaged + ": onstart}}}":         false,
+		"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: csr-1}}":                                       false,
 		"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: a}}":                                                               false,
 		"{apiVersion: shop.example.com/v1, kind: Order, metadata: {name: a, namespace: n, labels: {owner: shop}, annotations: {owner: helm}}}": true,
 	} {

@@ -113,12 +113,19 @@ var ignoredKinds = []string{
 // CustomResourceDefinitions.
 const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
+// isTemporary reports whether the control plane itself deletes o some time after its creation. It deletes an approved
+// CertificateSigningRequest, such as that of a kubelet, after an hour.
+func isTemporary(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "CertificateSigningRequest"
+}
+
 // isCompared reports whether hooks and charts determine the content of o. Objects that a controller
-// owns or writes are not compared, nor are objects that store Helm releases.
+// owns or writes are not compared, nor are objects that store Helm releases, nor temporary objects.
 func isCompared(o *unstructured.Unstructured) bool {
 	switch {
 	case slices.Contains(ignoredKinds, o.GetKind()),
 		o.GetKind() == "APIService" && o.GetLabels()[automanaged] != "",
+		isTemporary(o),
 		o.GetKind() == "ConfigMap" && o.GetName() == "kube-root-ca.crt",
 		o.GetKind() == "ConfigMap" && o.GetName() == "kube-apiserver-legacy-service-account-token-tracking", // has the day on which the API server started
 		o.GetKind() == "Service" && o.GetNamespace() == "default" && o.GetName() == "kubernetes":
