@@ -67,7 +67,8 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 			store.DeleteProblems(tx, store.OrphanedModule, d.Name)
 		}
 		next := old
-		next.Order, next.Enabled, next.Why, next.FromAddon = d.Order, d.Enabled, d.Why, d.Addon != ""
+		next.Order, next.Enabled, next.Why = d.Order, d.Enabled, d.Why
+		next.FromAddon = d.Addon != "" || d.Broken != "" && old.FromAddon
 		next.SetBroken(d.Broken, tx.Now())
 		next.Missing = false
 		if !known || next.Enabled != old.Enabled || next.Why != old.Why {
@@ -90,15 +91,23 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 }
 
 // saveAddonModules records which of the found modules are made from addons. The store keeps the files of addons whose
-// modules are enabled or not deleted yet.
+// modules are enabled or not deleted yet. If a module cannot be loaded, its addon may be unknown, and its record stays.
 func saveAddonModules(tx *store.Tx, found []Module, before map[string]store.Module) error {
+	saved, err := store.LoadAddonModules(tx)
+	if err != nil {
+		return err
+	}
 	contents, used := map[string]string{}, map[string]bool{}
 	for _, d := range found {
-		if d.Addon == "" {
+		content := d.Addon
+		if content == "" && d.Broken != "" {
+			content = saved[d.Name].Content
+		}
+		if content == "" {
 			continue
 		}
 		state := before[d.Name].State
-		contents[d.Name], used[d.Name] = d.Addon, d.Enabled || state != store.Off && state != ""
+		contents[d.Name], used[d.Name] = content, d.Enabled || state != store.Off && state != ""
 	}
 	return modules.Save(tx, contents, func(name string) bool { return used[name] })
 }

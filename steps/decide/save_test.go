@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -170,12 +171,17 @@ func TestModulesInUseKeepTheFilesOfTheirAddons(t *testing.T) {
 	db := storetest.Memory(t)
 	before := map[string]store.Module{
 		"retired": {State: store.Uninstalled}, "deleted": {State: store.Off}, "lost": {State: store.On, Enabled: true}, "plain": {State: store.On},
+		"broken": {State: store.On, Enabled: true},
 	}
 	decided := Decisions{Modules: []Module{
 		{Name: "new", Enabled: true, Addon: "a"}, {Name: "retired", Addon: "b"}, {Name: "deleted", Addon: "c"}, {Name: "never", Addon: "d"}, {Name: "plain", Enabled: true},
+		{Name: "broken", Enabled: true, Broken: "its files cannot be read"},
 	}}
 	if err := db.Update(func(tx *store.Tx) error {
-		return store.Save(tx, store.AddonModuleKey("lost"), store.AddonModule{Content: "e", Used: true})
+		return errors.Join(
+			store.Save(tx, store.AddonModuleKey("lost"), store.AddonModule{Content: "e", Used: true}),
+			store.Save(tx, store.AddonModuleKey("broken"), store.AddonModule{Content: "f", Used: true}),
+		)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +192,7 @@ func TestModulesInUseKeepTheFilesOfTheirAddons(t *testing.T) {
 		saved, err := store.LoadAddonModules(tx)
 		if diff := cmp.Diff(map[string]store.AddonModule{
 			"new": {Content: "a", Used: true}, "retired": {Content: "b", Used: true}, "deleted": {Content: "c"}, "never": {Content: "d"},
+			"broken": {Content: "f", Used: true},
 		}, saved); diff != "" {
 			t.Errorf("modules made from addons (-want +got):\n%s", diff)
 		}
@@ -225,6 +232,8 @@ func TestOnlyModulesOfDirectoriesKeepTheirNames(t *testing.T) {
 	addon, web := Module{Name: "greeter", Addon: "content"}, Module{Name: "web"}
 	save(addon, web)
 	names("while the addon is registered")
+	save(Module{Name: "greeter", Broken: "its files cannot be read"}, web)
+	names("while the module cannot be loaded")
 	save(web)
 	names("after the addon was unregistered")
 	save(addon, web)
