@@ -66,8 +66,15 @@ func (c *cluster) create(ctx context.Context, o operation.Operation, live *unstr
 		}
 		return c.replace(ctx, live, after, "")
 	}
+	content := []byte(o.Object)
+	if o.Type == operation.CreateOrUpdate {
+		var err error
+		if content, err = jsonpatch.MergePatch([]byte("{}"), content); err != nil { // leaves out the fields that are null
+			return err
+		}
+	}
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(o.Object); err != nil {
+	if err := object.UnmarshalJSON(content); err != nil {
 		return err
 	}
 	if object.GetName() == "" {

@@ -203,6 +203,11 @@ func TestOperationsChangeTheObjectsOfTheTest(t *testing.T) {
 		"a status": {"data: {a: '0'}", func(o *sdk.Objects) {
 			o.MergePatch(ref, map[string]any{"data": nil, "status": 1}, sdk.Subresource("/status"))
 		}, `{"data":{"a":"0"},"status":1}`, ""},
+		"create or update with null": {"", func(o *sdk.Objects) {
+			made := object("1")
+			made["data"], made["status"] = map[string]any{"a": "1", "b": nil}, nil
+			o.CreateOrUpdate(made)
+		}, `{"data":{"a":"1"}}`, ""},
 		"patch nothing":         {"", func(o *sdk.Objects) { o.JQPatch(ref, ".") }, "", "there is no such object"},
 		"patch nothing in turn": {"", func(o *sdk.Objects) { o.JQPatch(ref, ".", sdk.IgnoreMissing()) }, "", ""},
 		"go on":                 {"", func(o *sdk.Objects) { o.JQPatch(ref, "."); o.Create(object("1")) }, `{"data":{"a":"1"}}`, "there is no such object"},
