@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,31 +77,57 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []*loader.BufferedFile{{Name: chartFile, Data: about}}
-	root := os.DirFS(dir)
-	err = fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (slices.Contains(otherDirs, d.Name()) || path != "." && strings.HasPrefix(path, ".")):
-			return fs.SkipDir
-		}
-		info, err := fs.Stat(root, path)
-		if err != nil || !info.Mode().IsRegular() {
-			return nil //nolint:nilerr // leave out what cannot be part of a chart, such as a dangling link or a socket
-		}
-		if info.Size() > loader.MaxDecompressedFileSize {
-			return fmt.Errorf("%s has %d bytes, more than the %d bytes that Helm allows for a file of a chart: move the file, or write a %s and a .helmignore",
-				path, info.Size(), loader.MaxDecompressedFileSize, chartFile)
-		}
-		data, err := fs.ReadFile(root, path)
-		files = append(files, &loader.BufferedFile{Name: path, Data: data})
-		return err
-	})
+	top, err := os.Stat(dir)
 	if err != nil {
 		return nil, err
 	}
-	return loader.LoadFiles(files)
+	files, err := bareFiles(dir, "", []fs.FileInfo{top})
+	if err != nil {
+		return nil, err
+	}
+	return loader.LoadFiles(append(files, &loader.BufferedFile{Name: chartFile, Data: about}))
+}
+
+// bareFiles returns the files of a chart without Chart.yaml that are in and below one of its directories. Like Helm, it
+// follows symbolic links to files and directories. It leaves out what cannot be part of a chart, such as a dangling link
+// or a socket, and links to a directory that contains the link. The argument root is the directory of the chart, and
+// under is the path of the directory in root. The argument above has the directories from root to this directory.
+func bareFiles(root, under string, above []fs.FileInfo) (files []*loader.BufferedFile, err error) {
+	entries, err := os.ReadDir(filepath.Join(root, under))
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		name := path.Join(under, entry.Name())
+		info, err := os.Stat(filepath.Join(root, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		case info.IsDir():
+			if slices.Contains(otherDirs, entry.Name()) || strings.HasPrefix(name, ".") ||
+				slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, info) }) {
+				continue
+			}
+			more, err := bareFiles(root, name, append(slices.Clone(above), info))
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, more...)
+		case info.Mode().IsRegular():
+			if info.Size() > loader.MaxDecompressedFileSize {
+				return nil, fmt.Errorf("%s has %d bytes, more than the %d bytes that Helm allows for a file of a chart: move the file, or write a %s and a .helmignore",
+					name, info.Size(), loader.MaxDecompressedFileSize, chartFile)
+			}
+			data, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, &loader.BufferedFile{Name: name, Data: data})
+		}
+	}
+	return files, nil
 }
 
 // templateValues returns a copy of r.Values with the types that values from a file have: all numbers are float64. This

@@ -80,6 +80,30 @@ func TestBareChartHoldsWhatBelongsToAChart(t *testing.T) {
 	}
 }
 
+// A templates directory that is a link is part of the chart. Without its objects, an upgrade would delete the objects of
+// the release.
+func TestBareChartFollowsLinksToDirectories(t *testing.T) {
+	t.Parallel()
+	shared := tree(t, map[string]string{"a.yaml": "a", "sub/b.yaml": "b"})
+	dir := tree(t, map[string]string{
+		"templates":       "-> " + shared,
+		"dashboards/more": "-> " + filepath.Join(shared, "sub"),
+		"dashboards/loop": "-> ..",
+		"docs":            "-> " + shared,
+		".cache":          "-> " + shared,
+	})
+	ch, err := Release{Name: "some-module", ChartDir: dir}.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(ch.Templates), []string{"templates/a.yaml", "templates/sub/b.yaml"}; !slices.Equal(got, want) {
+		t.Errorf("templates are %v, want %v", got, want)
+	}
+	if got, want := names(ch.Files), []string{"dashboards/more/b.yaml"}; !slices.Equal(got, want) {
+		t.Errorf("files are %v, want %v", got, want)
+	}
+}
+
 func TestModuleNameThatIsNoYAMLStringNamesABareChart(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"templates/a.yaml": "a"})
