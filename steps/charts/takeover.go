@@ -50,10 +50,14 @@ func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config valu
 }
 
 // Of reports whether one of the enabled modules may take over an object of the release. In case of doubt, it returns
-// true.
+// true. If the record of the release lists no objects, the objects are not known, for example because the module is in
+// maintenance.
 func (t Takeover) Of(release *store.Release) bool {
 	if t.unknown {
 		return true
+	}
+	if len(release.Objects) == 0 {
+		return t.hooks || len(t.objects) > 0
 	}
 	for _, o := range release.Objects {
 		if slices.ContainsFunc(t.objects, o.Is) || t.hooks && keepsData(o) {

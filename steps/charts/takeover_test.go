@@ -52,7 +52,7 @@ func TestAModuleTakesOverObjectsOfItsChart(t *testing.T) {
 		release  []store.Object
 		want     bool
 	}{
-		"no object":                         {Takeover{objects: chart}, nil, false},
+		"objects that are not known":        {Takeover{objects: chart}, nil, true},
 		"same object":                       {Takeover{objects: chart}, []store.Object{secret, deployment}, true},
 		"same object of another version":    {Takeover{objects: chart}, []store.Object{older}, true},
 		"object of another namespace":       {Takeover{objects: chart}, []store.Object{elsewhere}, false},
@@ -64,6 +64,7 @@ func TestAModuleTakesOverObjectsOfItsChart(t *testing.T) {
 		"no data, and hooks":                {Takeover{objects: chart, hooks: true}, []store.Object{renamed}, false},
 		"chart that cannot be rendered":     {Takeover{unknown: true}, []store.Object{renamed}, true},
 		"no chart, and nothing is taken":    {Takeover{}, []store.Object{deployment, secret}, false},
+		"unknown objects, and no chart":     {Takeover{}, nil, false},
 		"unknown chart, and an empty other": {Takeover{unknown: true}, nil, true},
 	} {
 		if got := test.takeover.Of(&store.Release{Objects: test.release}); got != test.want {
