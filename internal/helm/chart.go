@@ -29,6 +29,10 @@ const (
 // They are the same as in flant/addon-operator, so that the releases it has installed do not change.
 var otherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
 
+// hiddenTemplates is the beginning of the paths that Helm ignores in each chart. A volume with a ConfigMap has each of
+// its files twice, and one of them is in a directory whose name begins with a dot.
+const hiddenTemplates = templatesDir + "/."
+
 // Release describes a release that the caller wants to render or install.
 type Release struct {
 	// Name is the module's name: lower case, at most 53 characters.
@@ -67,8 +71,8 @@ func (r Release) load() (*chart.Chart, error) {
 	return ch, nil
 }
 
-// loadBare loads a chart from a directory that has templates but no Chart.yaml. It leaves out otherDirs, and
-// directories in dir whose names begin with a dot, such as .git.
+// loadBare loads a chart from a directory that has templates but no Chart.yaml. It leaves out otherDirs, directories in
+// dir whose names begin with a dot, such as .git, and hidden templates.
 func loadBare(name, dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, templatesDir)); err != nil {
 		return nil, fmt.Errorf("there is neither %s nor %s/: %w", chartFile, templatesDir, err)
@@ -101,7 +105,7 @@ func bareFiles(root, under string, above []fs.FileInfo) (files []*loader.Buffere
 		name := path.Join(under, entry.Name())
 		info, err := os.Stat(filepath.Join(root, name))
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(name, hiddenTemplates):
 			continue
 		case err != nil:
 			return nil, err

@@ -104,6 +104,26 @@ func TestBareChartFollowsLinksToDirectories(t *testing.T) {
 	}
 }
 
+// Like Helm, a chart without Chart.yaml does not have the hidden files of templates. If templates is a volume with a
+// ConfigMap, they contain each object a second time.
+func TestBareChartHasNoHiddenTemplates(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"templates/..2026_11_30/a.yaml": "a",
+		"templates/..data":              "-> ..2026_11_30",
+		"templates/a.yaml":              "-> ..data/a.yaml",
+		"templates/.a.yaml.swp":         "binary",
+		"templates/sub/.helpers.tpl":    "b",
+	})
+	ch, err := Release{Name: "some-module", ChartDir: dir}.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(ch.Templates), []string{"templates/a.yaml", "templates/sub/.helpers.tpl"}; !slices.Equal(got, want) {
+		t.Errorf("templates are %v, want %v", got, want)
+	}
+}
+
 func TestModuleNameThatIsNoYAMLStringNamesABareChart(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"templates/a.yaml": "a"})
