@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"addon-operator/internal/module"
@@ -235,5 +236,35 @@ func TestFilesOfABrokenModuleAreNoCode(t *testing.T) {
 	scantest.Program(t, mounted, "010-web/hooks/x.sh", "#!/bin/sh\n:\n")
 	if codeOf(t, s) != before {
 		t.Error("a changed hook of a broken module changes the checksum")
+	}
+}
+
+// A link to its own directory makes the files of a module endless. They cannot be read, like a file without the right to
+// read it.
+func TestAModuleWithAFileThatCannotBeReadIsBroken(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"templates", "crds"} {
+		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
+			s, mounted := codeState(t)
+			scantest.Write(t, mounted, "020-other/"+dir+"/x.yaml", "")
+			link := filepath.Join(mounted, "020-other", dir, "loop")
+			if err := os.Symlink(".", link); err != nil {
+				t.Fatal(err)
+			}
+			codeOf(t, s)
+			web, _ := s.Modules.Disk().Find("web")
+			other, _ := s.Modules.Disk().Find("other")
+			if web.Broken != nil || other.Broken == nil || !strings.Contains(other.Broken.Error(), link) {
+				t.Errorf("web is broken: %v; other is broken: %v", web.Broken, other.Broken)
+			}
+			if err := os.Remove(link); err != nil {
+				t.Fatal(err)
+			}
+			codeOf(t, s)
+			if other, _ = s.Modules.Disk().Find("other"); other.Broken != nil {
+				t.Errorf("without the link, the module is broken: %v", other.Broken)
+			}
+		})
 	}
 }

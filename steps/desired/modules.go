@@ -87,8 +87,8 @@ func (d *Modules) GlobalHooks() string { return d.globalHooks }
 // Digests returns the cache with which digests of the files of modules are computed.
 func (d *Modules) Digests() *module.Digests { return &d.digests }
 
-// List reads the directories of modules, without the schemas and without a check for missing values files. It does
-// not replace the modules of the last scan.
+// List reads the directories of modules, without the schemas, and without a check for missing values files and for files
+// that cannot be read. It does not replace the modules of the last scan.
 func (d *Modules) List() (module.Set, error) {
 	return module.Scan(d.dirs, d.addonDir, d.unnumberedOrder)
 }
@@ -139,10 +139,19 @@ func (d *Modules) Scan() (module.Set, error) {
 	return set, nil
 }
 
-// Read is like List, and also checks for missing values files if StrictValues is set.
+// Read is like List, but marks a module with a file that cannot be read as broken. It also checks for missing values
+// files if StrictValues is set.
 func (d *Modules) Read() (module.Set, error) {
 	set, err := d.List()
-	if err == nil && d.strictValues {
+	if err != nil {
+		return set, err
+	}
+	for i := range set.Modules {
+		if m := &set.Modules[i]; m.Broken == nil {
+			_, m.Broken = d.DirectoryDigest(*m)
+		}
+	}
+	if d.strictValues {
 		err = d.wantValues(set)
 	}
 	return set, err
