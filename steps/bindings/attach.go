@@ -379,7 +379,9 @@ func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 }
 
 // Forget deletes the records of the hooks of module: bindings, configurations, patches of values, metrics, ticks and
-// rate limits. It also deletes the record of module's release.
+// rate limits. It also deletes the record of module's release. If module is the name of a release or directory that
+// cannot be the name of a module, Forget keeps the patches of the section that this name would have, because it is the
+// global section or that of another module.
 func Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),
@@ -388,7 +390,9 @@ func Forget(tx *store.Tx, module string) error {
 			tx.Delete(k)
 		}
 	}
-	tx.Delete(store.SavedKey(sections.Of(module)))
+	if values.CheckName(module) == nil {
+		tx.Delete(store.SavedKey(sections.Of(module)))
+	}
 	if err := sections.DropPatches(tx, values.Global, savedByHooksOf(tx, module)); err != nil {
 		return err
 	}

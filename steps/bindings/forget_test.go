@@ -72,6 +72,23 @@ func TestNothingIsLeftOfAModuleThatIsForgotten(t *testing.T) {
 	}
 }
 
+// A release without a module, or a directory of a broken module, can have a name whose section is that of a module, or
+// the global section.
+func TestSectionsOfOthersAreNotForgotten(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a-1", "a--1", "a.1", "global"} {
+		db := storetest.Memory(t)
+		update(t, db, func(tx *store.Tx) error {
+			return errors.Join(keepAll(tx, "a1", "hook.sh"), keepAll(tx, "", "global.sh"))
+		})
+		before := [2]int{len(named(t, db, "hook.sh")), len(named(t, db, "global.sh"))}
+		update(t, db, func(tx *store.Tx) error { return bindings.Forget(tx, name) })
+		if left := [2]int{len(named(t, db, "hook.sh")), len(named(t, db, "global.sh"))}; left != before {
+			t.Errorf("%s: %d records of the module and %d of the global hook, %d before", name, left[0], left[1], before)
+		}
+	}
+}
+
 func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
