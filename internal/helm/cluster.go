@@ -155,8 +155,8 @@ func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.R
 	return k.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: kind}, gv.Version)
 }
 
-// gone reports whether it is certain that the API server does not serve a kind. gone returns false if the API service
-// of the kind's group does not respond.
+// gone reports whether it is certain that the API server does not serve a kind in this API version. gone returns false
+// if the API service of the kind's group does not respond.
 func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	if _, err := k.mapping(ctx, apiVersion, kind); !meta.IsNoMatchError(err) {
 		return false
@@ -179,6 +179,28 @@ func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 		}
 	}
 	return true
+}
+
+// servedVersion returns an API version in which the API server serves a kind: apiVersion if possible, or else the
+// preferred version of the same API group. It returns "" if it is certain that the API server does not serve the kind.
+// If the API service of the kind's group does not respond, servedVersion returns apiVersion.
+func (k *cluster) servedVersion(ctx context.Context, apiVersion, kind string) string {
+	if !k.gone(ctx, apiVersion, kind) {
+		return apiVersion
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return apiVersion
+	}
+	other, err := k.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: kind})
+	switch {
+	case meta.IsNoMatchError(err):
+		return ""
+	case err != nil:
+		return apiVersion
+	default:
+		return other.GroupVersionKind.GroupVersion().String()
+	}
 }
 
 // unserved looks for a document whose kind the API server does not serve. It returns an error that names the first such

@@ -52,12 +52,12 @@ func (m manifests) decoded(name string) ([]*release.Release, error) {
 	return decoded, nil
 }
 
-// forgetGone removes objects of kinds that the API server does not serve from the stored manifests of a release: from
-// the newest revision and from each deployed revision. Helm reads only these manifests, and cannot process a manifest
-// that has an object of an unserved kind. So without forgetGone, a release could not be upgraded or uninstalled after
-// one of its CRDs was deleted, or after Kubernetes removed an old API version. If an API service does not respond, its
-// objects stay in the manifests.
-func (m manifests) forgetGone(ctx context.Context, name string) error {
+// followKinds changes the stored manifests of a release to the kinds that the API server serves now: in the newest
+// revision and in each deployed revision. Helm reads only these manifests, and cannot process a manifest that has an
+// object of an unserved kind or API version. So without followKinds, a release could not be upgraded or uninstalled
+// after one of its CRDs was deleted, or after Kubernetes removed an old API version. Objects get another API version of
+// their kind. If there is none, they are removed. If an API service does not respond, its objects stay as they are.
+func (m manifests) followKinds(ctx context.Context, name string) error {
 	if err := m.cluster.refresh(ctx); err != nil {
 		return err
 	}
@@ -72,14 +72,16 @@ func (m manifests) forgetGone(ctx context.Context, name string) error {
 		if i > 0 && r.Info.Status != release.StatusDeployed {
 			continue
 		}
-		forgotten, err := m.withoutGone(ctx, r)
+		s, err := asServed(r.Manifest, func(apiVersion, kind string) string { return m.cluster.servedVersion(ctx, apiVersion, kind) })
 		if err != nil {
-			return err
+			return fmt.Errorf("read the manifest of revision %d: %w", r.Version, err)
 		}
-		if forgotten == 0 {
+		if s.changed == 0 && s.removed == 0 {
 			continue
 		}
-		m.log("release %q: removing %d objects from the manifest of revision %d, because the cluster does not serve their kinds", name, forgotten, r.Version)
+		m.log("release %q: the cluster does not serve some kinds of revision %d any more: changing the API version of %d objects in its manifest, and removing %d objects",
+			name, r.Version, s.changed, s.removed)
+		r.Manifest = s.manifest
 		if err := m.records.storage().Update(r); err != nil {
 			return fmt.Errorf("write revision %d: %w", r.Version, err)
 		}
@@ -87,24 +89,35 @@ func (m manifests) forgetGone(ctx context.Context, name string) error {
 	return nil
 }
 
-// withoutGone removes the objects of kinds that the API server does not serve from r.Manifest, and returns the number
-// of removed objects. It does not store r.
-func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, error) {
-	nodes, err := read(r.Manifest)
+// served is the result of asServed.
+type served struct {
+	manifest string
+	changed  int // number of objects with another API version than before
+	removed  int // number of removed objects
+}
+
+// asServed returns the manifest with objects of served kinds only. The function versionOf returns an API version in
+// which the API server serves a kind, or "" if there is none.
+func asServed(manifest string, versionOf func(apiVersion, kind string) string) (s served, err error) {
+	nodes, err := read(manifest)
 	if err != nil {
-		return 0, fmt.Errorf("read the manifest of revision %d: %w", r.Version, err)
+		return s, err
 	}
-	var served []*yaml.RNode
+	var left []*yaml.RNode
 	for _, n := range nodes {
-		if !m.cluster.gone(ctx, n.GetApiVersion(), n.GetKind()) {
-			served = append(served, n)
+		switch version := versionOf(n.GetApiVersion(), n.GetKind()); version {
+		case "":
+			s.removed++
+			continue
+		case n.GetApiVersion():
+		default:
+			n.SetApiVersion(version)
+			s.changed++
 		}
+		left = append(left, n)
 	}
-	if len(served) == len(nodes) {
-		return 0, nil
-	}
-	r.Manifest, err = kio.StringAll(served)
-	return len(nodes) - len(served), err
+	s.manifest, err = kio.StringAll(left)
+	return s, err
 }
 
 // gather adds objects of other revisions to the manifest of the newest revision, and stores the newest revision. It

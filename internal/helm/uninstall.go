@@ -26,7 +26,7 @@ func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	}
 	kept, err := c.uninstall(ctx, name, history[0].revision)
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
-		if err = c.manifests.forgetGone(ctx, name); err == nil {
+		if err = c.manifests.followKinds(ctx, name); err == nil {
 			kept, err = c.uninstall(ctx, name, history[0].revision)
 		}
 	}

@@ -50,7 +50,7 @@ func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgra
 		// The served kinds have changed during the upgrade, or the deployed revision has objects of a kind that is not
 		// served any more.
 		c.log("release %q: %s: read the kinds of the cluster again", r.Name, err)
-		if err = c.manifests.forgetGone(ctx, r.Name); err == nil {
+		if err = c.manifests.followKinds(ctx, r.Name); err == nil {
 			done, err = c.upgrade(ctx, r, m)
 		}
 	}

@@ -1,0 +1,61 @@
+package helm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// kindsOf returns the API version, the kind and the name of each object in the manifest.
+func kindsOf(t *testing.T, manifest string) (kinds []string) {
+	t.Helper()
+	nodes, err := read(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		kinds = append(kinds, n.GetApiVersion()+" "+named(n).String())
+	}
+	return kinds
+}
+
+// versionOf is for an API server that has removed an API version, and the kind Gadget.
+func versionOf(apiVersion, kind string) string {
+	switch kind {
+	case "Gadget":
+		return ""
+	case "PodDisruptionBudget":
+		return "policy/v1"
+	default:
+		return apiVersion
+	}
+}
+
+// Without the object, an uninstall would leave it in the cluster.
+func TestObjectsOfARemovedAPIVersionGetAnotherVersion(t *testing.T) {
+	t.Parallel()
+	got, err := asServed(`apiVersion: policy/v1beta1
+kind: PodDisruptionBudget
+metadata: {name: old, annotations: {helm.sh/resource-policy: keep}}
+spec: {minAvailable: 1}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: new}
+---
+apiVersion: example.com/v1
+kind: Gadget
+metadata: {name: gone}
+`, versionOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"policy/v1 PodDisruptionBudget old", "policy/v1 PodDisruptionBudget new"}
+	if diff := cmp.Diff(want, kindsOf(t, got.manifest)); diff != "" || got.changed != 1 || got.removed != 1 {
+		t.Errorf("%d changed, %d removed (-want +got):\n%s", got.changed, got.removed, diff)
+	}
+	if !strings.Contains(got.manifest, "helm.sh/resource-policy: keep") || !strings.Contains(got.manifest, "minAvailable: 1") {
+		t.Errorf("the changed object is not complete:\n%s", got.manifest)
+	}
+}
