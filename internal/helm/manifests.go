@@ -97,9 +97,10 @@ type served struct {
 }
 
 // asServed returns the manifest with objects of served kinds only. The function versionOf returns an API version in
-// which the API server serves a kind, or "" if there is none.
+// which the API server serves a kind, or "" if there is none. Lists are replaced with their items, because only some of
+// the items can have an unserved kind.
 func asServed(manifest string, versionOf func(apiVersion, kind string) string) (s served, err error) {
-	nodes, err := read(manifest)
+	nodes, err := flat(manifest)
 	if err != nil {
 		return s, err
 	}

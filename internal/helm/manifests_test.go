@@ -59,3 +59,30 @@ metadata: {name: gone}
 		t.Errorf("the changed object is not complete:\n%s", got.manifest)
 	}
 }
+
+// Helm cannot process a list with an item of an unserved kind.
+func TestItemsOfAListStayIfTheirKindIsServed(t *testing.T) {
+	t.Parallel()
+	got, err := asServed(`apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Secret, metadata: {name: a}}
+- {apiVersion: example.com/v1, kind: Gadget, metadata: {name: gone}}
+---
+apiVersion: v1
+kind: ConfigMapList
+items:
+- metadata: {name: b}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: c}
+`, versionOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"v1 Secret a", "v1 ConfigMap b", "v1 Service c"}
+	if diff := cmp.Diff(want, kindsOf(t, got.manifest)); diff != "" || got.changed != 0 || got.removed != 1 {
+		t.Errorf("%d changed, %d removed (-want +got):\n%s", got.changed, got.removed, diff)
+	}
+}
