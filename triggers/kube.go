@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -190,11 +189,8 @@ func (k *Kube) isUnused(text string, v kube.View) bool {
 	if !attached || f == nil || f.monitor == nil {
 		return false
 	}
-	views := slices.Concat(f.monitor.Views(), f.monitor.Parting())
-	return len(views) > 0 && !slices.ContainsFunc(views, func(used kube.View) bool {
-		used.Kind = ""
-		return used == v
-	})
+	used, known := f.monitor.Uses(v)
+	return known && !used
 }
 
 // sweepUnseen deletes the cursors of views that no binding uses. If a binding has no view yet, for
@@ -314,7 +310,7 @@ func (k *Kube) isFollowed(v kube.View) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, f := range k.follows {
-		if f.monitor != nil && slices.Contains(f.monitor.Views(), v) {
+		if f.monitor != nil && f.monitor.Follows(v) {
 			return true
 		}
 	}
@@ -326,7 +322,7 @@ func (k *Kube) isFollowedBy(s graph.Subject, v kube.View) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f := k.follows[s]
-	return f != nil && f.monitor != nil && slices.Contains(f.monitor.Views(), v)
+	return f != nil && f.monitor != nil && f.monitor.Follows(v)
 }
 
 // Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -102,12 +101,41 @@ func (m *Monitor) Parting() []View {
 
 // viewsOf returns the views of places, sorted as text.
 func (m *Monitor) viewsOf(places map[Source]place) []View {
-	views := make([]View, 0, len(places))
+	byText := make(map[string]View, len(places))
 	for source := range places {
-		views = append(views, View{source, m.spec.Filter.String()})
+		v := View{source, m.spec.Filter.String()}
+		byText[v.String()] = v
 	}
-	slices.SortFunc(views, func(a, b View) int { return strings.Compare(a.String(), b.String()) })
+	views := make([]View, 0, len(places))
+	for _, text := range slices.Sorted(maps.Keys(byText)) {
+		views = append(views, byText[text])
+	}
 	return views
+}
+
+// Follows reports whether v is one of the [Monitor.Views].
+func (m *Monitor) Follows(v View) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.has(v, m.places)
+}
+
+// Uses reports whether v is one of the [Monitor.Views] or one of the views that [Monitor.Parting] returns. The kind of
+// v can be empty. If the monitor has no views, the result known is false.
+func (m *Monitor) Uses(v View) (used, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.has(v, m.places) || m.has(v, m.parting), len(m.places)+len(m.parting) > 0
+}
+
+// has reports whether v is one of the views of places. The kind of v can be empty. The caller holds the lock.
+func (m *Monitor) has(v View, places map[Source]place) bool {
+	for source := range places {
+		v.Kind = cmp.Or(v.Kind, source.Kind) // all these sources have the same kind
+		break
+	}
+	_, found := places[v.Source]
+	return found && v.Filter == m.spec.Filter.String()
 }
 
 // Failure says for which object a filter currently fails.
@@ -416,9 +444,13 @@ func (m *Monitor) unwanted(kind Kind, wanted []Source) (unwanted []Source) {
 	if !m.plan.followsNamespace {
 		return nil
 	}
+	isWanted := map[Source]bool{}
+	for _, source := range wanted {
+		isWanted[source] = true
+	}
 	for _, source := range m.earlier {
 		source.Kind = kind.Kind
-		if slices.Contains(m.plan.sources(kind, []string{source.Namespace}), source) && !slices.Contains(wanted, source) {
+		if slices.Contains(m.plan.sources(kind, []string{source.Namespace}), source) && !isWanted[source] {
 			unwanted = append(unwanted, source)
 		}
 	}
@@ -428,7 +460,7 @@ func (m *Monitor) unwanted(kind Kind, wanted []Source) (unwanted []Source) {
 // arrange joins the sources in wanted that the monitor does not follow yet, and leaves the followed sources that are not
 // in wanted. It also joins the sources in unwanted, and leaves them when their remaining changes are delivered.
 func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
-	delivered := map[Source]bool{}
+	delivered := map[Source]bool{} // its keys are the sources in wanted
 	for _, source := range wanted {
 		delivered[source] = m.spec.Resume && (m.spec.Delivered == nil || m.spec.Delivered(View{source, m.spec.Filter.String()}))
 	}
@@ -438,7 +470,7 @@ func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
 		}
 		m.settled, m.problem = true, nil
 		for source, p := range m.places {
-			if !slices.Contains(wanted, source) {
+			if _, stays := delivered[source]; !stays {
 				delete(m.places, source)
 				delete(m.known, source)
 				p.leave(true)
