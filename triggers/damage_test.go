@@ -2,6 +2,7 @@ package triggers
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,6 +222,35 @@ func TestATickOfADamagedBindingIsNotRaised(t *testing.T) {
 		}
 		if err := db.Update(func(tx *store.Tx) error { tx.Delete(k); return nil }); err != nil {
 			t.Fatal(err)
+		}
+	})
+}
+
+// A raised tick needs records of the engine, for example of the tasks of its queue.
+func TestTicksAreRaisedAgainAfterTheRepairOfARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := storetest.Memory(t)
+		attachSchedule(t, db, "*/10 * * * * *", false)
+		begin, failed := time.Now(), 0
+		var at []time.Duration
+		s := NewSchedule(db, raiserFunc(func(_ *store.Tx, events ...workflow.Event) error {
+			if failed < 2 {
+				failed++
+				return fmt.Errorf("claim: %w", &store.RecordError{Key: store.QueueKey("q"), Err: store.ErrCorrupt})
+			}
+			for range events {
+				at = append(at, time.Since(begin))
+			}
+			return nil
+		}), Skip, zerolog.Nop())
+		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+		defer cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]time.Duration{20 * time.Second, 30 * time.Second}, at); diff != "" || failed != 2 {
+			t.Errorf("%d attempts failed; ticks (-want +got):\n%s", failed, diff)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -64,6 +65,9 @@ const setBack = time.Minute
 // from sleep.
 const longestSleep = time.Minute
 
+// damagePause is the time after which a Schedule raises due ticks again if the engine has to repair a record first.
+const damagePause = 5 * time.Second
+
 // rewind computes the next tick again if the clock was set back. now is the time that the clock shows.
 func (t *ticker) rewind(now time.Time) {
 	if t.schedule != nil && t.from.Sub(now) >= setBack {
@@ -71,7 +75,8 @@ func (t *ticker) rewind(now time.Time) {
 	}
 }
 
-// Run raises the events of ticks until ctx is done.
+// Run raises the events of ticks until ctx is done. If the engine has to repair a record before it can raise ticks that
+// are due, Run raises them after a pause.
 func (s *Schedule) Run(ctx context.Context) error {
 	tickers := map[graph.Subject]*ticker{}
 	if err := s.follow(tickers); err != nil {
@@ -79,14 +84,14 @@ func (s *Schedule) Run(ctx context.Context) error {
 	}
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
-	for {
+	for pause := time.Duration(0); ; {
 		now := s.DB.Now()
 		for _, t := range tickers {
 			t.rewind(now)
 		}
 		alarm.Stop()
 		if next, ok := earliest(tickers); ok {
-			alarm.Reset(min(next.Sub(now), longestSleep))
+			alarm.Reset(max(pause, min(next.Sub(now), longestSleep)))
 		}
 		select {
 		case <-ctx.Done():
@@ -99,7 +104,8 @@ func (s *Schedule) Run(ctx context.Context) error {
 			if next, ok := earliest(tickers); !ok || next.After(s.DB.Now()) {
 				continue // the alarm only served to read the clock again
 			}
-			if err := s.tick(ctx, tickers); err != nil && ctx.Err() == nil {
+			var err error
+			if pause, err = s.raiseDue(ctx, tickers); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("raise ticks: %w", err)
 			}
 		}
@@ -177,6 +183,17 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 		}
 	}
 	return t, nil
+}
+
+// raiseDue raises the due ticks. If the engine has to repair a record first, raiseDue raises none, and returns the time
+// after which the caller must call it again.
+func (s *Schedule) raiseDue(ctx context.Context, tickers map[graph.Subject]*ticker) (pause time.Duration, err error) {
+	err = s.tick(ctx, tickers)
+	damaged := (*store.RecordError)(nil)
+	if errors.As(err, &damaged) && workflow.Repairable(damaged) { // the engine reports the record
+		return damagePause, nil
+	}
+	return 0, err
 }
 
 // tick raises the due ticks. If the store has no space, tick waits.
