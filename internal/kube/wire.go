@@ -83,7 +83,8 @@ const (
 )
 
 // list lists the objects of source at the version notBefore or later, and returns the version of the list. If the API
-// server has not reached notBefore, list requests the newest version instead. When the API server starts to answer,
+// server has not reached notBefore, or ends its answer early, list requests the newest version instead, in pages. When
+// the API server starts to answer,
 // list calls begun(). Then it calls each(object) for all objects of the list. If list must request the objects again,
 // it calls begun() again, and then each(object) for all objects of the new list.
 //
@@ -92,10 +93,15 @@ const (
 // changes. The API server answers a list of anyVersion at once, from its cache.
 func (c *Client) list(ctx context.Context, source Source, metadata bool, notBefore string, begun func(), each func(json.RawMessage) error) (string, error) {
 	for restarts := 0; ; restarts++ {
-		version, err := c.listPages(ctx, source, metadata, notBefore, begun, each)
+		answered := false
+		version, err := c.listPages(ctx, source, metadata, notBefore, func() { answered = true; begun() }, each)
 		switch {
 		case apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
 			notBefore = newestVersion // an API server that was restored from a backup may never reach notBefore
+		case err != nil && answered && notBefore != newestVersion && ctx.Err() == nil:
+			// The API server ends an answer that takes longer than a minute, for example because filters are slow. The
+			// answer for a page takes less time.
+			notBefore = newestVersion
 		case !apierrors.IsResourceExpired(err): // etcd may compact the version of a long list before its last page is read
 			return version, err
 		}

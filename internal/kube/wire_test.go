@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -230,6 +233,42 @@ func TestKindsAreMatchedByNameBeforeShortName(t *testing.T) {
 	} {
 		if kind, found := matchKind(lists, name); !found || kind.GroupVersionResource() != want {
 			t.Errorf("%s is %v, %v", name, kind, found)
+		}
+	}
+}
+
+// answers is a transport that returns the body of the response to a request with this query.
+type answers func(query url.Values) (body string)
+
+func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusOK, Request: request, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(a(request.URL.Query()))),
+	}, nil
+}
+
+// TestAnAnswerThatEndsEarlyIsRequestedAgainInPages requests a list whose answer the API server ends, because reading it
+// takes too long.
+func TestAnAnswerThatEndsEarlyIsRequestedAgainInPages(t *testing.T) {
+	t.Parallel()
+	const start, object = `{"metadata":{"resourceVersion":"7","continue":%q},"items":[`, `{"metadata":{"name":%q}}`
+	for _, notBefore := range []string{anyVersion, "5"} {
+		client, err := NewClient(&rest.Config{Transport: answers(func(query url.Values) string {
+			switch {
+			case query.Get("limit") == "":
+				return fmt.Sprintf(start+object+",", "", "a")
+			case query.Get("continue") == "":
+				return fmt.Sprintf(start+object+"]}", "next", "a")
+			default:
+				return fmt.Sprintf(start+object+"]}", "", "b")
+			}
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, version, err := client.ListNames(t.Context(), Source{Version: "v1", Resource: "pods"}, notBefore)
+		if err != nil || version != "7" || !slices.Equal(names, []string{"a", "b"}) {
+			t.Errorf("version %s: the list has the version %q and the names %q, error %v", notBefore, version, names, err)
 		}
 	}
 }
