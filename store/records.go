@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -77,9 +78,18 @@ type Binding struct {
 	// attached before these hooks.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
 	// SyncedIn is the start run in which the Synchronization of the binding last succeeded or was
-	// skipped; 0 if the Synchronization must run again.
+	// skipped. It is 0 if no Synchronization has succeeded since the binding was attached with this
+	// Config, and FormerCode if only earlier code of the hook has run Synchronization.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
+
+// FormerCode is the number of no start run. In the record of a binding, it represents a start in
+// which the hook of the binding had other code.
+const FormerCode = math.MaxUint64
+
+// Resumes reports whether the hook has got the snapshot of b, which was attached in an earlier epoch
+// than the given one. The changes since then must be delivered.
+func (b *Binding) Resumes(epoch uint64) bool { return b.SyncedIn != 0 && b.AttachedIn != epoch }
 
 // After reports whether the task id was created after b's baseline, in the same epoch. After
 // returns false for a task of an earlier epoch, which was pending before the restart.

@@ -288,7 +288,7 @@ func (k *Kube) openMonitor(subject graph.Subject, b store.Binding) (*kube.Monito
 	}
 	return k.watches.Open(kube.Spec{
 		Owner: owner(subject), Selection: selection(c), Filter: filter, KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
-		Resume:    b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
+		Resume:    b.Resumes(k.db.Epoch()),
 		Delivered: func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) },
 		Earlier:   func() []kube.View { return k.earlier.of(subject, b.AttachedIn) },
 	})

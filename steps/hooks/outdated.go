@@ -92,7 +92,8 @@ func holdEvents(tx *store.Tx, module, name string, config json.RawMessage) error
 
 // resynchronize marks the kubernetes bindings of the hook for which match returns true as not synchronized. The argument
 // id of match is the ID of the binding. So the next run of the module runs the Synchronization of the hook again, even if
-// the module has already run in this start.
+// the module has already run in this start. SyncedIn does not become 0: if the operator restarts before, the changes of
+// the downtime must be delivered, because the Synchronization does not deliver deletions.
 func resynchronize(tx *store.Tx, module, name string, match func(id string, b store.Binding) bool) error {
 	attached, err := store.LoadBindings(tx, module, name)
 	if err != nil {
@@ -103,7 +104,7 @@ func resynchronize(tx *store.Tx, module, name string, match func(id string, b st
 		if b.Kind != store.Kubernetes || b.SyncedIn == 0 || !match(id, b) {
 			continue
 		}
-		b.SyncedIn = 0
+		b.SyncedIn = store.FormerCode
 		if err := store.Save(tx, store.BindingKey(module, name, id), b); err != nil {
 			return err
 		}

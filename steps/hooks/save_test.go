@@ -175,8 +175,11 @@ func marked(t *testing.T, db *store.DB) (outdated, synced []string) {
 			if err != nil {
 				return err
 			}
-			if b.SyncedIn != 0 {
+			if b.SyncedIn == 3 {
 				synced = append(synced, id)
+			}
+			if !b.Resumes(tx.Epoch() + 1) {
+				t.Errorf("the changes of a downtime are not delivered to binding %s", id)
 			}
 		}
 		return err
@@ -286,7 +289,7 @@ func TestEventsOfAChangedBindingWaitForItsSynchronization(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if s, err := store.ParseBindingKey(k); err != nil || b.SyncedIn == 0 {
+				if s, err := store.ParseBindingKey(k); err != nil || b.SyncedIn != 3 {
 					waiting = append(waiting, s.Hook+" "+s.Binding)
 				}
 			}
