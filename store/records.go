@@ -75,7 +75,7 @@ type Binding struct {
 	Detached bool `json:"detached,omitempty"`
 	// AttachedInStart is the start run in which the binding was last attached, after the onStartup
 	// hooks. It is 0 if an older version attached the binding, or if a conversion binding was
-	// attached before these hooks.
+	// attached before these hooks. It is FormerCode if the code of the hook has changed since then.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
 	// SyncedIn is the start run in which the Synchronization of the binding last succeeded or was
 	// skipped. It is 0 if no Synchronization has succeeded since the binding was attached with this

@@ -42,9 +42,9 @@ func (bs *Attached) Reader(module, name string, config hook.Config, attached map
 // are in the order of hooks, and for one hook in the order of its configuration. For several bindings of a hook with
 // the same group and queue, Attach returns one item, because one Synchronization represents all of them. A converge
 // waits for this item if it must wait for one of these bindings. But each binding with "executeHookOnSynchronization:
-// false" has an item of its own. An item is Changed if one of its bindings is new, or has another configuration than
-// before. A running Synchronization of such an item does not count, because it delivers the objects of the earlier
-// configuration.
+// false" has an item of its own. An item is Changed if one of its bindings is new or has another configuration than
+// before, or if the code of its hook has changed. A running Synchronization of such an item does not count, because it
+// delivers the objects of the earlier configuration, or delivers them to the earlier code.
 func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -185,8 +185,8 @@ func (a *attacher) saveAsked(module string, h Hook, id string, kind store.Bindin
 }
 
 // saveBinding stores config in the record of the binding s. It reports whether the binding has already been
-// synchronized in this start with the same configuration, and whether the binding is new or its configuration has
-// changed.
+// synchronized in this start with the same configuration, and whether the binding is new, or its configuration or the
+// code of its hook has changed.
 func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced, changed bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
@@ -218,7 +218,7 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 			return false, false, err
 		}
 	}
-	return next.SyncedIn == a.start, !same, store.Save(a.tx, key, next)
+	return next.SyncedIn == a.start, !same || old.AttachedInStart == store.FormerCode, store.Save(a.tx, key, next)
 }
 
 // Synchronized is part of the transition that ends the Synchronization of the binding s. The argument shown has the
@@ -274,8 +274,8 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 		if id != s.Binding && (group == "" || its != group || b.Queue != own.Queue) {
 			continue
 		}
-		// If an earlier start attached the binding, SyncedIn names that start. So the current start runs the
-		// Synchronization again.
+		// If an earlier start attached the binding, or the code of the hook has changed since then, SyncedIn does not
+		// name the current start. So the Synchronization runs again.
 		b.SyncedIn = cmp.Or(b.AttachedInStart, start.StartRun)
 		if err := store.Save(tx, store.BindingKey(s.Module, s.Hook, id), b); err != nil {
 			return nil, err

@@ -2,11 +2,14 @@ package hookrun_test
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -123,6 +126,41 @@ func TestRunOfEarlierCodeIsNoRunOfTheNewCode(t *testing.T) {
 	b.expect("after the run of the earlier code", "/web/left")
 	b.runs(lifecycle.ModuleScheduleEvent, "s", "")
 	b.expect("after the run of the new code")
+}
+
+// The new code is saved before the onStartup hooks, and the bindings are attached after them. Between the two, a
+// Synchronization of the earlier code ends.
+func TestSynchronizationOfEarlierCodeIsNoSynchronizationOfTheNewCode(t *testing.T) {
+	const pods = `{"configVersion":"v1","schedule":[{"name":"s","crontab":"0 3 * * *"}],"kubernetes":[{"name":"c","kind":"Pod"}]}`
+	for name, change := range map[string]func(b codeBench){
+		"other code":   func(b codeBench) { b.puts("2", pods) },
+		"other filter": func(b codeBench) { b.puts("1", strings.Replace(pods, `"Pod"`, `"Pod","jqFilter":".a"`, 1)) },
+		"one more binding": func(b codeBench) {
+			b.puts("1", strings.Replace(pods, `"kubernetes":[`, `"kubernetes":[{"name":"n","kind":"Node","executeHookOnSynchronization":false},`, 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newCodeBench(t, "web")
+			scantest.Update(t, b.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1}) })
+			b.puts("1", pods)
+			b.attaches()
+			o := b.written("")
+			change(b)
+			b.ends(lifecycle.ModuleSynchronization, "c", o)
+			const want = "module web has yet to run its onStartup hooks in this start"
+			for _, node := range []graph.NodeID{lifecycle.ModuleKubernetesEvent, lifecycle.ModuleScheduleEvent, lifecycle.ModuleSynchronization} {
+				if got := b.awaits(b.task(node, "c")); got != want {
+					t.Errorf("before the bindings are attached again, %s awaits %q", node, got)
+				}
+			}
+			if got := b.attaches(); !slices.Contains(got, "c changed") {
+				t.Errorf("the Synchronizations of %v run again", got)
+			}
+			if got := b.awaits(b.task(lifecycle.ModuleSynchronization, "c")); got != "" {
+				t.Errorf("after the bindings are attached again, the Synchronization awaits %q", got)
+			}
+		})
+	}
 }
 
 // The run of the earlier code replaces a value that the new code has already written for one of its bindings. This

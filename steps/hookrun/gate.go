@@ -12,7 +12,8 @@ import (
 // Gate returns the reason why the hook of t cannot run yet for events, schedule ticks and Synchronizations, or "" if it
 // can. The first possible reason is that the module of the hook cannot be loaded, or has no directory. The second is that
 // another step must run first in this start: the onStartup hooks of the module (for a global hook, the global onStartup
-// hooks), or the Synchronization of the hook. Only events and schedule ticks wait for the Synchronization.
+// hooks), or the Synchronization of the hook. Only events and schedule ticks wait for the Synchronization. If the code of
+// the hook has changed in this start, the onStartup hooks of the module must run again.
 func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	if !s.node.Batch && !s.synchronizes() {
 		return "", nil

@@ -77,6 +77,41 @@ func (b codeBench) saves(found hooks.Found) {
 	})
 }
 
+// attaches attaches the bindings of the hook. It returns the bindings whose Synchronization must run, and says whether a
+// Synchronization that is already running does not count.
+func (b codeBench) attaches() (names []string) {
+	b.t.Helper()
+	scantest.Update(b.t, b.s.DB, func(tx *store.Tx) error {
+		hooks, err := bindings.LoadHooks(tx, b.module)
+		if err != nil {
+			return err
+		}
+		items, err := bindings.Attach(tx, b.module, hooks)
+		for _, item := range items {
+			name := item.Subject.Binding
+			if item.Changed {
+				name += " changed"
+			}
+			names = append(names, name)
+		}
+		return err
+	})
+	return names
+}
+
+// awaits returns the reason why the hook cannot run for the task t yet.
+func (b codeBench) awaits(t *store.Task) (reason string) {
+	b.t.Helper()
+	if err := b.s.DB.View(func(tx *store.Tx) (err error) {
+		gater, _ := b.hooks.Step(graph.NodeID(t.Node)).(workflow.Gater)
+		reason, err = gater.Gate(tx, t)
+		return err
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	return reason
+}
+
 func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
 	return b.runsBatch([]*store.Task{b.task(node, binding)}, patch, allowed...)
@@ -188,31 +223,16 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 
 func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(t *testing.T) {
 	b := newCodeBench(t, "web")
-	attached := func() (names []string) {
-		t.Helper()
-		scantest.Update(t, b.s.DB, func(tx *store.Tx) error {
-			hooks, err := bindings.LoadHooks(tx, "web")
-			if err != nil {
-				return err
-			}
-			items, err := bindings.Attach(tx, "web", hooks)
-			for _, m := range items {
-				names = append(names, m.Subject.Binding)
-			}
-			return err
-		})
-		return names
-	}
 	scantest.Update(t, b.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1}) })
 	b.puts("1", wholeStart)
-	attached()
+	b.attaches()
 	b.runs(lifecycle.ModuleSynchronization, "a", `{"op":"add","path":"/web/left","value":1}`)
 	b.runs(lifecycle.ModuleSynchronization, "c", "")
-	if again := attached(); len(again) > 0 {
+	if again := b.attaches(); len(again) > 0 {
 		t.Fatalf("with the same code, Synchronization of %v runs again", again)
 	}
 	b.puts("2", wholeStart)
-	if diff := cmp.Diff([]string{"a", "c"}, attached()); diff != "" {
+	if diff := cmp.Diff([]string{"a changed", "c changed"}, b.attaches()); diff != "" {
 		t.Errorf("names with a Synchronization after the change (-want +got):\n%s", diff)
 	}
 }

@@ -60,51 +60,53 @@ func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed m
 		if err := saveAwaits(tx, module, name, awaits[by]); err != nil {
 			return err
 		}
-		if err := resynchronize(tx, module, name, func(string, store.Binding) bool { return true }); err != nil {
+		if err := resynchronize(tx, module, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// holdEvents marks the kubernetes bindings of the hook that have another configuration in config as not synchronized. So
-// the events of the hook wait until the module run has attached these bindings and has run their Synchronization. The
-// bindings are attached only after the onStartup hooks. Until then, the new code would get events in the form of the
-// earlier configuration.
-func holdEvents(tx *store.Tx, module, name string, config json.RawMessage) error {
-	var c hook.Config
-	if err := json.Unmarshal(config, &c); err != nil {
-		return err
-	}
-	now := map[string]string{} // the encoded configurations of the kubernetes bindings, by ID
-	for i, id := range c.BindingIDs().Kubernetes {
-		text, err := json.Marshal(c.Kubernetes[i])
-		if err != nil {
-			return err
+// outdateBindings records in the kubernetes bindings and schedules of the hook that its code has changed since they were
+// attached. So the hook runs neither for events and ticks nor for Synchronization until the module run has attached the
+// bindings again. They are attached only after the onStartup hooks. Until then, the new code would get events,
+// Synchronizations and snapshots in the form of the earlier configuration, and an empty snapshot of a new binding. A
+// Synchronization that the earlier code still runs does not count for the new code.
+func outdateBindings(tx *store.Tx, module, name string) error {
+	return changeBindings(tx, module, name, func(b *store.Binding) bool {
+		if b.Kind != store.Kubernetes && b.Kind != store.Schedule {
+			return false
 		}
-		now[id] = string(text)
-	}
-	return resynchronize(tx, module, name, func(id string, b store.Binding) bool {
-		text, exists := now[id]
-		return exists && text != string(b.Config)
+		b.AttachedInStart = store.FormerCode
+		return true
 	})
 }
 
-// resynchronize marks the kubernetes bindings of the hook for which match returns true as not synchronized. The argument
-// id of match is the ID of the binding. So the next run of the module runs the Synchronization of the hook again, even if
-// the module has already run in this start. SyncedIn does not become 0: if the operator restarts before, the changes of
-// the downtime must be delivered, because the Synchronization does not deliver deletions.
-func resynchronize(tx *store.Tx, module, name string, match func(id string, b store.Binding) bool) error {
+// resynchronize marks the kubernetes bindings of the hook as not synchronized. So the next run of the module runs the
+// Synchronization of the hook again, even if the module has already run in this start. SyncedIn does not become 0: if
+// the operator restarts before, the changes of the downtime must be delivered, because the Synchronization does not
+// deliver deletions.
+func resynchronize(tx *store.Tx, module, name string) error {
+	return changeBindings(tx, module, name, func(b *store.Binding) bool {
+		if b.Kind != store.Kubernetes || b.SyncedIn == 0 {
+			return false
+		}
+		b.SyncedIn = store.FormerCode
+		return true
+	})
+}
+
+// changeBindings calls change for each attached binding of the hook, and saves the bindings for which it returns true.
+func changeBindings(tx *store.Tx, module, name string, change func(b *store.Binding) bool) error {
 	attached, err := store.LoadBindings(tx, module, name)
 	if err != nil {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(attached)) {
 		b := attached[id]
-		if b.Kind != store.Kubernetes || b.SyncedIn == 0 || !match(id, b) {
+		if !change(&b) {
 			continue
 		}
-		b.SyncedIn = store.FormerCode
 		if err := store.Save(tx, store.BindingKey(module, name, id), b); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/scan/scantest"
@@ -248,64 +247,56 @@ func TestValuesOfEarlierCodeWaitForTheRunsOfTheNewCode(t *testing.T) {
 }
 
 // The new code of hook a is saved before its bindings are attached again.
-func TestEventsOfAChangedBindingWaitForItsSynchronization(t *testing.T) {
+func TestBindingsOfAChangedHookAreOutdatedUntilTheyAreAttachedAgain(t *testing.T) {
 	t.Parallel()
-	config := func(filter string) hook.Config {
-		c, err := hook.Load(hook.Module, []byte(`{"configVersion": "v1", "schedule": [{"name": "tick", "crontab": "* * * * *"}],
-			"kubernetes": [{"name": "pods", "kind": "Pod", "jqFilter": "`+filter+`"}, {"name": "nodes", "kind": "Node"}]}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	db, before := storetest.Memory(t), config(".a")
-	encode := func(v any) json.RawMessage {
-		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	saveHooks(t, db, "web", map[string]store.Hook{"a": found("1", string(encode(before)))})
-	ids := before.BindingIDs()
-	scantest.Update(t, db, func(tx *store.Tx) error {
-		for i, id := range ids.Kubernetes {
-			b := store.Binding{Kind: store.Kubernetes, Config: encode(before.Kubernetes[i]), SyncedIn: 3}
-			if err := store.Save(tx, store.BindingKey("web", "a", id), b); err != nil {
-				return err
+	for name, c := range map[string]struct {
+		after store.Hook
+		want  []string
+	}{
+		"same code":    {found("1", noBindings), nil},
+		"other code":   {found("2", noBindings), []string{"a pods", "a tick"}},
+		"other config": {found("1", atStartup), []string{"a pods", "a tick"}},
+	} {
+		db := storetest.Memory(t)
+		saveHooks(t, db, "web", map[string]store.Hook{"a": found("1", noBindings), "b": found("1", noBindings)})
+		scantest.Update(t, db, func(tx *store.Tx) error {
+			for id, kind := range map[string]store.BindingKind{
+				"pods": store.Kubernetes, "tick": store.Schedule, "check": store.Validating, "change": store.Mutating, "up": store.Conversion,
+			} {
+				for _, hook := range []string{"a", "b"} {
+					if err := store.Save(tx, store.BindingKey("web", hook, id), store.Binding{Kind: kind, AttachedInStart: 3, SyncedIn: 3}); err != nil {
+						return err
+					}
+				}
 			}
-		}
-		for _, key := range []store.Key{store.BindingKey("web", "a", "former"), store.BindingKey("web", "b", "pods")} {
-			if err := store.Save(tx, key, store.Binding{Kind: store.Kubernetes, Config: encode(before.Kubernetes[0]), SyncedIn: 3}); err != nil {
-				return err
-			}
-		}
-		return store.Save(tx, store.BindingKey("web", "a", ids.Schedule[0]), store.Binding{Kind: store.Schedule, Config: encode("old"), SyncedIn: 3})
-	})
-	unsynced := func() (waiting []string) {
+			return nil
+		})
+		saveHooks(t, db, "web", map[string]store.Hook{"a": c.after, "b": found("1", noBindings)})
+		var outdated []string
 		if err := db.View(func(tx *store.Tx) error {
 			for k := range tx.Range(store.BindingsOf("web")) {
 				b, _, err := store.Load[store.Binding](tx, k)
 				if err != nil {
 					return err
 				}
-				if s, err := store.ParseBindingKey(k); err != nil || b.SyncedIn != 3 {
-					waiting = append(waiting, s.Hook+" "+s.Binding)
+				s, err := store.ParseBindingKey(k)
+				if err != nil {
+					return err
+				}
+				if b.AttachedInStart == store.FormerCode {
+					outdated = append(outdated, s.Hook+" "+s.Binding)
+				}
+				if b.SyncedIn != 3 {
+					t.Errorf("%s: binding %s is synchronized in %d", name, s, b.SyncedIn)
 				}
 			}
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		return waiting
-	}
-	saveHooks(t, db, "web", map[string]store.Hook{"a": found("2", string(encode(before)))})
-	if got := unsynced(); len(got) > 0 {
-		t.Errorf("after new code with the same configuration, bindings that are not synchronized: %q", got)
-	}
-	saveHooks(t, db, "web", map[string]store.Hook{"a": found("3", string(encode(config(".b"))))})
-	if diff := cmp.Diff([]string{"a pods"}, unsynced()); diff != "" {
-		t.Errorf("bindings that are not synchronized (-want +got):\n%s", diff)
+		if diff := cmp.Diff(c.want, outdated); diff != "" {
+			t.Errorf("%s: outdated bindings (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
