@@ -146,13 +146,11 @@ func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err er
 	return run, r.Exchange.Fill(&run, in, false)
 }
 
-// included returns an error if a conversion includes the snapshot of a kubernetes binding that is not attached. This is
-// possible because conversion bindings can be attached before the other bindings of their hook. Without the snapshot,
-// the hook could return wrong objects, which the API server would store.
+// included returns an error if the review includes the snapshot of a kubernetes binding that is not attached. This is
+// possible because new code can add such a binding, which is attached only after the onStartup hooks. Also, conversion
+// bindings can be attached before the other bindings of their hook. With an empty snapshot, the hook could allow a
+// request that it must deny, or return wrong objects, which the API server would store.
 func (r *review) included(config hook.Config, names []string) error {
-	if r.Type != hook.TypeConversion {
-		return nil
-	}
 	ids := config.BindingIDs().Kubernetes
 	return r.DB.View(func(tx *store.Tx) error {
 		for _, name := range names {

@@ -460,36 +460,43 @@ func (noSnapshots) Ready(context.Context, string, string) error { return nil }
 func (noSnapshots) Snapshot(graph.Subject) []*kube.Object       { return nil }
 func (noSnapshots) IsComplete(graph.Subject) bool               { return false }
 
-// A conversion binding can be attached before the kubernetes bindings of its hook. A hook that converted objects
-// without the snapshots of these kubernetes bindings could return wrong objects.
-func TestAConversionWaitsUntilTheBindingsOfItsSnapshotsAreAttached(t *testing.T) {
+// A review can arrive before the kubernetes bindings of its hook are attached: new code can have one more of them, and a
+// conversion binding can be attached before them. Without the snapshots of these bindings, the answer could be wrong.
+func TestAReviewFailsUntilTheBindingsOfItsSnapshotsAreAttached(t *testing.T) {
 	t.Parallel()
-	f := hooked(t, `echo '{"failedMessage":"called"}' >$CONVERSION_RESPONSE_PATH`)
-	f.hooks.Connect(noSnapshots{})
-	defaults := store.BindingKey("web", "hooks/x.sh", "defaults")
-	scantest.Update(t, f.DB, func(tx *store.Tx) error {
-		h, _, err := store.Load[store.Hook](tx, store.HookKey("web", "hooks/x.sh"))
-		with := strings.Replace(config, `{"name":"up",`, `{"name":"up","includeSnapshotsFrom":["defaults"],`, 1)
-		c, bad := hook.Load(hook.Module, []byte(strings.Replace(with, "{", `{"kubernetes":[{"name":"defaults","kind":"ConfigMap"}],`, 1)))
-		if bad != nil {
-			return bad
-		}
-		h.Config, bad = json.Marshal(c)
-		return errors.Join(err, bad, store.Save(tx, store.HookKey("web", "hooks/x.sh"), h))
-	})
-	for _, b := range []*store.Binding{nil, {Kind: store.Kubernetes, Detached: true}} {
-		if b != nil {
-			scantest.Update(t, f.DB, func(tx *store.Tx) error { return store.Save(tx, defaults, *b) })
-		}
-		got, err := f.Answer(t.Context(), request(hook.TypeConversion))
-		const want = "web/hooks/x.sh up: the snapshots of defaults are not known, because the binding is not attached yet"
-		if err == nil || err.Error() != want || errors.Is(err, webhook.ErrHookFailed) || errors.Is(err, webhook.ErrWithdrawn) || len(f.runs.seen) != 0 {
-			t.Errorf("binding %+v: got %+v and the error %v after the runs %q", b, got, err, f.runs.seen)
-		}
-	}
-	scantest.Update(t, f.DB, func(tx *store.Tx) error { return store.Save(tx, defaults, store.Binding{Kind: store.Kubernetes}) })
-	if got, err := f.Answer(t.Context(), request(hook.TypeConversion)); err != nil || got.Converted.Failed != "called" {
-		t.Errorf("once the binding is attached: got %+v, %v", got, err)
+	for of, binding := range map[hook.Type]string{
+		hook.TypeValidating: "check.example.com", hook.TypeMutating: "change.example.com", hook.TypeConversion: "up",
+	} {
+		t.Run(string(of), func(t *testing.T) {
+			t.Parallel()
+			f := hooked(t, `echo '{"failedMessage":"called"}' >$CONVERSION_RESPONSE_PATH`+"\n"+allow)
+			f.hooks.Connect(noSnapshots{})
+			defaults := store.BindingKey("web", "hooks/x.sh", "defaults")
+			scantest.Update(t, f.DB, func(tx *store.Tx) error {
+				h, _, err := store.Load[store.Hook](tx, store.HookKey("web", "hooks/x.sh"))
+				with := strings.Replace(config, `{"name":"`+binding+`",`, `{"name":"`+binding+`","includeSnapshotsFrom":["defaults"],`, 1)
+				c, bad := hook.Load(hook.Module, []byte(strings.Replace(with, "{", `{"kubernetes":[{"name":"defaults","kind":"ConfigMap"}],`, 1)))
+				if bad != nil {
+					return bad
+				}
+				h.Config, bad = json.Marshal(c)
+				return errors.Join(err, bad, store.Save(tx, store.HookKey("web", "hooks/x.sh"), h))
+			})
+			for _, b := range []*store.Binding{nil, {Kind: store.Kubernetes, Detached: true}} {
+				if b != nil {
+					scantest.Update(t, f.DB, func(tx *store.Tx) error { return store.Save(tx, defaults, *b) })
+				}
+				got, err := f.Answer(t.Context(), request(of))
+				want := "web/hooks/x.sh " + binding + ": the snapshots of defaults are not known, because the binding is not attached yet"
+				if err == nil || err.Error() != want || errors.Is(err, webhook.ErrHookFailed) || errors.Is(err, webhook.ErrWithdrawn) || len(f.runs.seen) != 0 {
+					t.Errorf("binding %+v: got %+v and the error %v after the runs %q", b, got, err, f.runs.seen)
+				}
+			}
+			scantest.Update(t, f.DB, func(tx *store.Tx) error { return store.Save(tx, defaults, store.Binding{Kind: store.Kubernetes}) })
+			if got, err := f.Answer(t.Context(), request(of)); err != nil || got.Verdict.Allowed == (got.Converted.Failed == "called") {
+				t.Errorf("once the binding is attached: got %+v, %v", got, err)
+			}
+		})
 	}
 }
 
