@@ -87,7 +87,7 @@ type program struct {
 	env            []string // added to the environment of the runner; replaces variables with the same names
 	stdout, stderr io.Writer
 	awaited        bool
-	timeout        time.Duration // zero means the timeout of the runner
+	timeout        time.Duration // zero means the timeout of the runner, which can be zero, too
 	started        func()        // may be nil
 }
 

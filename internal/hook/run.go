@@ -30,8 +30,8 @@ type Options struct {
 	// Env has the environment variables of hooks, as NAME=VALUE. Each run adds its own variables. Nil means the
 	// environment of this process.
 	Env []string
-	// Timeout is the maximum duration of an `enabled` script, and of a run whose [Run.Timeout] is 0. Zero means no
-	// limit.
+	// Timeout is the maximum duration of an `enabled` script, and of a run for a binding without a timeout; see
+	// [Run.Timeouts]. Zero means no limit.
 	Timeout time.Duration
 	// ConfigTimeout is the maximum duration of a run with --config. Zero means 30 s. If Timeout is shorter, it applies
 	// to these runs, too.
@@ -154,8 +154,9 @@ type Run struct {
 	Context []byte
 	// ConfigValues and Values are the values that the hook gets, as JSON.
 	ConfigValues, Values []byte
-	// Timeout is the maximum duration of the run. Zero means [Options.Timeout].
-	Timeout time.Duration
+	// Timeouts has the timeouts of the bindings for which the hook runs. The longest of them is the maximum duration of
+	// the run. A timeout of zero means [Options.Timeout], which also applies if there are no timeouts.
+	Timeouts []time.Duration
 	// Awaited means that somebody waits for the response of the hook. So when ctx ends, the process group gets SIGTERM
 	// at once, and SIGKILL one second later.
 	Awaited bool
@@ -225,7 +226,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		if run.TraceParent != "" {
 			env = append(env, "TRACEPARENT="+run.TraceParent)
 		}
-		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: run.Timeout, started: started}, run.Output)
+		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: r.longest(run.Timeouts), started: started}, run.Output)
 		if err != nil {
 			return err
 		}
@@ -237,6 +238,22 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		err = &StartError{err}
 	}
 	return result, err
+}
+
+// longest returns the longest of the timeouts of one run. The result is zero if the run has no limit.
+func (r *Runner) longest(timeouts []time.Duration) time.Duration {
+	if len(timeouts) == 0 {
+		return r.timeout
+	}
+	longest := time.Duration(0)
+	for _, timeout := range timeouts {
+		timeout = orDefault(timeout, r.timeout)
+		if timeout == 0 {
+			return 0
+		}
+		longest = max(longest, timeout)
+	}
+	return longest
 }
 
 // readResult reads the output files of a successful hook. If one of them cannot be read, it returns no contents.

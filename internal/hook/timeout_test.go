@@ -67,7 +67,7 @@ func endsAtItsTimeout(t *testing.T, limit time.Duration, timeouts func(limit tim
 	defer r.Close()
 	file, pids := hanging(t, deaf)
 	began := time.Now()
-	_, err = r.Run(context.Background(), hook.Run{File: file, Timeout: ofRun})
+	_, err = r.Run(context.Background(), hook.Run{File: file, Timeouts: []time.Duration{ofRun}})
 	took := time.Since(began)
 	if _, missing := os.Stat(pids); missing != nil && limit < time.Minute {
 		return false

@@ -68,10 +68,10 @@ func (h Hook) Silent(id string) bool {
 	return i >= 0 && !h.Config.Kubernetes[i].ExecuteOnSynchronization
 }
 
-// Timeout returns the timeout of a run for the task t: the longest timeout of the bindings of t and of the other
-// tasks in its batch. For a binding without a timeout, the timeout in the settings of the hook applies. Zero means
-// the default of the operator.
-func (h Hook) Timeout(t workflow.Task) time.Duration {
+// Timeouts returns the timeouts of the bindings for which the hook runs: of the binding of the task t, and of the
+// bindings of the other tasks in its batch. For a binding without a timeout, the timeout in the settings of the hook
+// applies. Zero means the default of the operator.
+func (h Hook) Timeouts(t workflow.Task) []time.Duration {
 	general := time.Duration(0)
 	if h.Config.Settings != nil {
 		general = h.Config.Settings.Timeout.Duration
@@ -86,11 +86,11 @@ func (h Hook) Timeout(t workflow.Task) time.Duration {
 		}
 		return general
 	}
-	longest := of(t.Subject.Binding)
+	timeouts := []time.Duration{of(t.Subject.Binding)}
 	for _, other := range t.Batch {
 		if other.ID != t.ID {
-			longest = max(longest, of(other.Subject.Binding))
+			timeouts = append(timeouts, of(other.Subject.Binding))
 		}
 	}
-	return longest
+	return timeouts
 }

@@ -110,7 +110,7 @@ func (s *Step) run(t workflow.Task, in input, out *hookio.Output) (run hook.Run,
 	}
 	run = hook.Run{
 		File: in.Hook.File, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.hooks.reports.Output(t, s.event()), Timeout: in.Hook.Timeout(t),
+		Previous: hook.Previous(t.Previous), Output: s.hooks.reports.Output(t, s.event()), Timeouts: in.Hook.Timeouts(t),
 		TraceParent: s.hooks.traceParent(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
