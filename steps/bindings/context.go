@@ -149,7 +149,8 @@ func versions(objects []*kube.Object) map[string]Version {
 
 // Event returns the element for the task t, which is one event of the cluster or one schedule tick. An event for an
 // earlier configuration of its binding gets the form of the current configuration, see current. If the event does not
-// exist in this form, or the binding no longer exists, the error wraps [hook.ErrGone].
+// exist in this form, if the binding does not subscribe to events of its type any more, or if the binding no longer
+// exists, the error wraps [hook.ErrGone].
 func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {
@@ -163,6 +164,9 @@ func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	for i, b := range l.config.Kubernetes {
 		if l.ids.Kubernetes[i] != id || t.Object == nil {
 			continue
+		}
+		if !slices.Contains(b.Events, t.Object.Event) { // it was added for an earlier configuration of the binding
+			return hook.Element{}, l.outdated(t)
 		}
 		e := hook.Element{
 			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: t.Object.Event,

@@ -86,6 +86,9 @@ func TestEventOfAnEarlierConfigurationHasTheFormOfTheCurrentOne(t *testing.T) {
 		gone                          bool
 	}{
 		"same configuration":               {filtered, filtered, hook.Modified, "a", "1", stored, false},
+		"type of event, still selected":    {filtered, filtered + `, "executeHookOnEvent": ["Modified"]`, hook.Modified, "a", "1", stored, false},
+		"other types of events":            {filtered, filtered + `, "executeHookOnEvent": ["Added", "Deleted"]`, hook.Modified, "a", "1", hook.Item{}, true},
+		"no types of events":               {filtered, filtered + `, "executeHookOnEvent": []`, hook.Deleted, "c", "3", hook.Item{}, true},
 		"other queue":                      {filtered, filtered + `, "queue": "/q"`, hook.Modified, "a", "1", stored, false},
 		"other filter, Added":              {slim, `"kind": "Pod", "jqFilter": ".b"`, hook.Added, "b", "2", item(`{"new":2}`, `"other"`), false},
 		"other filter, Modified":           {slim, `"kind": "Pod", "jqFilter": ".b"`, hook.Modified, "a", "1", item(`{"new":1}`, `"new"`), false},

@@ -151,7 +151,7 @@ func TestEventWithAnUnreadablePayloadNamesItsTask(t *testing.T) {
 	t.Parallel()
 	look, _ := reader(t, watching)
 	_, err := look.Event(&store.Task{
-		ID: store.ID{Epoch: 3, N: 7}, Subject: graph.Subject{Binding: "maps"}, Payload: json.RawMessage(`{`), Object: &store.ObjectRef{},
+		ID: store.ID{Epoch: 3, N: 7}, Subject: graph.Subject{Binding: "maps"}, Payload: json.RawMessage(`{`), Object: &store.ObjectRef{Event: hook.Added},
 	})
 	if err == nil || !strings.Contains(err.Error(), "the event of task 3-7") {
 		t.Errorf("error %v", err)
