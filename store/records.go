@@ -87,10 +87,6 @@ type Binding struct {
 // which the hook of the binding had other code.
 const FormerCode = math.MaxUint64
 
-// Resumes reports whether the hook has got the snapshot of b, which was attached in an earlier epoch
-// than the given one. The changes since then must be delivered.
-func (b *Binding) Resumes(epoch uint64) bool { return b.SyncedIn != 0 && b.AttachedIn != epoch }
-
 // After reports whether the task id was created after b's baseline, in the same epoch. After
 // returns false for a task of an earlier epoch, which was pending before the restart.
 func (b *Binding) After(id ID, epoch uint64) bool {

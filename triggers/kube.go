@@ -286,12 +286,17 @@ func (k *Kube) openMonitor(subject graph.Subject, b store.Binding) (*kube.Monito
 	if err != nil {
 		return nil, err
 	}
-	return k.watches.Open(kube.Spec{
+	spec := kube.Spec{
 		Owner: owner(subject), Selection: selection(c), Filter: filter, KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
-		Resume:    b.Resumes(k.db.Epoch()),
-		Delivered: func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) },
-		Earlier:   func() []kube.View { return k.earlier.of(subject, b.AttachedIn) },
-	})
+	}
+	if b.AttachedIn != k.db.Epoch() {
+		// Events may be pending from the earlier process, also if the Synchronization has not succeeded yet. So the hook
+		// needs the changes since then: a Synchronization does not show that the object of a pending event was deleted.
+		spec.Resume = b.SyncedIn != 0
+		spec.Delivered = func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) }
+		spec.Earlier = func() []kube.View { return k.earlier.of(subject, b.AttachedIn) }
+	}
+	return k.watches.Open(spec)
 }
 
 func selection(c hook.KubernetesBinding) kube.Selection {

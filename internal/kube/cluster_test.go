@@ -118,6 +118,28 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
 }
 
+// TestAnOwnerWithoutASnapshotMissesNothingAfterItsFirstList has an owner that got an event before the restart, but not
+// its snapshot.
+func TestAnOwnerWithoutASnapshotMissesNothingAfterItsFirstList(t *testing.T) {
+	t.Parallel()
+	s, k := newFixture(t), newDurableReceiver()
+	spec := kube.Spec{Owner: "hook", Selection: s.configMaps()}
+	first := s.begin(t, k)
+	first.open(t, spec)
+	s.create(t, "one")
+	k.untilDelivered(t, "hook", "Added one")
+	first.stop()
+	s.delete(t, "one")
+
+	spec.Delivered = func(kube.View) bool { return true }
+	second := s.begin(t, k)
+	m := second.open(t, spec)
+	if got := shown(m); len(got) > 0 {
+		t.Errorf("the snapshot shows %q", got)
+	}
+	k.untilDelivered(t, "hook", "Added one", "Deleted one")
+}
+
 func TestOwnerThatJoinsAViewLateAfterARestartGetsItsList(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()

@@ -60,20 +60,18 @@ type Spec struct {
 	// means that there are no such lists. If a source has several owners, the shortest of their periods is used.
 	Period time.Duration
 	// Resume is true if the owner has already followed the same selection in an earlier process, and got its snapshot.
-	// In this case, if the receiver has stored a view, and Delivered reports true for it, the view is not delivered to
-	// this owner as a new view. All other views are delivered with the cause [Appeared] or, for a selection with
-	// NamespaceLabels, usually with the cause [First] or [Joined].
+	// In this case, the views that were not delivered to the owner in that process are delivered with the cause
+	// [Appeared] or, for a selection with NamespaceLabels, usually with the cause [First] or [Joined].
 	Resume bool
-	// Delivered is used only if Resume is true. It reports whether a view that the receiver has stored was delivered to
-	// this owner. It returns false if the kind was not served at first, and the earlier process ended before it
-	// delivered the view to this owner. If Delivered is nil, all stored views are treated as delivered.
+	// Delivered reports whether a view that the receiver has stored was delivered to this owner in an earlier process,
+	// even if the owner has not got its snapshot. Such a view is not delivered as a new view, but the changes since then
+	// are delivered. If Delivered is nil, it is treated as a function that returns Resume.
 	Delivered func(View) bool
-	// Earlier is used only if Resume is true. It returns the views that were delivered to this owner in earlier
-	// processes; the field Kind of their sources can be empty. If the selection has no APIVersion, and all these views
-	// have the same version, this version is preferred as long as it is served. If the selection has NamespaceLabels,
-	// and the namespace of such a view does not match any more, the remaining changes of the view are delivered, such
-	// as the deletions of its objects with the namespace, and then [Receiver.Left] is called. If Earlier is nil, there
-	// are no such views.
+	// Earlier returns the views for which Delivered returns true; the field Kind of their sources can be empty. If the
+	// selection has no APIVersion, and all these views have the same version, this version is preferred as long as it is
+	// served. If the selection has NamespaceLabels, and the namespace of such a view does not match any more, the
+	// remaining changes of the view are delivered, such as the deletions of its objects with the namespace, and then
+	// [Receiver.Left] is called. If Earlier is nil, there are no such views.
 	Earlier func() []View
 }
 

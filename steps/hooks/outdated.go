@@ -83,9 +83,8 @@ func outdateBindings(tx *store.Tx, module, name string) error {
 }
 
 // resynchronize marks the kubernetes bindings of the hook as not synchronized. So the next run of the module runs the
-// Synchronization of the hook again, even if the module has already run in this start. SyncedIn does not become 0: if
-// the operator restarts before, the changes of the downtime must be delivered, because the Synchronization does not
-// deliver deletions.
+// Synchronization of the hook again, even if the module has already run in this start. SyncedIn does not become 0,
+// because earlier code of the hook has got its snapshot.
 func resynchronize(tx *store.Tx, module, name string) error {
 	return changeBindings(tx, module, name, func(b *store.Binding) bool {
 		if b.Kind != store.Kubernetes || b.SyncedIn == 0 {
