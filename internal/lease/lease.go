@@ -220,6 +220,9 @@ func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) 
 	for err == nil {
 		began := l.options.Clock()
 		next := held.DeepCopy()
+		if next.Annotations == nil { // the API server does not keep an empty map
+			next.Annotations = map[string]string{}
+		}
 		now := metav1.NewMicroTime(began)
 		next.Spec.RenewTime = &now
 		change(next)
