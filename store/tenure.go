@@ -114,12 +114,13 @@ func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 }
 
 // dropWork deletes pending work: queued, deferred and held tasks, journals, quarantined items, and
-// addons configurations with their addons. dropWork keeps the history, the pauses, and the records of the cluster, the
-// modules and the hooks. It ends all runs. dropWork stops when the budget of tx is spent, and reports whether it must
-// be called again.
+// addons configurations with their addons. It also deletes the AllowedPurge, which a person has given for a pending
+// converge. dropWork keeps the history, the pauses, and the records of the cluster, the modules and the hooks. It ends
+// all runs. dropWork stops when the budget of tx is spent, and reports whether it must be called again.
 func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
+	tx.Delete(AllowedPurgeKey())
 	for t := range tables {
 		if !tables[t].work {
 			continue

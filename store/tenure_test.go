@@ -103,6 +103,26 @@ func TestNothingOfDroppedWorkBlocksTheNextStart(t *testing.T) {
 	}
 }
 
+func TestDroppingWorkDropsThePermissionToDeleteReleases(t *testing.T) {
+	t.Parallel()
+	db, err := OpenMemory(new(Memory), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		db.Update(func(tx *Tx) error { return Save(tx, AllowedPurgeKey(), AllowedPurge{Releases: 12, By: "mia"}) }),
+		db.DropWork(t.Context(), LostSpan{How: "a test"}),
+		db.View(func(tx *Tx) error {
+			if tx.Get(AllowedPurgeKey()) != nil {
+				t.Error("the next start may delete releases that a person has allowed an earlier converge to delete")
+			}
+			return nil
+		}),
+	); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDroppingWorkKeepsPauses(t *testing.T) {
 	t.Parallel()
 	db, err := OpenMemory(new(Memory), Options{})
