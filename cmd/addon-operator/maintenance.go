@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
@@ -188,16 +190,73 @@ func (m *maintenance) snapshot() error {
 	// Unfinished snapshots are removed first, because the new snapshot may need their space.
 	removed := store.RemoveUnfinished(m.path, snapshotNames)
 	path := m.path + ".snapshot-" + time.Now().UTC().Format(snapshotTime)
-	if err := m.db.SnapshotFile(path); err != nil {
+	old, err := m.olderThan(path)
+	if err == nil {
+		old, err = m.makeRoom(old)
+	}
+	if err == nil {
+		err = m.db.SnapshotFile(path)
+	}
+	if err != nil {
 		return errors.Join(err, removed)
 	}
+	return errors.Join(removed, removeSnapshots(old[:max(0, len(old)-(snapshotsKept-1))]))
+}
+
+// olderThan returns the paths of the snapshots beside the store, oldest first, without the snapshot at path, which is
+// the newest one. Snapshots with a later name than path were written while the clock was ahead. They are older than the
+// others.
+func (m *maintenance) olderThan(path string) ([]string, error) {
 	found, err := m.snapshots()
-	err = errors.Join(err, removed)
-	// Snapshots with a later name were written while the clock was ahead. They are older than this one.
-	this := slices.Index(found, path) + 1
-	found = slices.Concat(found[this:], found[:this])
-	for _, old := range found[:max(0, len(found)-snapshotsKept)] {
-		if rerr := os.Remove(old); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+	found = slices.DeleteFunc(found, func(other string) bool { return other == path })
+	later, _ := slices.BinarySearch(found, path)
+	return slices.Concat(found[later:], found[:later]), err
+}
+
+// makeRoom removes the oldest snapshots until the disk has space for another one, and returns the paths of the others.
+// The argument old has the paths of all snapshots, oldest first. makeRoom keeps the newest one. If the space is not
+// enough even then, makeRoom removes nothing and returns an error, because a snapshot that does not fit would fill the
+// disk, so that commits fail.
+func (m *maintenance) makeRoom(old []string) (left []string, err error) {
+	needed, err := bytesOnDisk(m.path)
+	if err != nil {
+		return nil, err
+	}
+	needed += ballast // commits need space, too, while the snapshot is written
+	var disk unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(m.path), &disk); err != nil {
+		return nil, err
+	}
+	free := int64(disk.Bavail) * disk.Bsize //nolint:gosec // no file system is that large
+	n := 0
+	for ; free < needed && n < len(old)-1; n++ {
+		size, err := bytesOnDisk(old[n])
+		if err != nil {
+			return nil, err
+		}
+		free += size
+	}
+	if free < needed {
+		return nil, fmt.Errorf("a snapshot needs %d bytes of free space, and there are %d without the older snapshots; enlarge the volume", needed, free)
+	}
+	return old[n:], removeSnapshots(old[:n])
+}
+
+// bytesOnDisk returns the number of bytes that the file at path uses on the disk. It can be less than the size of the
+// file, because the store enlarges its file before it uses the space.
+func bytesOnDisk(path string) (int64, error) {
+	const block = 512
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return 0, fmt.Errorf("stat %s: %w", path, err)
+	}
+	return stat.Blocks * block, nil
+}
+
+// removeSnapshots removes the files at the given paths that exist.
+func removeSnapshots(paths []string) (err error) {
+	for _, path := range paths {
+		if rerr := os.Remove(path); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, fmt.Errorf("remove an old snapshot: %w", rerr))
 		}
 	}

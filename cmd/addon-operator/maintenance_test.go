@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/e2e/disk"
 	"addon-operator/store"
 )
 
@@ -158,6 +160,63 @@ func TestASnapshotRemovesTheUnfinishedSnapshotsOfKilledProcesses(t *testing.T) {
 	want := []string{".store.db.snapshot-of-a-person.new", "store.db", filepath.Base(snapshots[0])}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the files beside the store (-want +got):\n%s", diff)
+	}
+}
+
+// TestASnapshotThatDoesNotFitReplacesTheOldestOnes writes snapshots on a disk of 24 MiB. The store uses more than 3 MiB
+// of the disk.
+func TestASnapshotThatDoesNotFitReplacesTheOldestOnes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		old  []int // sizes of the old snapshots in MiB, oldest first
+		left int   // number of old snapshots that are left
+		err  string
+	}{
+		"no old snapshot has to be removed":      {[]int{2, 2, 2}, 2, ""}, // because three snapshots are kept
+		"the oldest one is removed":              {[]int{6, 6, 6}, 2, ""},
+		"all but the newest one are removed":     {[]int{2, 2, 13}, 1, ""},
+		"the newest one is kept":                 {[]int{18}, 1, "enlarge the volume"},
+		"the others are not removed to no avail": {[]int{1, 17}, 2, "enlarge the volume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(disk.New(t, "24m").Dir, "store.db")
+			db, err := store.Open(path, store.Options{Clock: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			if err := db.Update(func(tx *store.Tx) error {
+				return store.Save(tx, store.ModuleKey("large"), strings.Repeat("x", 3<<20))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for i, size := range c.old {
+				if err := os.WriteFile(fmt.Sprintf("%s.snapshot-2026010%dT000000Z", path, i+1), make([]byte, size<<20), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := &maintenance{db: db, path: path}
+			before, err := m.snapshots()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := before[len(before)-c.left:]
+			err = m.snapshot()
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("the error is %v, want %q", err, c.err)
+			}
+			got, err := m.snapshots()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.err == "" {
+				got = got[:len(got)-1] // without the new one
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the old snapshots that are left (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
