@@ -350,3 +350,29 @@ func TestNamesOfADumpReplaceOnlyTheListedFields(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyACleanExitOfThisProcessInTheStoreIsARecordedEnd(t *testing.T) {
+	t.Parallel()
+	memory := new(Memory)
+	for _, epoch := range []uint64{1, 2} {
+		db, err := OpenMemory(memory, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := RecordedEnd(db); got != 0 {
+			t.Errorf("before its end, process %d has recorded the end of epoch %d", epoch, got)
+		}
+		if err := db.Update(func(tx *Tx) error { return Save(tx, EndsKey(), Ends{Begun: epoch, Ended: epoch}) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := RecordedEnd(db); got != epoch {
+			t.Errorf("process %d has recorded the end of epoch %d", epoch, got)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := RecordedEnd(db); got != 0 {
+			t.Errorf("a closed store has a record of the end of epoch %d", got)
+		}
+	}
+}

@@ -47,6 +47,19 @@ func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 // Crashed reports whether epoch ended without a clean exit.
 func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
 
+// RecordedEnd returns the epoch of this process if the store has a record of its clean exit; otherwise 0. A clean exit
+// in the note beside the store is not such a record.
+func RecordedEnd(db *DB) uint64 {
+	var ends Ends
+	if err := db.View(func(tx *Tx) (err error) {
+		ends, _, err = Load[Ends](tx, EndsKey())
+		return err
+	}); err != nil || ends.Ended != db.Epoch() {
+		return 0
+	}
+	return ends.Ended
+}
+
 // A QuarantinedItem prevents work from starting. If Paused is nil, the work has crashed the process several times, and
 // waits until a person releases or skips it. If Paused is set, a person has paused the work, and it waits until a
 // person resumes it.

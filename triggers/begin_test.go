@@ -95,6 +95,7 @@ func TestWorkThatAnotherOperatorHasReplacedIsDropped(t *testing.T) {
 	written, copied, until := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 4, 2, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		tenure   uint64 // the last epoch in which an operator took over its namespace with the store; 0 for a new store
+		ends     store.Ends
 		copy     *store.Copy
 		previous lease.Previous
 		own      bool // the previous holder of the Lease used this store
@@ -107,6 +108,11 @@ func TestWorkThatAnotherOperatorHasReplacedIsDropped(t *testing.T) {
 		"this store in its last epoch":        {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 2}}, own: true},
 		"this store in an earlier epoch":      {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 1}}, own: true},
 		"this store in a later epoch":         {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 3}}, own: true, how: "the store ends with epoch 2, but an operator worked with it until epoch 3", from: written},
+		"this store, after a clean exit":      {tenure: 2, ends: store.Ends{Begun: 2, Ended: 2}, previous: lease.Previous{Holder: lease.Holder{Epoch: 2, Ended: 2}}, own: true},
+		"this store, after a crash":           {tenure: 2, ends: store.Ends{Begun: 2, Ended: 1}, previous: lease.Previous{Holder: lease.Holder{Epoch: 2, Ended: 1}}, own: true},
+		"this store, after a failed start":    {tenure: 3, ends: store.Ends{Begun: 2, Ended: 2}, previous: lease.Previous{Holder: lease.Holder{Epoch: 3, Ended: 2}}, own: true},
+		"this store without its ends":         {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 2, Ended: 2}}, own: true},
+		"this store before its clean exit":    {tenure: 2, ends: store.Ends{Begun: 2, Ended: 1}, previous: lease.Previous{Holder: lease.Holder{Epoch: 2, Ended: 2}}, own: true, how: "the store is an older copy: it lacks the end of epoch 2, which an operator has recorded in it", from: written},
 		"another store":                       {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Store: "other", Epoch: 9}}, how: "an operator with another store (other, epoch 9) held the Lease", from: written},
 		"another program":                     {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 2}, Foreign: true}, own: true, how: "another program held the Lease", from: written},
 		"a copy":                              {tenure: 2, copy: &store.Copy{Epoch: 1, At: copied}, previous: lease.Previous{Holder: lease.Holder{Epoch: 2}}, own: true, how: "the store is a copy, made in epoch 1, of one that was in use", from: copied},
@@ -125,7 +131,7 @@ func TestWorkThatAnotherOperatorHasReplacedIsDropped(t *testing.T) {
 			if c.tenure == 0 {
 				return nil
 			}
-			return store.Save(tx, store.TenureKey(), store.Tenure{Epoch: c.tenure})
+			return errors.Join(store.Save(tx, store.TenureKey(), store.Tenure{Epoch: c.tenure}), store.Save(tx, store.EndsKey(), c.ends))
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ type takeover struct {
 // worked since the last epoch of the store, or because the store is a copy. It returns nil if there
 // is no such span.
 func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
-	worked, err := lastWorked(tx)
+	worked, ended, err := lastWorked(tx)
 	if err != nil || worked == 0 {
 		return nil, err // the store was never used
 	}
@@ -66,6 +66,8 @@ func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", t.previous.Store, t.previous.Epoch)
 	case t.previous.Epoch > worked:
 		how, other = fmt.Sprintf("the store ends with epoch %d, but an operator worked with it until epoch %d", worked, t.previous.Epoch), false
+	case t.previous.Ended == worked && !ended:
+		how, other = fmt.Sprintf("the store is an older copy: it lacks the end of epoch %d, which an operator has recorded in it", worked), false
 	default:
 		other = false
 	}
@@ -79,14 +81,16 @@ func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 }
 
 // lastWorked returns the last epoch in which an operator worked with the store; 0 if there is none.
-// Two records contain the epoch, so that the loss of one of them does no harm.
-func lastWorked(tx *store.Tx) (uint64, error) {
+// Two records contain the epoch, so that the loss of one of them does no harm. The result ended is
+// false if this epoch began to process tasks, and the store has no record of its clean exit.
+func lastWorked(tx *store.Tx) (worked uint64, ended bool, err error) {
 	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
-	return max(tenure.Epoch, ends.Begun), err
+	worked = max(tenure.Epoch, ends.Begun)
+	return worked, ends.Begun != worked || ends.Ended == worked, err
 }
 
 // copied returns the span of time whose changes the store lacks because it is a copy; nil if it is

@@ -125,7 +125,7 @@ func (l *leadership) release() {
 	}
 	l.stop()
 	<-l.ended
-	if err := l.lease.Release(context.Background()); err != nil {
+	if err := l.lease.Release(context.Background(), store.RecordedEnd(l.file.db)); err != nil {
 		l.log.Warn().Err(err).Msg("the Lease was not released; another operator can take it when it expires")
 	}
 }

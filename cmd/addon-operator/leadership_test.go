@@ -223,7 +223,7 @@ func TestRequestsThatChangeTheClusterAreRefusedWithoutTheLease(t *testing.T) {
 	if err := write(); !apierrors.IsNotFound(err) {
 		t.Errorf("while the Lease is held: %v", err)
 	}
-	if err := o.leadership.lease.Release(t.Context()); err != nil {
+	if err := o.leadership.lease.Release(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := write(); !errors.Is(err, lease.ErrLost) {

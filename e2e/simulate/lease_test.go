@@ -82,7 +82,7 @@ func (p *process) lead(ctx context.Context) (dropped string, release func(), err
 	}
 	either, ctx := ctx, context.WithoutCancel(ctx)
 	if err := p.lease.Mark(either, p.db.ID(), p.db.Epoch()); err != nil {
-		return "", nil, errors.Join(err, p.lease.Release(ctx))
+		return "", nil, errors.Join(err, p.lease.Release(ctx, 0))
 	}
 	keeping, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -95,7 +95,7 @@ func (p *process) lead(ctx context.Context) (dropped string, release func(), err
 	return dropped, func() {
 		stop()
 		<-ended
-		_ = p.lease.Release(ctx) // after an error, the Lease stays held until it expires
+		_ = p.lease.Release(ctx, store.RecordedEnd(p.db)) // after an error, the Lease stays held until it expires
 	}, nil
 }
 

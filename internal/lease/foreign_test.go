@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestALeaseOfAnotherProgramWithoutAnnotationsIsMarked takes over a Lease that this program has never held. The API
+// TestALeaseOfAnotherProgramWithoutAnnotationsIsMarkedAndReleased takes over a Lease that this program has never held. The API
 // server returns no annotations until Mark has written them, because it does not keep an empty map.
-func TestALeaseOfAnotherProgramWithoutAnnotationsIsMarked(t *testing.T) {
+func TestALeaseOfAnotherProgramWithoutAnnotationsIsMarkedAndReleased(t *testing.T) {
 	t.Parallel()
 	acquired := metav1.NewMicroTime(time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC))
 	stored := heldBy("", "1")
@@ -48,7 +48,13 @@ func TestALeaseOfAnotherProgramWithoutAnnotationsIsMarked(t *testing.T) {
 	if err := l.Mark(t.Context(), "store", 7); err != nil {
 		t.Fatal(err)
 	}
-	if h := holderOf(stored); h.Store != "store" || h.Epoch != 7 || foreign(stored) {
+	if h := holderOf(stored); h.Store != "store" || h.Epoch != 7 || h.Ended != 0 || foreign(stored) {
 		t.Errorf("the Lease is %+v", stored)
+	}
+	if err := l.Release(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	if h := holderOf(stored); h.Identity != "" || h.Store != "store" || h.Epoch != 7 || h.Ended != 7 {
+		t.Errorf("the released Lease is %+v", stored)
 	}
 }

@@ -31,6 +31,9 @@ const (
 	StoreAnnotation = "addon-operator/store"
 	// EpochAnnotation is the epoch of the last operator that called [Lease.Mark].
 	EpochAnnotation = "addon-operator/epoch"
+	// EndedAnnotation is the last epoch whose clean exit was recorded in the store before
+	// [Lease.Release] was called.
+	EndedAnnotation = "addon-operator/ended"
 )
 
 const (
@@ -72,10 +75,10 @@ type Options struct {
 // A Holder is the holder of a Lease.
 type Holder struct {
 	Identity string
-	// Store and Epoch are read from the annotations of the Lease. They have their zero values if
-	// the Lease has no annotations.
-	Store string
-	Epoch uint64
+	// Store, Epoch and Ended are read from the annotations of the Lease. They have their zero values
+	// if the Lease has no annotations.
+	Store        string
+	Epoch, Ended uint64
 	// Renewed is the time of the last renewal, by the clock of the holder.
 	Renewed time.Time
 }
@@ -96,7 +99,7 @@ func (h Holder) String() string {
 type Previous struct {
 	Holder
 	// Foreign is true if the last holder was another program, which writes no annotations. If
-	// Foreign is true, Store and Epoch are those of the last operator before that program.
+	// Foreign is true, Store, Epoch and Ended are those of the last operator before that program.
 	Foreign bool
 }
 
@@ -197,14 +200,18 @@ func (l *Lease) Renew(ctx context.Context) error {
 }
 
 // Release releases the Lease, so that another process can acquire it at once. After Release, Check
-// returns an error, and this process must not act.
-func (l *Lease) Release(ctx context.Context) error {
+// returns an error, and this process must not act. The argument ended is the epoch of this process if
+// the store has a record of its clean exit; otherwise 0.
+func (l *Lease) Release(ctx context.Context, ended uint64) error {
 	if l.Check() != nil {
 		return nil //nolint:nilerr // this process does not hold the Lease
 	}
 	err := l.update(ctx, func(lease *coordinationv1.Lease) {
 		nobody, second := "", int32(1)
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &nobody, &second
+		if ended != 0 {
+			lease.Annotations[EndedAnnotation] = strconv.FormatUint(ended, 10)
+		}
 	})
 	_ = l.end(fmt.Errorf("%w: %s was released", ErrLost, l))
 	return err
@@ -325,6 +332,7 @@ func holderOf(lease *coordinationv1.Lease) (h Holder) {
 	}
 	h.Store = lease.Annotations[StoreAnnotation]
 	h.Epoch, _ = strconv.ParseUint(lease.Annotations[EpochAnnotation], 10, 64) // 0 if the annotation is not a number
+	h.Ended, _ = strconv.ParseUint(lease.Annotations[EndedAnnotation], 10, 64) // as above
 	return h
 }
 

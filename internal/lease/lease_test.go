@@ -137,7 +137,7 @@ func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
 	if err := a.Check(); err != nil {
 		t.Error(err)
 	}
-	if err := errors.Join(stop(), a.Release(t.Context())); err != nil {
+	if err := errors.Join(stop(), a.Release(t.Context(), 0)); err != nil {
 		t.Fatal(err)
 	}
 	released := time.Now()
@@ -299,7 +299,7 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 		t.Fatal("two hold the Lease")
 	case <-time.After(validFor + time.Second):
 	}
-	if err := errors.Join(stop(), a.Release(t.Context())); err != nil {
+	if err := errors.Join(stop(), a.Release(t.Context(), 0)); err != nil {
 		t.Fatal(err)
 	}
 	<-leads
