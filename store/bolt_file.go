@@ -132,6 +132,27 @@ func name(temp, path string) error {
 	return os.Rename(temp, path)
 }
 
+// target returns the path of the file to which path leads if path is a symbolic link; otherwise path itself. The file
+// need not exist. A new file that replaces the store must be renamed to this path, because a rename would replace the
+// link, and the store would move to the directory of the link.
+func target(path string) (string, error) {
+	const mostLinks = 40 // as in the kernel
+	for range mostLinks {
+		to, err := os.Readlink(path)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, fs.ErrNotExist) { // EINVAL means that path is not a link
+			return path, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return "", fmt.Errorf("%s: %w", path, unix.ELOOP)
+}
+
 // syncDir makes the creation and renaming of files in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

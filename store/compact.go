@@ -90,10 +90,14 @@ func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 // errNotDurable means that the compacted file was renamed, but a crash may undo the rename.
 var errNotDurable = errors.New("the directory could not be synced after the file was replaced")
 
-// compact copies the records of b to a new file, renames the new file to path, and closes b. It returns the backend
-// of the new file. If compact returns an error, b stays open. Unless this error is errNotDurable, the file at path is
-// still the file of b.
+// compact copies the records of b to a new file, renames the new file to path, and closes b. If path is a symbolic
+// link, the new file replaces the file to which the link leads. compact returns the backend of the new file. If compact
+// returns an error, b stays open. Unless this error is errNotDurable, the file at path is still the file of b.
 func (b *bolt) compact(path string) (*bolt, error) {
+	path, err := target(path)
+	if err != nil {
+		return nil, err
+	}
 	dir, base := filepath.Split(path)
 	temp := filepath.Join(dir, "."+base+".compact") // only the process that holds the lock of the store uses this name
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)

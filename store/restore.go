@@ -66,11 +66,16 @@ type TableCount struct {
 // Restore replaces the store at path with the snapshot. If a process uses the store, Restore returns ErrLocked. The
 // restored store has all records of the snapshot except pending work, and is marked as a copy. Restore does not change
 // the present file, but gives it another name. After a crash, either the present file or the restored one is at path,
-// and the next call finishes the work. The error is ErrOtherStore, or one of the errors of Open.
+// and the next call finishes the work. If path is a symbolic link, the file to which it leads is the present file. The
+// error is ErrOtherStore, or one of the errors of Open.
 func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	r := &restore{path: path, snapshot: snapshot, options: o}
 	if err := r.isOther(); err != nil {
 		return nil, err
+	}
+	var err error
+	if r.place, err = target(path); err != nil {
+		return nil, fmt.Errorf("store: restore to %s: %w; give the path of the store", path, err)
 	}
 	from, err := r.openSnapshot()
 	if err != nil {
@@ -83,7 +88,7 @@ func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	switch {
 	case err != nil:
 	case r.Before:
-		err = syncDir(filepath.Dir(path)) // the earlier call may have been killed before its own sync
+		err = syncDir(filepath.Dir(r.place)) // the earlier call may have been killed before its own sync
 	case !o.DryRun:
 		err = r.replace(from, present)
 	}
@@ -94,7 +99,9 @@ func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 type restore struct {
 	Restoration
 	path, snapshot string
-	options        RestoreOptions
+	// place is the path at which the restored store is put: the target of path.
+	place   string
+	options RestoreOptions
 	// minEpoch is the greatest epoch of the present store and of the note of clean exits. The restored
 	// store gets a later epoch, so that the note never applies to one of its processes by mistake.
 	minEpoch uint64
@@ -179,7 +186,7 @@ func (r *restore) count(tx *Tx, t Table) {
 // that describe the file. lockPresent returns nil if there is no file.
 func (r *restore) lockPresent() (*os.File, error) {
 	var disk unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
+	if err := unix.Statfs(filepath.Dir(r.place), &disk); err != nil {
 		return nil, fmt.Errorf("store: restore to %s: %w; give the path of the store", r.path, err)
 	}
 	r.Free = disk.Bavail * uint64(disk.Bsize) //nolint:gosec // the size is positive
@@ -248,10 +255,10 @@ func (r *restore) compare(db *DB) error {
 	return nil
 }
 
-// replace creates the restored store in a temporary file and renames this file to path. present is
-// the locked file at path; nil if there is none.
+// replace creates the restored store in a temporary file and renames this file to r.place. present is
+// the locked file at that path; nil if there is none.
 func (r *restore) replace(from *DB, present *os.File) error {
-	dir, base := filepath.Split(r.path)
+	dir, base := filepath.Split(r.place)
 	temp := filepath.Join(dir, "."+base+".restore")
 	db, err := r.make(from, temp)
 	if err == nil {
@@ -380,22 +387,22 @@ func (r *restore) dropPending(db *DB) error {
 // name gives the file at temp the name of the store. Before that, name gives the present file
 // another name.
 func (r *restore) name(temp string, present *os.File) (err error) {
-	dir := filepath.Dir(r.path)
+	dir := filepath.Dir(r.place)
 	if present == nil {
-		if err := name(temp, r.path); errors.Is(err, fs.ErrExist) {
+		if err := name(temp, r.place); errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%w; stop the operator that has created it, and run the command again", err)
 		} else if err != nil {
 			return err
 		}
 		return syncDir(dir)
 	}
-	if r.Aside, err = LinkAside(r.path, "replaced"); err != nil {
+	if r.Aside, err = LinkAside(r.place, "replaced"); err != nil {
 		return err
 	}
 	if err := syncDir(dir); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, r.path); err != nil {
+	if err := os.Rename(temp, r.place); err != nil {
 		return err
 	}
 	return syncDir(dir)
