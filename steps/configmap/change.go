@@ -2,6 +2,7 @@ package configmap
 
 import (
 	"maps"
+	"slices"
 
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
@@ -72,6 +73,19 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 // decide reports whether module m is enabled if config is the content of the ConfigMap.
 func (c configChange) decide(m module.Module, config values.Config) bool {
 	return module.Decide(m, c.enabledOverrides, config).Enabled
+}
+
+// asksScript reports whether the change can change the decision of an enabled script. The argument keys has the keys of
+// the modules whose section or maintenance mode has changed. A script receives the section of its module, and runs only
+// if the flags enable the module.
+func (c configChange) asksScript(disk module.Set, keys []string) bool {
+	return slices.ContainsFunc(disk.Modules, func(m module.Module) bool {
+		if m.Enabled == "" || !slices.Contains(keys, m.Key) || !c.decide(m, c.now) {
+			return false
+		}
+		changed, err := values.Changed(c.before.Sections[m.Key], c.now.Sections[m.Key])
+		return changed || err != nil
+	})
 }
 
 // readChange returns the change from the content in force to the content that the step has read. If the new content

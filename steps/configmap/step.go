@@ -168,15 +168,25 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	if err := desired.LeaveAnnounced(tx, before, &read.Config); err != nil {
 		return nil, err
 	}
-	d, err := before.Diff(read.Config)
-	if err != nil {
-		return nil, err
-	}
 	save := s.state.ConfigMap.SaveApplied
 	if read.OnlyHooks {
 		save = s.state.ConfigMap.SaveOfHooks
 	}
 	if err := save(tx, read.Config, read.ResourceVersion); err != nil {
+		return nil, err
+	}
+	c := configChange{before: before, now: read.Config, record: record}
+	if c.enabledOverrides, err = sections.Overrides(tx); err != nil {
+		return nil, err
+	}
+	return s.facts(tx, c)
+}
+
+// facts returns the fact that says what the change concerns: everything, the decisions which modules are enabled, or
+// single modules. If the change concerns nothing, facts returns nil.
+func (s *Step) facts(tx *store.Tx, c configChange) ([]graph.Fact, error) {
+	d, err := c.before.Diff(c.now)
+	if err != nil {
 		return nil, err
 	}
 	var names []string
@@ -189,9 +199,9 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 		return nil, err
 	}
 	switch {
-	case d.Global || record.At.IsZero() || repaired:
+	case d.Global || c.record.At.IsZero() || repaired:
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
-	case len(d.Flags) > 0:
+	case len(d.Flags) > 0 || c.asksScript(s.state.Modules.Disk(), d.Modules):
 		return []graph.Fact{lifecycle.FlagsChanged}, nil
 	case len(d.Modules) > 0:
 		return []graph.Fact{lifecycle.ModuleChanged}, nil
@@ -207,11 +217,13 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 		return nil, err
 	}
 	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.deletedAtOnce(ctx, c, d))}
-	if len(d.Flags) > 0 && !c.failing {
+	disk := s.state.Modules.Disk()
+	if (len(d.Flags) > 0 || c.asksScript(disk, d.Modules)) && !c.failing {
 		return lists, nil // the reload that follows runs each module, and no failing task delays the reload
 	}
 	for _, name := range c.startup.Enabled {
-		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.state.Modules.Disk(), name) {
+		key := values.Camel(name)
+		if !slices.Contains(d.Modules, key) || c.switchesOff(disk, name) || c.asksScript(disk, []string{key}) {
 			continue
 		}
 		list := lifecycle.ChangedUnstarted

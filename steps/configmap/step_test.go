@@ -196,6 +196,43 @@ func TestAChangeOfTheConfigMapReportsTheWidestOfItsParts(t *testing.T) {
 	}
 }
 
+func TestAChangedSectionMakesTheEnabledScriptOfItsModuleDecideAgain(t *testing.T) {
+	t.Parallel()
+	judged, web, maintained := []string{"judged", "{size: 2}"}, []string{"web", "{size: 2}"}, []string{"judgedMaintenance", values.NoReconciliation}
+	for name, c := range map[string]struct {
+		flag    string
+		change  []string
+		failing bool
+		want    graph.Fact
+		runs    []string
+	}{
+		"the script must decide":                     {"true", judged, false, lifecycle.FlagsChanged, nil},
+		"the script must decide, and main fails":     {"true", judged, true, lifecycle.FlagsChanged, nil},
+		"the script does not know what changed":      {"true", maintained, false, lifecycle.ModuleChanged, []string{"judged"}},
+		"the flags disable the module of the script": {"false", judged, false, lifecycle.ModuleChanged, []string{"judged"}},
+		"a module without a script":                  {"true", web, false, lifecycle.ModuleChanged, []string{"web"}},
+		"a module without a script, and main fails":  {"true", web, true, lifecycle.ModuleChanged, []string{"web"}},
+	} {
+		s, mounted := scantest.New(t)
+		scantest.Program(t, mounted, "020-judged/enabled", "")
+		scantest.Scan(t, s)
+		before := scantest.Config(t, "judgedEnabled", c.flag)
+		scantest.Update(t, s.DB, func(tx *store.Tx) error { return s.ConfigMap.SaveApplied(tx, before, "1") })
+		now := scantest.Config(t, append([]string{"judgedEnabled", c.flag}, c.change...)...)
+		change := configChange{
+			before: before, now: now, failing: c.failing,
+			startup: store.Startup{StartRun: 4, Enabled: []string{"web", "judged"}},
+			modules: map[string]store.Module{"web": {State: store.On, RanInStart: 4}, "judged": {State: store.On, RanInStart: 4}},
+		}
+		if diff := cmp.Diff(c.runs, affected(t, s, change)[lifecycle.Changed]); diff != "" {
+			t.Errorf("%s: modules to run at once (-want +got):\n%s", name, diff)
+		}
+		if facts := apply(t, s, readConfig{ResourceVersion: "2", Config: now}); !slices.Equal(facts, []graph.Fact{c.want}) {
+			t.Errorf("%s: facts %q, want %q", name, facts, c.want)
+		}
+	}
+}
+
 func TestTheRecordOfTheContentInForceSaysWhetherOnlyHooksHaveWrittenIt(t *testing.T) {
 	t.Parallel()
 	s, _ := scantest.New(t)

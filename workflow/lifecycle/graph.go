@@ -345,7 +345,7 @@ var Graph = &graph.Graph{
 		LeftOver:       "the first converge with a new store has kept releases that must now be deleted or purged",
 		Restored:       "the directory of a module to purge exists again, or a directory of modules has become empty, so the release was not purged",
 		GlobalChanged:  "global values, global config or an enabled override have changed; step 16 also reports this fact when it applies the ConfigMap for the first time, and for a changed section of a module that could not be loaded",
-		FlagsChanged:   "an *Enabled flag of the ConfigMap changed, and global changed is not reported",
+		FlagsChanged:   "an *Enabled flag of the ConfigMap changed, or the section of a module whose enabled script must decide again, and global changed is not reported",
 		ModuleChanged:  "values or config of the module have changed",
 	},
 	FanOuts: map[graph.FanOut]string{
@@ -356,9 +356,9 @@ var Graph = &graph.Graph{
 		Disabled: "the disabled modules with a release or state to delete, in reverse order",
 		Unknown:  "the releases without a module directory",
 		Running:  "the tasks of the module that run in other queues",
-		Changed:  "the started modules whose section of the ConfigMap changed; if flags changed too, the reload runs them instead, unless a failing task delays the main queue",
+		Changed:  "the started modules whose section of the ConfigMap changed, except those whose enabled script must decide again; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue",
 
-		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed; if flags changed too, the reload runs them instead, unless a failing task delays the main queue",
+		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed, except those whose enabled script must decide again; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue",
 		SwitchedOff:      "only while a failing task delays the main queue: the installed modules that the ConfigMap has just disabled",
 	},
 	Inputs: map[graph.Input]string{
