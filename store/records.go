@@ -371,6 +371,9 @@ type Startup struct {
 	// Digest is the digest of the code with which the current start run began: the global hooks, the modules in
 	// directories, the version of the operator, and some settings.
 	Digest string `json:"digest,omitempty"`
+	// ChartFiles is the digest of the files of charts with which the current start run began. If the mode of that start
+	// did not need it, ChartFiles is from the first later start whose mode needs it.
+	ChartFiles string `json:"chartFiles,omitempty"`
 	// Converged is the run of the last completed converge, and ConvergedAt is the time at which
 	// that converge ended.
 	Converged   uint64    `json:"converged,omitempty"`

@@ -20,6 +20,7 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 	never := store.Startup{}
 	unfinished := store.Startup{StartRun: 5, Digest: "code", Converged: 3}
 	converged := store.Startup{StartRun: 5, Digest: "code", Converged: 5}
+	compared := store.Startup{StartRun: 5, Digest: "code", ChartFiles: "files", Converged: 5}
 	reloaded := store.Startup{StartRun: 5, Digest: "code", Converged: 9}
 	for name, c := range map[string]struct {
 		how     StartMode
@@ -49,6 +50,11 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 		"dropped work, again":                       {Again, converged, ended, Circumstances{Code: "code", Dropped: "a copy"}, "pending work was dropped: a copy"},
 		"an unfinished start with dropped work":     {Always, unfinished, open, Circumstances{Code: "code", Dropped: "a copy"}, "pending work was dropped: a copy"},
 		"a converged start of an unknown container": {IfChanged, converged, nil, Circumstances{Code: "code"}, ""},
+		"a converged start with the same files":     {IfChanged, compared, ended, Circumstances{Code: "code", ChartFiles: "files"}, ""},
+		"a converged start with other files":        {IfChanged, compared, ended, Circumstances{Code: "code", ChartFiles: "new"}, "files of charts have changed since the last start"},
+		"a converged start with unknown files":      {IfChanged, converged, ended, Circumstances{Code: "code", ChartFiles: "new"}, ""},
+		"files do not matter":                       {Always, compared, ended, Circumstances{Code: "code"}, "each start converges"},
+		"an unfinished start with other files":      {IfChanged, unfinished, open, Circumstances{Code: "code", ChartFiles: "new"}, ""},
 	} {
 		db := storetest.Memory(t)
 		lost := errors.New("not committed, because the tasks of the runs are missing")
@@ -77,8 +83,11 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 			}
 			got, err := store.LoadStartup(tx)
 			record := c.startup
+			if record.ChartFiles == "" {
+				record.ChartFiles = c.now.ChartFiles
+			}
 			if c.why != "" {
-				record.StartRun, record.Epoch, record.Digest = got.StartRun, tx.Epoch(), c.now.Code
+				record.StartRun, record.Epoch, record.Digest, record.ChartFiles = got.StartRun, tx.Epoch(), c.now.Code, c.now.ChartFiles
 			}
 			if diff := cmp.Diff(record, got); diff != "" || c.why != "" && (got.StartRun == 0 || got.StartRun == c.startup.StartRun) {
 				t.Errorf("%s: the start is run %d; record (-want +got):\n%s", name, got.StartRun, diff)

@@ -16,8 +16,9 @@ type StartMode string
 const (
 	// Always begins a start run, unless an unfinished one can be resumed.
 	Always StartMode = "always"
-	// IfChanged begins a start run only at the first start with a store, if the code has changed, if
-	// pending work was dropped, or if the last start run has not converged and cannot be resumed.
+	// IfChanged begins a start run only at the first start with a store, if the code or a file of a
+	// chart has changed, if pending work was dropped, or if the last start run has not converged and
+	// cannot be resumed.
 	IfChanged StartMode = "if-changed"
 	// Again begins a start run even if another one is unfinished.
 	Again StartMode = "again"
@@ -41,6 +42,10 @@ type Circumstances struct {
 	// Code is a digest of the global hooks, the modules in directories, the version of the
 	// operator, and the settings on which the work of a start depends.
 	Code string
+	// ChartFiles is a digest of the files of charts. It is only used if the mode is IfChanged;
+	// otherwise it can be empty. An unfinished start run is resumed even if ChartFiles has changed,
+	// because hooks can write files.
+	ChartFiles string
 	// Version is the version of the operator, and Pod is the name of its pod.
 	Version, Pod string
 	// Dropped is the reason why the pending work of the store was dropped; empty if no work was
@@ -65,19 +70,32 @@ func Begin(tx *store.Tx, how StartMode, now Circumstances) ([]workflow.Event, er
 	}
 	content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
 	why, err := startsOver(tx, startup, how, now)
-	if err != nil || why == "" {
-		return []workflow.Event{content}, err
+	if err != nil {
+		return nil, err
+	}
+	if why == "" {
+		return []workflow.Event{content}, saveChartFiles(tx, startup, now.ChartFiles)
 	}
 	if startup.StartRun, err = store.NextRun(tx); err != nil {
 		return nil, err
 	}
-	startup.Epoch, startup.Digest = tx.Epoch(), now.Code
+	startup.Epoch, startup.Digest, startup.ChartFiles = tx.Epoch(), now.Code, now.ChartFiles
 	start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: why}}
 	return []workflow.Event{start, content}, store.Save(tx, store.StartupKey(), startup)
 }
 
+// saveChartFiles saves the digest of the files of charts if the record of the last start run lacks
+// it, because that start run had another mode.
+func saveChartFiles(tx *store.Tx, startup store.Startup, files string) error {
+	if startup.ChartFiles != "" || files == "" {
+		return nil
+	}
+	startup.ChartFiles = files
+	return store.Save(tx, store.StartupKey(), startup)
+}
+
 // startsOver returns the reason why a start run begins. It returns an empty string if an unfinished
-// start run resumes, or if the last one has converged and the mode is IfChanged.
+// start run resumes, or if the last one has converged, the mode is IfChanged, and nothing has changed.
 func startsOver(tx *store.Tx, startup store.Startup, how StartMode, now Circumstances) (why string, err error) {
 	switch {
 	case now.Dropped != "":
@@ -98,10 +116,20 @@ func startsOver(tx *store.Tx, startup store.Startup, how StartMode, now Circumst
 	switch {
 	case unfinished && now.NewContainer:
 		return fmt.Sprintf("in a new container, run %d was unfinished", startup.StartRun), nil
-	case unfinished || converged && how == IfChanged:
+	case unfinished:
 		return "", nil
 	case !converged:
 		return "the last start has not converged", nil
+	case how != IfChanged:
+		return "each start converges", nil
+	case now.otherCharts(startup):
+		return "files of charts have changed since the last start", nil
 	}
-	return "each start converges", nil
+	return "", nil
+}
+
+// otherCharts reports whether files of charts have changed since the last start run. If this is not
+// known, otherCharts returns false.
+func (c Circumstances) otherCharts(startup store.Startup) bool {
+	return startup.ChartFiles != "" && startup.ChartFiles != c.ChartFiles
 }

@@ -29,6 +29,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/lease"
 	"addon-operator/internal/metrics"
+	"addon-operator/internal/module"
 	"addon-operator/internal/operation"
 	"addon-operator/sdk/shell"
 	"addon-operator/steps"
@@ -484,6 +485,9 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 		return err
 	}
 	now := triggers.Circumstances{Code: code, Version: version, Pod: o.settings.OwnPod(), Dropped: dropped, NewContainer: o.engine.NewContainer}
+	if how == triggers.IfChanged {
+		now.ChartFiles = module.ChartFiles(o.steps.State.Modules.Disk().Modules)
+	}
 	defer context.AfterFunc(ctx, o.engine.Stop)()
 	if err := o.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, how, now) }); err != nil {
 		return err

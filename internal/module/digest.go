@@ -86,6 +86,37 @@ func (d *Digests) Hooks(dir string) (string, error) {
 	return d.digestAs("hooks of "+dir, dir, []part{hooksIn(dir)})
 }
 
+// ChartFiles returns the digest of the files of modules that their charts can read, such as dashboards beside the
+// templates. These are all files of each module that has a chart, except those in the directory of hooks, in which hooks
+// write files, and in hidden directories. ChartFiles ignores modules made from addons. It does not follow symlinks to
+// directories. A file or a directory that cannot be read is not an error, because it is possible that no chart reads it.
+func ChartFiles(modules []Module) string {
+	all := sha256.New()
+	for _, m := range modules {
+		if m.Chart == NoChart || m.Addon != nil {
+			continue
+		}
+		root := os.DirFS(m.Path)
+		_, _ = fmt.Fprintf(all, "%q\n", m.Name) // a write to a hash returns no error
+		_ = fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				_, _ = fmt.Fprintf(all, "%q cannot be read\n", path)
+				return nil
+			case entry.IsDir() && path != "." && (path == hooksDir || strings.HasPrefix(entry.Name(), ".")):
+				return fs.SkipDir
+			}
+			if info, err := fs.Stat(root, path); err != nil || !info.Mode().IsRegular() {
+				return nil //nolint:nilerr // it is a directory, a dangling symlink or a special file
+			}
+			sum, err := checksum(filepath.Join(m.Path, path))
+			_, _ = fmt.Fprintf(all, "%q %t %x\n", path, err == nil, sum)
+			return nil
+		}) // never an error, because the function above returns none
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
 // hooksIn returns the part of dir that contains hooks.
 func hooksIn(dir string) part {
 	if info, err := os.Stat(filepath.Join(dir, hooksDir)); err != nil || !info.IsDir() {

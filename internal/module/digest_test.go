@@ -135,6 +135,38 @@ func digest(t testing.TB, digests *module.Digests, dir string) string {
 	return sum
 }
 
+func TestDigestOfChartFilesChangesWithEachFileThatAChartCanRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"a file beside the templates": {map[string]string{"dashboards/a.json": "changed"}, true},
+		"a new file":                  {map[string]string{"notes": "new"}, true},
+		"a file that a hook wrote":    {map[string]string{"hooks/state.json": "{}"}, false},
+		"a hidden directory":          {map[string]string{".git/index": "changed"}, false},
+		"a dangling link":             {map[string]string{"dangling": "-> nowhere"}, false},
+		"a link to its directory":     {map[string]string{"again": "-> ."}, false},
+		"nothing":                     {nil, false},
+	} {
+		dir := aModule(t)
+		write(t, dir, map[string]string{"dashboards/a.json": "{}"})
+		modules := []module.Module{
+			{Name: "web", Chart: module.FullChart, Path: filepath.Join(tree(t, map[string]string{"web": "-> " + dir}), "web")},
+			{Name: "gone", Chart: module.FullChart, Path: filepath.Join(dir, "gone")},
+		}
+		before := module.ChartFiles(modules)
+		write(t, dir, c.files)
+		if after := module.ChartFiles(modules); (after != before) != c.want {
+			t.Errorf("%s: changed: %v, want %v", name, after != before, c.want)
+		}
+	}
+	ignored := []module.Module{{Name: "web", Path: aModule(t)}, {Name: "redis", Chart: module.FullChart, Path: aModule(t), Addon: &module.Addon{}}}
+	if module.ChartFiles(nil) != module.ChartFiles(ignored) {
+		t.Error("the files of a module without a chart, or of an addon, count")
+	}
+}
+
 func TestDigestOfHooksChangesWithHooksOnly(t *testing.T) {
 	t.Parallel()
 	dir := aModule(t)
