@@ -289,15 +289,29 @@ const (
 )
 
 // configSchema returns the schema of the module's section in the ConfigMap. It does not include the
-// schema of the plan, because the section itself chooses the plan: see [Addon.HelmValues].
+// schema of the plan, because the section itself chooses the plan: see [Addon.HelmValues]. If the
+// section names another version of the addon, the plan can be one of that version, which the schema
+// does not know.
 func (a *Addon) configSchema() ([]byte, error) {
+	plans, err := json.Marshal(a.PlanNames())
+	if err != nil {
+		return nil, err
+	}
+	version, err := json.Marshal(a.Version)
+	if err != nil {
+		return nil, err
+	}
 	return json.MarshalIndent(map[string]any{
 		"type":                 "object",
 		"additionalProperties": true,
 		"properties": map[string]any{
-			PlanKey:         map[string]any{"type": "string", "enum": a.PlanNames(), "description": "plan of addon " + a.Name},
+			PlanKey:         map[string]any{"type": "string", "description": "plan of addon " + a.Name},
 			AddonVersionKey: map[string]any{"type": "string", "minLength": 1, "description": "version of addon " + a.Name + "; the highest one without it"},
 		},
+		"x-deckhouse-validations": []any{map[string]any{
+			"expression": fmt.Sprintf("!has(self.%s) || self.%s in %s || has(self.%s) && self.%s != %s", PlanKey, PlanKey, plans, AddonVersionKey, AddonVersionKey, version),
+			"message":    fmt.Sprintf("%s must be one of %s, the plans of %s", PlanKey, strings.Join(a.PlanNames(), ", "), a),
+		}},
 	}, "", "  ")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/module"
+	"addon-operator/internal/schema"
 	"addon-operator/internal/values"
 )
 
@@ -180,7 +181,7 @@ func TestAPlanSchemaThatCannotBeUsedIsAnError(t *testing.T) {
 	}
 }
 
-func TestSchemaOfTheSectionOfAnAddonListsItsPlans(t *testing.T) {
+func TestSchemaOfTheSectionOfAnAddonKnowsThePlansOfItsVersion(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	if err := module.WriteAddonModules(root, []module.AddonModule{{Name: "redis-cache", Addon: redis(), Chart: chart("1.0.0")}}); err != nil {
@@ -190,21 +191,31 @@ func TestSchemaOfTheSectionOfAnAddonListsItsPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := module.AddonPlan{Schema: text}
+	schemas, err := schema.Parse(schema.File{Path: "config-values.yaml", Text: text}, schema.File{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unknown = "plan must be one of enterprise, micro, the plans of addon redis 0.0.1"
 	for section, want := range map[string]string{
-		`{}`: "", `{"plan": "micro", "addonVersion": "1.0.0", "any": {"value": 1}}`: "",
-		`{"plan": "tiny"}`:      "plan: value must be one of 'enterprise', 'micro'",
-		`{"addonVersion": ""}`:  "addonVersion: minLength: must have at least 1 character",
-		`{"addonVersion": 1.0}`: "addonVersion: got number, want string",
+		`{}`: "", `{"plan": "micro", "addonVersion": "0.0.1", "any": {"value": 1}}`: "",
+		`{"plan": "tiny"}`:                          unknown,
+		`{"plan": "tiny", "addonVersion": "0.0.1"}`: unknown,
+		`{"plan": "tiny", "addonVersion": "2.0.0"}`: "", // it can be a plan of that version
+		`{"plan": 1}`:                               "must be of type string, and is of type number",
+		`{"addonVersion": ""}`:                      "should be at least 1 chars long",
+		`{"addonVersion": 1.0}`:                     "must be of type string, and is of type number",
 	} {
-		if err := json.Unmarshal([]byte(section), &plan.Values); err != nil {
+		var decoded any
+		if err := json.Unmarshal([]byte(section), &decoded); err != nil {
 			t.Fatal(err)
 		}
-		refused, err := plan.CheckValues()
-		if got := strings.Join(refused, "; "); got != want || err != nil {
-			t.Errorf("%s: %q, %v; want %q", section, got, err, want)
+		got := ""
+		for _, v := range schemas.Config.Check("redisCache", decoded, nil) {
+			got += v.Text
 		}
-		plan.Values = nil
+		if got != want {
+			t.Errorf("%s: %q; want %q", section, got, want)
+		}
 	}
 	file, err := values.ReadFile(filepath.Join(root, "redis-cache", "values.yaml"))
 	if err != nil {
