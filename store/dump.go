@@ -1,11 +1,9 @@
 package store
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,37 +23,57 @@ type row struct {
 	Bytes    int  `json:"bytes,omitempty"`
 }
 
+// dumpPiece is the minimum size in bytes of the lines that one transaction of a dump reads, unless no record is left.
+const dumpPiece = 1 << 20
+
 // Dump writes the records of the given tables as JSON, one to a line. The tables are in the given order, and the
 // records of each table are in the order of their keys. If no tables are given, Dump writes all records, but replaces
 // each record that can hold secrets by its size in bytes. The record with the secret for redacted values is always
-// replaced in this way.
+// replaced in this way. Dump reads a large store in several transactions, and none of them is open while Dump writes to
+// w. Otherwise the store would grow as long as a slow reader of w keeps a transaction open.
 func Dump(db *DB, w io.Writer, tables ...Table) error {
-	out := bufio.NewWriter(w)
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
-	dump := func(tx *Tx, prefix Key) error {
-		for k, v := range tx.Range(prefix) {
-			if err := lines.Encode(newRow(k, v, slices.Contains(tables, k.Table()))); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err := db.View(func(tx *Tx) error {
-		if len(tables) == 0 {
-			return dump(tx, nil)
-		}
+	prefixes := []Key{nil}
+	if len(tables) > 0 {
+		prefixes = nil
 		for _, t := range tables {
-			if err := dump(tx, At(t)); err != nil {
+			prefixes = append(prefixes, At(t))
+		}
+	}
+	for _, prefix := range prefixes {
+		for from, more := prefix, true; more; {
+			lines, next, err := dumpFrom(db, prefix, from, tables)
+			if err == nil {
+				_, err = w.Write(lines)
+			}
+			if err != nil {
+				return fmt.Errorf("store: dump %s: %w", db.path, err)
+			}
+			from, more = next, next != nil
+		}
+	}
+	return nil
+}
+
+// dumpFrom returns the lines of the records whose keys begin with prefix and are not less than the key from. When there
+// are dumpPiece bytes of lines, dumpFrom stops and returns the key of the next record. The key next is nil if there is
+// no next record.
+func dumpFrom(db *DB, prefix, from Key, tables []Table) (lines []byte, next Key, err error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err = db.View(func(tx *Tx) error {
+		for k, v := range tx.RangeFrom(prefix, from) {
+			if out.Len() >= dumpPiece {
+				next = k
+				return nil
+			}
+			if err := encoder.Encode(newRow(k, v, slices.Contains(tables, k.Table()))); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err := errors.Join(err, out.Flush()); err != nil {
-		return fmt.Errorf("store: dump %s: %w", db.path, err)
-	}
-	return nil
+	return out.Bytes(), next, err
 }
 
 func newRow(k Key, v []byte, asked bool) row {

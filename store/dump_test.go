@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,5 +191,55 @@ func damageLeaf(t *testing.T, path, text string) {
 	}
 	if n == 0 {
 		t.Fatalf("no page holds %s", text)
+	}
+}
+
+// An onWrite is a writer that calls a function at the first call of Write.
+type onWrite struct {
+	bytes.Buffer
+
+	first func()
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	if w.first != nil {
+		w.first()
+		w.first = nil
+	}
+	return w.Buffer.Write(p)
+}
+
+// A transaction that is open while a pager waits for its user would keep the store from reusing space.
+func TestADumpHasNoOpenTransactionWhileItsReaderIsSlow(t *testing.T) {
+	t.Parallel()
+	db := opened(t, new(Memory))
+	record := []byte(`"` + strings.Repeat("x", 16<<10) + `"`)
+	put := func(names ...string) {
+		if err := db.Update(func(tx *Tx) error {
+			for _, name := range names {
+				tx.Put(At(Modules).Str(name), record)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stored []string
+	for i := range 200 {
+		stored = append(stored, fmt.Sprintf("%03d", i))
+	}
+	put(stored...)
+	w := &onWrite{first: func() { put("written during the dump") }}
+	if err := Dump(db, w, Modules); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(w.String()) {
+		_, name, _ := strings.Cut(line, `"key":["`)
+		name, _, _ = strings.Cut(name, `"`)
+		names = append(names, name)
+	}
+	if want := append(stored, "written during the dump"); !slices.Equal(names, want) {
+		t.Errorf("the dump has the records %q", names)
 	}
 }
