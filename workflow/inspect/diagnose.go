@@ -35,7 +35,7 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	p := &diagnostician{evidence: found, operator: operator}
 	out := &Diagnosis{Schema: Schema, At: found.scan.now, Live: r.Live, Findings: []Finding{}}
 	for _, layout := range []func() ([]Finding, error){
-		p.standby, p.ofReach(0, 1), p.disk, p.clock, p.crashes, p.lost, p.ofReach(2, 3), p.failures, p.loops, p.storms, p.ofReach(4, 4),
+		p.standby, p.otherCluster, p.ofReach(0, 1), p.disk, p.clock, p.crashes, p.lost, p.ofReach(2, 3), p.failures, p.loops, p.storms, p.ofReach(4, 4),
 	} {
 		findings, err := layout()
 		if err != nil {
@@ -64,24 +64,33 @@ func (d *diagnostician) kubectl(args string) string {
 }
 
 // standby finds out whether this operator waits for the Lease of its namespace, because another operator holds the
-// Lease or because of an error. standby also finds a store of another cluster that was on the volume.
-func (d *diagnostician) standby() (out []Finding, _ error) {
-	if waits := d.operator.Standby; waits != "" {
-		f := Finding{
-			Pattern: SecondOperator, Text: "this operator does nothing until it holds the Lease of the namespace: " + waits,
-			Fix: "nothing to do if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
-				"scale one of them to 0 replicas. See who holds the Lease, and when it was renewed: ",
-			Evidence: []CauseStep{{At: d.operator.StandbySince, Text: "this operator began to wait"}},
-		}
-		if d.operator.StandbyError != "" {
-			f.Pattern = UnavailableLease
-			f.Fix = "correct what the error names: the operator cannot read or acquire the Lease, and repeats its request by itself. See whether the Lease can be read: "
-		}
-		f.Fix += d.kubectl("get lease addon-operator-leader-election -o yaml")
-		out = append(out, f)
+// Lease or because of an error.
+func (d *diagnostician) standby() ([]Finding, error) {
+	waits := d.operator.Standby
+	if waits == "" {
+		return nil, nil
 	}
-	other, err := d.otherCluster()
-	return append(out, other...), err
+	f := Finding{
+		Pattern: SecondOperator, Text: "this operator does nothing until it holds the Lease of the namespace: " + waits,
+		Fix: "nothing to do if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
+			"scale one of them to 0 replicas. See who holds the Lease, and when it was renewed: ",
+		Evidence: []CauseStep{{At: d.operator.StandbySince, Text: "this operator began to wait"}},
+	}
+	if d.operator.StandbyError != "" {
+		f.Pattern = UnavailableLease
+		f.Fix = "correct what the error names: the operator cannot read or acquire the Lease, and repeats its request by itself. See whether the Lease can be read: "
+	}
+	f.Fix += d.kubectl("get lease addon-operator-leader-election -o yaml")
+	return []Finding{f}, nil
+}
+
+// unavailableLease finds the same as [diagnostician.standby], but only if this operator waits because of an error. An
+// operator that waits for another operator needs no attention.
+func (d *diagnostician) unavailableLease() ([]Finding, error) {
+	if d.operator.StandbyError == "" {
+		return nil, nil
+	}
+	return d.standby()
 }
 
 // since returns the time of the oldest evidence that is not in the future; zero if there is no evidence with such a

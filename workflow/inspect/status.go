@@ -165,7 +165,7 @@ func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) 
 // findings searches for the current patterns that are not about one problem.
 func (status *Status) findings(r *Reader, s *scan) error {
 	d := &diagnostician{evidence: &evidence{reader: r, scan: s, problems: status.Problems}, operator: status.Operator}
-	for _, layout := range []func() ([]Finding, error){d.otherCluster, d.disk, d.future, d.crashes, d.loops, d.storms} {
+	for _, layout := range []func() ([]Finding, error){d.unavailableLease, d.otherCluster, d.disk, d.future, d.crashes, d.loops, d.storms} {
 		found, err := layout()
 		if err != nil {
 			return err

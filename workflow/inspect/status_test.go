@@ -404,6 +404,33 @@ func TestStatusSaysThatNothingIsFreeOnAFullDisk(t *testing.T) {
 	}
 }
 
+func TestALeaseThatCannotBeAcquiredBecauseOfAnErrorNeedsAttention(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		waits := inspect.StatusOperator{Standby: "waiting for Lease ops/l, which pod-1 holds", StandbySince: w.db.Now()}
+		fails := waits
+		fails.Standby, fails.StandbyError = "waiting for Lease ops/l: namespaces \"ops\" not found", "namespaces \"ops\" not found"
+		for _, operator := range []inspect.StatusOperator{waits, fails} {
+			var s *inspect.Status
+			if err := w.db.View(func(tx *store.Tx) (err error) {
+				s, err = (&inspect.Reader{Live: true}).Status(tx, operator)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if s.Attention != (operator.StandbyError != "") {
+				t.Errorf("%s: attention %t, %+v", operator.Standby, s.Attention, s.Findings)
+			}
+			if s.Attention {
+				l := layout
+				l.Now = s.At
+				compare(t, "status-unavailable-lease.txt", inspect.StatusText(s, l))
+			}
+		}
+	})
+}
+
 func TestHeadOfTheStatusNamesTheRunThatFailsAfterTheLastConverge(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)

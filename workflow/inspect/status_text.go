@@ -150,7 +150,7 @@ func (p *statusPage) process() []string {
 		if !s.Operator.Started.IsZero() {
 			parts = append(parts, "up "+age(l.Now.Sub(s.Operator.Started)))
 		}
-		if s.Attention && s.Operator.Standby != "" {
+		if s.Attention && s.Operator.Standby != "" && s.Operator.StandbyError == "" { // a finding shows the error
 			parts = append(parts, "standby: "+s.Operator.Standby)
 		}
 		if !s.Operator.StandbySince.IsZero() {
