@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/kube"
+	"addon-operator/internal/metrics"
 	"addon-operator/internal/values"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -31,13 +32,43 @@ func TestADamagedBindingIsAnErrorOfEachPageThatNeedsIt(t *testing.T) {
 		string(store.BindingKey("web", "hooks/a.sh", "pods")): "damaged",
 	})
 	api := &API{DB: db, Now: time.Now, Snapshot: func(graph.Subject) []*kube.Object { return nil }}
-	for _, path := range []string{"/queue/list", "/queue", "/hook/list", "/module/web/snapshots", "/hook/web/hooks/a.sh/snapshots"} {
+	for _, path := range []string{"/hook/list", "/module/web/snapshots", "/hook/web/hooks/a.sh/snapshots"} {
 		if status, text := ask(api.Routes(), path); status != http.StatusInternalServerError || !strings.Contains(text, "bindings") {
 			t.Errorf("%s: status %d, %q", path, status, text)
 		}
 	}
-	if _, err := api.State(); err == nil {
-		t.Error("a scrape passes over a damaged binding")
+	for _, path := range []string{"/queue/list", "/queue"} {
+		if status, text := ask(api.Routes(), path); status != http.StatusOK {
+			t.Errorf("%s: status %d, %q", path, status, text)
+		}
+	}
+}
+
+// If a damaged record made a scrape fail, no alert about any other problem could fire.
+func TestAScrapeCountsADamagedRecordAndHasTheRest(t *testing.T) {
+	t.Parallel()
+	for name, damaged := range map[string]store.Key{
+		"a binding":            store.BindingKey("web", "hooks/a.sh", "pods"),
+		"the content in force": store.AppliedConfigKey(),
+		"the head of a queue":  store.QueueKey("side").Uint(1).Uint32(1),
+		"a problem":            store.At(store.Problems).Str(string(store.FailingFilter)).Str("web"),
+	} {
+		db := queued(t, func(w *queueWriter) { w.task() })
+		save(t, db, map[string]any{
+			string(store.ModuleKey("web")):                           store.Module{Enabled: true, Broken: "no values.yaml"},
+			string(store.BindingKey("web", "hooks/a.sh", "secrets")): store.Binding{Kind: store.Kubernetes, Queue: "secrets"},
+			string(damaged): "damaged",
+		})
+		api := &API{DB: db, Now: time.Now, Engine: new(workflow.Engine), Snapshot: func(graph.Subject) []*kube.Object { return nil }}
+		s, err := api.State()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		broken, unreadable := metrics.Problem{Kind: string(inspect.KindBroken), Module: "web"}, metrics.Problem{Kind: string(store.DamagedRecord)}
+		if s.Problems[broken] != 1 || s.Problems[unreadable] != 1 || len(s.Bindings) != 1 || len(s.Modules) != 1 || len(s.Queues) != 3 {
+			t.Errorf("%s: %+v", name, s)
+		}
 	}
 }
 

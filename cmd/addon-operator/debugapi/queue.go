@@ -145,11 +145,15 @@ func (reader queueReader) queues() (list *QueueList, err error) {
 	return list, err
 }
 
-// boundQueues returns the names of main and of the queues of attached bindings, sorted.
+// boundQueues returns the names of main and of the queues of attached bindings, sorted. boundQueues passes over bindings
+// whose records cannot be read.
 func boundQueues(tx *store.Tx) ([]string, error) {
 	names := []string{workflow.Main}
 	for k := range tx.Range(store.At(store.Bindings)) {
 		b, _, err := store.Load[store.Binding](tx, k)
+		if isUnreadable(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -135,7 +135,8 @@ func allTables() (all []store.Table) {
 	}
 }
 
-// State reads the state from which the metrics of one scrape are computed.
+// State reads the state from which the metrics of one scrape are computed. State passes over records that cannot be
+// read. Problems has the number of these records.
 func (api *API) State() (metrics.State, error) {
 	s := metrics.State{Ticks: float64(int(api.Now().Sub(api.Began).Seconds()) / 10)}
 	if info, err := os.Stat(api.Path); err == nil {
@@ -148,6 +149,9 @@ func (api *API) State() (metrics.State, error) {
 		}
 		for k := range tx.Range(store.At(store.Bindings)) {
 			b, _, err := store.Load[store.Binding](tx, k)
+			if isUnreadable(err) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -194,10 +198,10 @@ func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 }
 
 // maintenance returns the maintenance state of each module that the ConfigMap puts in maintenance, by the key of its
-// section.
+// section. If the content in force cannot be read, no module is in maintenance.
 func maintenance(tx *store.Tx) (map[string]string, error) {
 	c, err := appliedConfig(tx)
-	if err != nil {
+	if err != nil && !isUnreadable(err) {
 		return nil, err
 	}
 	states := map[string]string{}
@@ -208,7 +212,7 @@ func maintenance(tx *store.Tx) (map[string]string, error) {
 }
 
 // queueState adds the length and the head of each queue to s. The queue main and the queues of attached bindings are
-// included even if they are empty.
+// included even if they are empty. If the head of a queue cannot be read, only the length of the queue is added.
 func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	names, err := boundQueues(tx)
 	if err != nil {
@@ -225,7 +229,7 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	for _, name := range names {
 		q := metrics.Queue{Name: name, Length: countRecords(tx, store.QueueKey(name))}
 		head, ok, err := store.Head(tx, name)
-		if err != nil {
+		if err != nil && !isUnreadable(err) {
 			return err
 		}
 		if ok {

@@ -1,12 +1,14 @@
 package addons
 
 import (
+	"errors"
+
 	"addon-operator/internal/metrics"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 )
 
-// AddState adds the data for the metrics about addons to s.
+// AddState adds the data for the metrics about addons to s. AddState passes over records that cannot be read.
 func AddState(tx *store.Tx, s *metrics.State) error {
 	s.Addons = map[string]int{}
 	for c, err := range registry.Configurations(tx) {
@@ -24,13 +26,18 @@ func AddState(tx *store.Tx, s *metrics.State) error {
 	for scope, n := range counts {
 		s.Addons[ScopeLabel(scope)] += n
 	}
-	problems, err := store.AllProblems(tx)
-	for _, p := range problems {
+	for p, err := range store.EachProblem(tx) {
+		if _, unreadable := errors.AsType[*store.RecordError](err); unreadable {
+			continue
+		}
+		if err != nil {
+			return err
+		}
 		if p.Kind == store.OrphanedModule {
 			s.OrphanedModules = append(s.OrphanedModules, p.Subject.Module)
 		}
 	}
-	return err
+	return nil
 }
 
 // ScopeLabel returns the label of a scope, which is also its prefix in the paths of the catalogs.
