@@ -44,6 +44,42 @@ func TestADamagedBindingIsAnErrorOfEachPageThatNeedsIt(t *testing.T) {
 	}
 }
 
+func TestAQueueIsListedWithoutTheTasksThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	db := queued(t, func(w *queueWriter) {
+		w.task()
+		w.task()
+		w.add(func(_ *store.Tx, task *store.Task) { task.Slot, task.Due = 0, twelve.Add(-time.Second) })
+	})
+	save(t, db, map[string]any{
+		string(store.QueueKey("side").Uint(store.FirstSlot).Uint32(1)): "damaged", string(store.QueueKey("lost").Uint(store.FirstSlot).Uint32(1)): "damaged",
+		string(store.At(store.Deferred).Str("")): "damaged", string(store.At(store.Lanes).Str("shut").Str("side").Str("web").Str("").Str("module-run")): "damaged",
+	})
+	const want = `Queue 'lost': length 1, status: 'no task can be read, see addon-operator status'
+     and 1 more
+
+Queue 'side': length 3, status: 'waits'
+  1. module-run:side:web [1-1]
+  2. module-run:side:web [1-2]
+     and 1 more
+
+Later, in no queue yet:
+  1. module-run:side:web [1-3], due now
+     and 1 more
+
+Empty queues: 'main'
+
+Summary:
+- 'main' queue: empty.
+- other queues: 4 tasks in 2 queues.
+- in all: 6 tasks.
+`
+	got := list(t, db, false).Text(inspect.Layout{Width: inspect.Unlimited, Whole: true})
+	if diff := cmp.Diff(want, strings.ReplaceAll(got, "  [", " [")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // If a damaged record made a scrape fail, no alert about any other problem could fire.
 func TestAScrapeCountsADamagedRecordAndHasTheRest(t *testing.T) {
 	t.Parallel()

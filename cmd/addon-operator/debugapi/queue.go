@@ -196,13 +196,17 @@ func (q *QueueList) sum() {
 }
 
 // queue reads at most *left tasks at the head of a queue, but never fewer than shownTasks if the queue has so many.
-// queue counts the other tasks, and reduces *left by the number of tasks that it has read.
+// queue counts the other tasks and the tasks that cannot be read, and reduces *left by the number of tasks that it has
+// read.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine
 	var groups eventGroups
 	most := max(*left, shownTasks)
 	for t, err := range store.Tasks(tx, name) {
+		if isUnreadable(err) {
+			continue
+		}
 		if err != nil {
 			return q, err
 		}
@@ -227,6 +231,9 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 		}
 	}
 	*left -= len(all)
+	if len(all) == 0 {
+		q.Status = unreadable
+	}
 	var err error
 	q.Events, err = groups.finish(tx)
 	q.Tasks = listed(all)
@@ -264,6 +271,8 @@ const (
 	retrying = "sleep after fail"
 	idle     = "waits"
 	noTasks  = "waits for tasks"
+	// unreadable is the status of a queue if none of its tasks can be read.
+	unreadable = "no task can be read, see addon-operator status"
 )
 
 // stateOf describes the state of t. If t is the first task of its queue and cannot start, stateOf also
@@ -380,6 +389,9 @@ func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool
 // due adds the first deferred tasks, up to the maximum number of tasks.
 func (o *outOfQueue) due(tx *store.Tx) error {
 	for t, err := range store.DeferredTasks(tx) {
+		if isUnreadable(err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -402,6 +414,9 @@ func (o *outOfQueue) due(tx *store.Tx) error {
 // held adds the first held tasks, with the reasons that hold them, up to the maximum number of tasks.
 func (o *outOfQueue) held(tx *store.Tx) error {
 	for lane, err := range store.AllLanes(tx) {
+		if isUnreadable(err) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -414,6 +429,9 @@ func (o *outOfQueue) held(tx *store.Tx) error {
 			state = reason.String()
 		}
 		for t, err := range store.HeldTasks(tx, lane.LaneKey) {
+			if isUnreadable(err) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
