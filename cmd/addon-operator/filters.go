@@ -17,7 +17,7 @@ import (
 // changes that happen during the delay.
 const filterDelay = 500 * time.Millisecond
 
-// updateFailingFilters updates the problems of jqFilters until ctx ends.
+// updateFailingFilters updates the problems of jqFilters until ctx ends. While the disk is full, it repeats the update.
 func (s *surveys) updateFailingFilters(ctx context.Context) {
 	for s.filters.raise(); ; {
 		select {
@@ -29,13 +29,15 @@ func (s *surveys) updateFailingFilters(ctx context.Context) {
 		if !sleep(ctx, filterDelay) {
 			return
 		}
-		problems := filterProblems(s.kube.FailingFilters())
-		err := s.db.Update(func(tx *store.Tx) (err error) {
-			if !differ(tx, store.FailingFilter, problems) {
-				return nil
-			}
-			_, err = store.ReplaceProblems(tx, store.FailingFilter, problems)
-			return err
+		err := s.db.WithRoom(ctx, func() error {
+			problems := filterProblems(s.kube.FailingFilters())
+			return s.db.Update(func(tx *store.Tx) (err error) {
+				if !differ(tx, store.FailingFilter, problems) {
+					return nil
+				}
+				_, err = store.ReplaceProblems(tx, store.FailingFilter, problems)
+				return err
+			})
 		})
 		if err != nil && ctx.Err() == nil {
 			s.log.Error().Err(err).Msg("cannot update the problems of jqFilters")

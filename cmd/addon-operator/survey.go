@@ -81,7 +81,8 @@ func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// updateProblems updates the problems of directories and ConfigMap keys until ctx ends.
+// updateProblems updates the problems of directories and ConfigMap keys until ctx ends. While the disk is full, it repeats
+// the survey.
 func (s *surveys) updateProblems(ctx context.Context) {
 	delay, failed := surveyDelay, "" // this delay also applies to the first survey, because the start needs the CPU
 	for s.problems.raise(); ; {
@@ -98,9 +99,9 @@ func (s *surveys) updateProblems(ctx context.Context) {
 		default:
 		}
 		began := time.Now()
-		err := s.steps.Discovery.Survey.Run()
+		err := s.db.WithRoom(ctx, s.steps.Discovery.Survey.Run)
 		delay = min(max(surveyDelay, surveyShare*time.Since(began)), surveyMost)
-		if err != nil && err.Error() != failed {
+		if err != nil && ctx.Err() == nil && err.Error() != failed {
 			failed = err.Error()
 			s.log.Error().Err(err).Msg("cannot update the problems of module directories")
 		}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -22,9 +24,12 @@ import (
 	"addon-operator/internal/retry"
 	"addon-operator/steps"
 	"addon-operator/steps/addons/registry"
+	"addon-operator/steps/discover"
 	"addon-operator/steps/scan"
+	"addon-operator/steps/survey"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/triggers"
 	"addon-operator/workflow"
 )
 
@@ -287,5 +292,59 @@ func TestAConvergeIsRequestedWhenModulesMadeFromAddonsCanBeWrittenAgain(t *testi
 		expect("when the modules can be written", 2)
 		cancel()
 		<-ended
+	})
+}
+
+// TestProblemsAreUpdatedAfterTheDiskWasFull lets the commits of the first surveys fail. No change follows that would cause
+// another survey.
+func TestProblemsAreUpdatedAfterTheDiskWasFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		db, err := store.OpenMemory(&store.Memory{Before: func(int) error {
+			if full.Load() {
+				return store.ErrFull
+			}
+			return nil
+		}}, store.Options{Clock: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.Update(func(tx *store.Tx) error {
+			_, err := store.SaveProblem(tx, store.Problem{Kind: store.FailingFilter, Object: "Pod shop/web"})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		state := scan.New(scan.Options{DB: db, Log: zerolog.Nop(), ModulesDirs: []string{filepath.Join(t.TempDir(), "missing")}}, nil)
+		s := &surveys{
+			log: zerolog.Nop(), db: db, kube: new(triggers.Kube), problems: newWakeup(), filters: newWakeup(),
+			steps: &steps.Lifecycle{Discovery: &discover.Discovery{Survey: survey.New(survey.Sources{DB: db, Modules: state.Modules}, nil)}},
+		}
+		full.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.updateProblems(ctx) })
+		running.Go(func() { s.updateFailingFilters(ctx) })
+		time.Sleep(time.Hour)
+		full.Store(false)
+		time.Sleep(time.Hour)
+		cancel()
+		running.Wait()
+		var kinds []store.ProblemKind
+		if err := db.View(func(tx *store.Tx) error {
+			for p, err := range store.EachProblem(tx) {
+				if err != nil {
+					return err
+				}
+				kinds = append(kinds, p.Kind)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []store.ProblemKind{store.BadDirectories}; !slices.Equal(kinds, want) {
+			t.Errorf("the problems are %q, want %q", kinds, want)
+		}
 	})
 }
