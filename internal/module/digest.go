@@ -102,7 +102,7 @@ func ChartFiles(modules []Module) string {
 			switch {
 			case err != nil:
 				_, _ = fmt.Fprintf(all, "%q cannot be read\n", path)
-				return nil
+				return nil //nolint:nilerr // the digest says so
 			case entry.IsDir() && path != "." && (path == hooksDir || strings.HasPrefix(entry.Name(), ".")):
 				return fs.SkipDir
 			}

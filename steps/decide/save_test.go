@@ -174,7 +174,11 @@ func TestModulesInUseKeepTheFilesOfTheirAddons(t *testing.T) {
 		"broken": {State: store.On, Enabled: true},
 	}
 	decided := Decisions{Modules: []Module{
-		{Name: "new", Enabled: true, Addon: "a"}, {Name: "retired", Addon: "b"}, {Name: "deleted", Addon: "c"}, {Name: "never", Addon: "d"}, {Name: "plain", Enabled: true},
+		{Name: "new", Enabled: true, Addon: "a"},
+		{Name: "retired", Addon: "b"},
+		{Name: "deleted", Addon: "c"},
+		{Name: "never", Addon: "d"},
+		{Name: "plain", Enabled: true},
 		{Name: "broken", Enabled: true, Broken: "its files cannot be read"},
 	}}
 	if err := db.Update(func(tx *store.Tx) error {
