@@ -462,7 +462,7 @@ func (m *Monitor) unwanted(kind Kind, wanted []Source) (unwanted []Source) {
 func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
 	delivered := map[Source]bool{} // its keys are the sources in wanted
 	for _, source := range wanted {
-		delivered[source] = m.wasDelivered(View{source, m.spec.Filter.String()})
+		delivered[source] = m.spec.wasDelivered(View{source, m.spec.Filter.String()})
 	}
 	m.update(func() {
 		if m.closed {
@@ -492,14 +492,6 @@ func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
 			m.parting[source].leave(true)
 		}
 	})
-}
-
-// wasDelivered reports whether v was delivered to the owner in an earlier process, see [Spec].
-func (m *Monitor) wasDelivered(v View) bool {
-	if m.spec.Delivered == nil {
-		return m.spec.Resume
-	}
-	return m.spec.Delivered(v)
 }
 
 // notServed is called if the API server does not serve a source of the monitor.

@@ -75,6 +75,14 @@ type Spec struct {
 	Earlier func() []View
 }
 
+// wasDelivered reports whether v was delivered to the owner in an earlier process.
+func (s Spec) wasDelivered(v View) bool {
+	if s.Delivered == nil {
+		return s.Resume
+	}
+	return s.Delivered(v)
+}
+
 // Open starts a monitor and returns at once. If the selection or the name of the owner is invalid, it returns an
 // error.
 func (h *Watches) Open(spec Spec) (*Monitor, error) {
