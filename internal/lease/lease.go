@@ -31,8 +31,8 @@ const (
 	StoreAnnotation = "addon-operator/store"
 	// EpochAnnotation is the epoch of the last operator that called [Lease.Mark].
 	EpochAnnotation = "addon-operator/epoch"
-	// EndedAnnotation is the last epoch whose clean exit was recorded in the store before
-	// [Lease.Release] was called.
+	// EndedAnnotation is the epoch of the last operator that called [Lease.Mark], if its clean exit was
+	// recorded in the store before it called [Lease.Release]. Otherwise the annotation is not set.
 	EndedAnnotation = "addon-operator/ended"
 )
 
@@ -153,14 +153,16 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-// Mark writes the store and the epoch of this process to the annotations of the Lease. If a request
-// fails, Mark tries again until ctx ends or the Lease is lost.
+// Mark writes the store and the epoch of this process to the annotations of the Lease, and removes the
+// annotation about the clean exit of an earlier process. If a request fails, Mark tries again until ctx
+// ends or the Lease is lost.
 func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	for {
 		err := l.update(ctx, func(lease *coordinationv1.Lease) {
 			lease.Annotations[TermAnnotation] = strconv.Itoa(int(term(lease)))
 			lease.Annotations[StoreAnnotation] = store
 			lease.Annotations[EpochAnnotation] = strconv.FormatUint(epoch, 10)
+			delete(lease.Annotations, EndedAnnotation) // this epoch can have the same number as the one that has ended
 		})
 		if err == nil || errors.Is(err, ErrLost) || ctx.Err() != nil {
 			return err
