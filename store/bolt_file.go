@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -145,10 +146,15 @@ func target(path string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
+		// If to begins with "..", and the directory of path is itself a link, Join would give the wrong directory.
+		if from, _ := filepath.Split(path); !filepath.IsAbs(to) {
+			to = from + to
 		}
-		path = to
+		dir, base := filepath.Split(to)
+		if dir, err = filepath.EvalSymlinks(cmp.Or(dir, ".")); err != nil {
+			return "", err
+		}
+		path = filepath.Join(dir, base)
 	}
 	return "", fmt.Errorf("%s: %w", path, unix.ELOOP)
 }

@@ -46,6 +46,24 @@ func TestACompactionReplacesTheFileToWhichLinksLead(t *testing.T) {
 	replacedBehindLinks(t, link, before)
 }
 
+// TestARelativeLinkLeadsFromItsRealDirectory has a link to the directory of the link to the store. The kernel follows that
+// link before "..".
+func TestARelativeLinkLeadsFromItsRealDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(dir, "volume", "links"), 0o700),
+		os.Symlink("../store.db", filepath.Join(dir, "volume", "links", "store.db")),
+		os.Symlink(filepath.Join("volume", "links"), filepath.Join(dir, "links")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	to, err := target(filepath.Join(dir, "links", "store.db"))
+	if want := filepath.Join(dir, "volume", "store.db"); err != nil || to != want {
+		t.Errorf("it leads to %q, not to %q: %v", to, want, err)
+	}
+}
+
 func TestARestoreReplacesTheFileToWhichLinksLead(t *testing.T) {
 	t.Parallel()
 	path, snapshot := mustRestorable(t)
