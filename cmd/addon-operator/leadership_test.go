@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,10 +23,12 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/cmd/addon-operator/webhooks"
 	"addon-operator/e2e/cluster"
 	"addon-operator/internal/lease"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/workflow"
 )
 
 // recording returns a fixture with one module. The hook of the module appends the binding of each run to the file
@@ -192,6 +195,33 @@ func TestOperatorThatLosesItsLeaseEndsAndChangesNothingMore(t *testing.T) {
 	defer db.Close()
 	if !db.ExitedCleanly(db.Epoch() - 1) {
 		t.Error("its end is treated as a crash")
+	}
+}
+
+// TestHooksAreKilledIfTheLeaseIsLostDuringAShutdown stops an operator whose hook goes on for a while.
+func TestHooksAreKilledIfTheLeaseIsLostDuringAShutdown(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	engine, err := workflow.New(db, workflow.Observer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &operator{log: zerolog.Nop(), db: db, engine: engine, leadership: &leadership{file: &storeFile{db: db}, log: zerolog.Nop()}}
+	o.settings.WithdrawWebhooks = settings.WithdrawNever
+	o.webhooks = webhooks.New(webhooks.Options{Settings: &o.settings, Log: o.log, DB: db})
+	hook := exec.CommandContext(t.Context(), "sleep", "5")
+	hook.Env = []string{"ADDON_OPERATOR_STORE_ID=" + db.ID()}
+	if err := hook.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = o.awaitEnd(ctx, t.Context(), func() error {
+		db.Fence(lease.ErrLost)
+		return hook.Wait()
+	})
+	if err == nil || !strings.Contains(err.Error(), "signal: killed") {
+		t.Errorf("the operator ended with %v", err)
 	}
 }
 
