@@ -82,15 +82,15 @@ func (g *eventGroups) of(t *store.Task, state string) *EventGroup {
 }
 
 // countBehind adds to each open group the number of its events after the last task that was read. The argument read is
-// the key of this task.
+// the key of this task. If the newest event of a group cannot be read, the group keeps its last event.
 func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	for _, group := range g.open {
 		count, newest, err := store.EventsBehind(tx, group.last, read)
-		if err != nil {
+		if err != nil && !isUnreadable(err) {
 			return err
 		}
+		group.Count += count
 		if newest != nil {
-			group.Count += count
 			group.last = newest
 		}
 	}

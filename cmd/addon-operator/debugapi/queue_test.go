@@ -180,6 +180,33 @@ func TestEventsBehindTheTasksReadAreCountedInTheirGroup(t *testing.T) {
 	}
 }
 
+// The newest event is the only one behind the tasks read whose record is read.
+func TestEventsBehindTheTasksReadAreCountedIfTheNewestIsUnreadable(t *testing.T) {
+	t.Parallel()
+	db := queued(t, func(w *queueWriter) {
+		for i := range readTasks + 10 {
+			w.event("pods", i)
+		}
+	})
+	if err := db.Update(func(tx *store.Tx) error {
+		for k := range tx.Backwards(store.QueueKey("side")) {
+			tx.Put(k, []byte("damaged"))
+			break
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	d := side(t, db)
+	want := []string{
+		"Queue 'side': length 2010, status: 'waits'",
+		"  1. 2010 events of hook web/hooks/pods.sh, binding pods, newest: Modified Pod default/pod-1999, changed by kubectl-edit",
+	}
+	if diff := cmp.Diff(want, lines(&d, false)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestEventsInNoQueueAreGroupedByWhatTheyWaitFor(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {
