@@ -84,9 +84,8 @@ const (
 
 // list lists the objects of source at the version notBefore or later, and returns the version of the list. If the API
 // server has not reached notBefore, or ends its answer early, list requests the newest version instead, in pages. When
-// the API server starts to answer,
-// list calls begun(). Then it calls each(object) for all objects of the list. If list must request the objects again,
-// it calls begun() again, and then each(object) for all objects of the new list.
+// the API server starts to answer, list calls begun(). Then it calls each(object) for all objects of the list. If list
+// must request the objects again, it calls begun() again, and then each(object) for all objects of the new list.
 //
 // The API server answers a list of newestVersion only when its cache has all changes in etcd. If no object of the kind
 // has changed, this takes up to 0.1 s, because the API server waits until etcd confirms that there are no newer
