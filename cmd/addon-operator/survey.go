@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,6 +28,8 @@ const (
 	// surveyMost is the maximum delay before a survey. Without this maximum, a survey that takes long would delay the
 	// next survey by many minutes.
 	surveyMost = time.Minute
+	// surveyFull is the minimum delay before a survey is repeated because the disk was full.
+	surveyFull = 5 * time.Second
 )
 
 // repeatedChecks are the delays between two checks without a change of a file or of a registered addon: of modules that
@@ -99,9 +102,12 @@ func (s *surveys) updateProblems(ctx context.Context) {
 		default:
 		}
 		began := time.Now()
-		err := s.db.WithRoom(ctx, s.steps.Discovery.Survey.Run)
+		err := s.steps.Discovery.Survey.Run()
 		delay = min(max(surveyDelay, surveyShare*time.Since(began)), surveyMost)
-		if err != nil && ctx.Err() == nil && err.Error() != failed {
+		if errors.Is(err, store.ErrFull) {
+			delay = max(delay, surveyFull)
+			s.problems.raise()
+		} else if err != nil && err.Error() != failed {
 			failed = err.Error()
 			s.log.Error().Err(err).Msg("cannot update the problems of module directories")
 		}

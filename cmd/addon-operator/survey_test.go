@@ -348,3 +348,33 @@ func TestProblemsAreUpdatedAfterTheDiskWasFull(t *testing.T) {
 		}
 	})
 }
+
+// TestSurveysUseLittleTimeWhileTheDiskIsFull has a survey that takes 10 s.
+func TestSurveysUseLittleTimeWhileTheDiskIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full, surveyed := false, 0
+		db, err := store.OpenMemory(&store.Memory{Before: func(int) error {
+			if !full {
+				return nil
+			}
+			surveyed++
+			time.Sleep(10 * time.Second)
+			return store.ErrFull
+		}}, store.Options{Clock: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		full = true
+		state := scan.New(scan.Options{DB: db, Log: zerolog.Nop(), ModulesDirs: []string{filepath.Join(t.TempDir(), "missing")}}, nil)
+		s := &surveys{log: zerolog.Nop(), db: db, problems: newWakeup(), steps: &steps.Lifecycle{
+			Discovery: &discover.Discovery{Survey: survey.New(survey.Sources{DB: db, Modules: state.Modules}, nil)},
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		s.updateProblems(ctx)
+		if most := int(time.Hour / surveyMost); surveyed < most/2 || surveyed > most {
+			t.Errorf("%d surveys in an hour", surveyed)
+		}
+	})
+}
