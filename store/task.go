@@ -116,8 +116,9 @@ type Task struct {
 	// OwnQueue is set if the task processes one item of a node's fan-out in place of the fan-out task. The item is for
 	// another queue than the queue of the fan-out task, or runs without a fan-out task.
 	OwnQueue bool `json:"solo,omitempty"`
-	// Waits is set while a unique task waits for its first attempt. While Waits is set, no equal
-	// task is added to the queue.
+	// Waits is set while a unique task waits for its first attempt or, if an attempt has failed that
+	// also processed other tasks, behind the first of these tasks. While Waits is set, no equal task is
+	// added to the queue.
 	Waits bool `json:"waits,omitempty"`
 	// Parent is the task that waits for this task and its successors. The parent is a fan-out task,
 	// or the last task of a run if Parent.Lags is set.

@@ -34,10 +34,12 @@ type BatchSizer interface {
 // memory limit.
 type batches struct {
 	*txn
-	history *history
-	queues  *queues
-	unique  *unique
-	remover *remover
+	history  *history
+	queues   *queues
+	unique   *unique
+	parents  *parents
+	remover  *remover
+	arrivals *arrivals
 
 	memory *atomic.Int64 // payload bytes of all running batches
 	loaded int           // payload bytes that the transition has added to memory; subtracted if the transition fails
@@ -181,6 +183,48 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 		}
 	}
 	return first, nil
+}
+
+// waitAgain makes the unique tasks of c's batch wait again, except t, the first task that remains
+// after a failed attempt. Of equal waiting tasks, only one stays, also if one of them was added
+// during the attempt. Without waitAgain, each attempt of a failing hook would leave one more tick in
+// its queue.
+func (k *batches) waitAgain(c *claim, t *store.Task) error {
+	for _, other := range c.task.Batch {
+		if other.ID == t.ID || !k.unique.isUnique(other) {
+			continue
+		}
+		other, ok, err := store.LoadAt(k.tx, other.Key())
+		if err == nil && ok { // a task whose binding allows failures is gone
+			err = k.waitAgainOrJoin(other)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitAgainOrJoin makes t wait again, or removes t if an equal waiting task is nearer to the head.
+func (k *batches) waitAgainOrJoin(t *store.Task) error {
+	old, ok, err := equalWaiting(k.tx, t)
+	if err != nil {
+		return err
+	}
+	if ok && !nearer(t, old) {
+		if err := k.remover.drop(t, store.Joined, old); err != nil {
+			return err
+		}
+		return k.parents.countDown(t.Parent, nil)
+	}
+	if ok {
+		if err := k.arrivals.replace(old, t); err != nil {
+			return err
+		}
+	}
+	t.Waits = true
+	k.unique.mark(t)
+	return k.queues.save(t)
 }
 
 // load adds n to the number of payload bytes of the running batches. In a transition with its own

@@ -435,3 +435,30 @@ func TestWithdrawLeavesListsAndTheirMembers(t *testing.T) {
 		w.expect("each far", "each far", "next")
 	})
 }
+
+func TestQueueOfAFailingScheduleDoesNotGrowWithEachAttempt(t *testing.T) {
+	for name, during := range map[string]bool{"ticks between the attempts": false, "ticks also during the attempts": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t, eventGraph())
+				open := w.gate("tick m/a z")
+				ticks := []workflow.Event{in("q", on("tick", "m", "a", "z")), in("q", on("tick", "m", "a", "y"))}
+				w.start(ticks...)
+				pending := []string{"tick m/a z", "tick m/a y", "tick m/a z"}
+				for range 8 {
+					if during {
+						w.raise(ticks...)
+					}
+					open(workflow.Outcome{}, errors.New("no answer"))
+					w.raise(ticks...)
+					w.expectPending("q", pending...)
+					w.sleep(time.Minute)
+				}
+				w.took()
+				open(workflow.Outcome{}, nil)
+				w.expect()
+				w.expectPending("q")
+			})
+		})
+	}
+}

@@ -96,7 +96,8 @@ func (c *components) connect(x *txn) {
 		openings: &c.openings,
 	}
 	c.batches = batches{
-		txn: x, history: &c.history, queues: &c.queues, unique: &c.unique, remover: &c.remover,
+		txn: x, history: &c.history, queues: &c.queues, unique: &c.unique, parents: &c.parents, remover: &c.remover,
+		arrivals: &c.arrivals,
 	}
 	c.claims = claims{
 		txn: x, queues: &c.queues, unique: &c.unique, exclusive: &c.exclusive, limits: &c.limits,

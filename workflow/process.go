@@ -388,6 +388,11 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 		}
 		f.subject = t.Subject
 	}
+	if !f.resume {
+		if err := m.batches.waitAgain(c, t); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.retries.retryLater(c.bound, c.node, t, f, c.task.output); err != nil {
 		return nil, err
 	}
