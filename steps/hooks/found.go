@@ -27,10 +27,10 @@ type ModuleCheck struct {
 	Addon string `json:"addon,omitempty"`
 }
 
-// Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the Digest or the
-// Config of a hook has changed, Save deletes the metrics of the hook, because it is possible that the hook does not
-// report them again. If the Code or the Config of a hook has changed, Save marks the values patches and enabled
-// overrides of the hook as outdated; see outdate. It also marks the bindings of the hook; see outdateBindings. The fields
+// Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the Digest, the Code
+// or the Config of a hook has changed, Save deletes the metrics of the hook, because it is possible that the hook does
+// not report them again. If the Code or the Config of a hook has changed, Save marks the values patches and enabled
+// overrides of the hook as outdated; see outdate. It also marks the bindings of the hook; see OutdateBindings. The fields
 // are those of [store.Hook].
 func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
@@ -82,24 +82,26 @@ func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bo
 	return deleted, nil
 }
 
-// saveHook saves the found hook h. The result other reports whether the hook is new, or its Digest or Config has
+// saveHook saves the found hook h. The result other reports whether the hook is new, or its Digest, Code or Config has
 // changed. The result rewritten reports whether the store had a record of the hook with another Code or another Config.
-// If a record has no Digest, the discovery has already saved the changed Config in it, so saveHook treats the Config as
-// changed.
+// If rewritten is true, other is true as well. If a record has no Digest, the discovery has already saved the changed
+// Config in it, so saveHook treats the Config as changed.
 func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {
 		return false, false, err
 	}
 	config := bytes.Equal(old.Config, h.Config)
-	same := ok && old.Digest == h.Digest && config
+	// If a file was written after the Digest was computed, the Code can be another one although the Digest is the same.
+	code := old.Code == "" || old.Code == h.Code
+	same := ok && old.Digest == h.Digest && config && code
 	if same && bytes.Equal(old.File, h.File) && old.Code == h.Code {
 		return false, false, nil
 	}
 	if h.Awaits = old.Awaits; same {
 		h.Longest = old.Longest
 	}
-	if ok && (!config || old.Digest == "" || old.Code != "" && old.Code != h.Code) {
+	if ok && (!config || old.Digest == "" || !code) {
 		rewritten, h.Awaits = true, nil
 	}
 	return !same, rewritten, store.Save(tx, store.HookKey(module, name), h)
