@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -122,6 +123,41 @@ func LoadBindings(tx *Tx, module, hook string) (map[string]Binding, error) {
 		bindings[subject.Binding] = b
 	}
 	return bindings, nil
+}
+
+// OutdateBindings records in the kubernetes bindings and schedules of a hook that its code has changed
+// since they were attached. So the hook runs neither for events and ticks nor for Synchronization until
+// the module run has attached the bindings again. They are attached only after the onStartup hooks. Until
+// then, the new code would get events, Synchronizations and snapshots in the form of the earlier
+// configuration, and an empty snapshot of a new binding. A Synchronization that the earlier code still
+// runs does not count for the new code.
+func OutdateBindings(tx *Tx, module, hook string) error {
+	return ChangeBindings(tx, module, hook, func(b *Binding) bool {
+		if b.Kind != Kubernetes && b.Kind != Schedule {
+			return false
+		}
+		b.AttachedInStart = FormerCode
+		return true
+	})
+}
+
+// ChangeBindings calls change for each attached binding of a hook, and saves the bindings for which it
+// returns true.
+func ChangeBindings(tx *Tx, module, hook string, change func(b *Binding) bool) error {
+	attached, err := LoadBindings(tx, module, hook)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(attached)) {
+		b := attached[id]
+		if !change(&b) {
+			continue
+		}
+		if err := Save(tx, BindingKey(module, hook, id), b); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ParseBindingKey returns the module, the hook and the binding in the key of an attached binding.

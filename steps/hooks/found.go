@@ -30,8 +30,8 @@ type ModuleCheck struct {
 // Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the Digest, the Code
 // or the Config of a hook has changed, Save deletes the metrics of the hook, because it is possible that the hook does
 // not report them again. If the Code or the Config of a hook has changed, Save marks the values patches and enabled
-// overrides of the hook as outdated; see outdate. It also marks the bindings of the hook; see OutdateBindings. The fields
-// are those of [store.Hook].
+// overrides of the hook as outdated; see outdate. It also marks the bindings of the hook; see [store.OutdateBindings].
+// The fields are those of [store.Hook].
 func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {
@@ -48,7 +48,7 @@ func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 		}
 		if rewrote {
 			rewritten[name] = true
-			if err := outdateBindings(tx, module, name); err != nil {
+			if err := store.OutdateBindings(tx, module, name); err != nil {
 				return false, err
 			}
 		}

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"addon-operator/internal/hook"
@@ -67,50 +66,17 @@ func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed m
 	return nil
 }
 
-// outdateBindings records in the kubernetes bindings and schedules of the hook that its code has changed since they were
-// attached. So the hook runs neither for events and ticks nor for Synchronization until the module run has attached the
-// bindings again. They are attached only after the onStartup hooks. Until then, the new code would get events,
-// Synchronizations and snapshots in the form of the earlier configuration, and an empty snapshot of a new binding. A
-// Synchronization that the earlier code still runs does not count for the new code.
-func outdateBindings(tx *store.Tx, module, name string) error {
-	return changeBindings(tx, module, name, func(b *store.Binding) bool {
-		if b.Kind != store.Kubernetes && b.Kind != store.Schedule {
-			return false
-		}
-		b.AttachedInStart = store.FormerCode
-		return true
-	})
-}
-
 // resynchronize marks the kubernetes bindings of the hook as not synchronized. So the next run of the module runs the
 // Synchronization of the hook again, even if the module has already run in this start. SyncedIn does not become 0,
 // because earlier code of the hook has got its snapshot.
 func resynchronize(tx *store.Tx, module, name string) error {
-	return changeBindings(tx, module, name, func(b *store.Binding) bool {
+	return store.ChangeBindings(tx, module, name, func(b *store.Binding) bool {
 		if b.Kind != store.Kubernetes || b.SyncedIn == 0 {
 			return false
 		}
 		b.SyncedIn = store.FormerCode
 		return true
 	})
-}
-
-// changeBindings calls change for each attached binding of the hook, and saves the bindings for which it returns true.
-func changeBindings(tx *store.Tx, module, name string, change func(b *store.Binding) bool) error {
-	attached, err := store.LoadBindings(tx, module, name)
-	if err != nil {
-		return err
-	}
-	for _, id := range slices.Sorted(maps.Keys(attached)) {
-		b := attached[id]
-		if !change(&b) {
-			continue
-		}
-		if err := store.Save(tx, store.BindingKey(module, name, id), b); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func saveAwaits(tx *store.Tx, module, name string, bindings []string) error {

@@ -112,7 +112,8 @@ func (b *Bindings) Replace(tx *store.Tx, c Conversions) error {
 }
 
 // attach attaches the binding of r, and saves its hook. If the configuration has changed, the saved hook has no digest,
-// so that the run of its module treats the hook and its configuration as changed. If the state of the module is
+// so that the run of its module treats the hook and its configuration as changed. Until this run attaches the other
+// bindings of the hook, the hook gets no events and ticks; see [store.OutdateBindings]. If the state of the module is
 // Off or empty, it becomes On, so that step 6 deletes the bindings if the module is disabled. Without a release, step 6
 // is not run for a module that is Off.
 func (r Replacement) attach(tx *store.Tx) error {
@@ -124,6 +125,9 @@ func (r Replacement) attach(tx *store.Tx) error {
 	if !known || !bytes.Equal(h.Config, r.Hook.Config) {
 		h.Digest, h.File, h.Config = "", r.Hook.File, r.Hook.Config
 		if err := store.Save(tx, key, h); err != nil {
+			return err
+		}
+		if err := store.OutdateBindings(tx, r.Subject.Module, r.Subject.Hook); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,6 +109,30 @@ func TestAHookWithAReplacementIsNewForTheRunOfItsModule(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// The discovery saves the new configuration of the hook, but the kubernetes binding is still attached with the earlier
+// one.
+func TestAHookWithAReplacementRunsOnlyAfterItsBindingsAreAttachedAgain(t *testing.T) {
+	x := newBench(t, scantest.Runner(t))
+	scantest.Program(t, x.modules, "010-web/hooks/hook.sh", program(`{"configVersion":"v1",`+pods+`,`+strings.Replace(up, `"up"`, `"upgrade"`, 1)+`}`))
+	x.replace([]string{"web", "db"}, true)
+	if err := x.s.DB.View(func(tx *store.Tx) error {
+		for module, want := range map[string]uint64{"web": store.FormerCode, "": 0} {
+			attached, err := store.LoadBindings(tx, module, "hooks/hook.sh")
+			if err != nil {
+				return err
+			}
+			for id, b := range attached {
+				if b.Kind == store.Kubernetes && b.AttachedInStart != want {
+					t.Errorf("module %q: binding %s is attached in start %d, want %d", module, id, b.AttachedInStart, want)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The values patches of a hook are marked as outdated if the configuration of the hook has changed, even if its code is
