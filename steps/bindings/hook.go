@@ -1,6 +1,7 @@
 package bindings
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -70,27 +71,29 @@ func (h Hook) Silent(id string) bool {
 
 // Timeouts returns the timeouts of the bindings for which the hook runs: of the binding of the task t, and of the
 // bindings of the other tasks in its batch. For a binding without a timeout, the timeout in the settings of the hook
-// applies. Zero means the default of the operator.
-func (h Hook) Timeouts(t workflow.Task) []time.Duration {
+// applies. Zero means the default of the operator. Timeouts leaves out bindings that do not exist any more, because the
+// hook does not get their tasks.
+func (h Hook) Timeouts(t workflow.Task) (timeouts []time.Duration) {
 	general := time.Duration(0)
 	if h.Config.Settings != nil {
 		general = h.Config.Settings.Timeout.Duration
 	}
 	ids := h.Config.BindingIDs()
-	of := func(binding string) time.Duration {
-		if i := slices.Index(ids.Kubernetes, binding); i >= 0 && h.Config.Kubernetes[i].Timeout.Duration > 0 {
-			return h.Config.Kubernetes[i].Timeout.Duration
+	add := func(binding string) {
+		if i := slices.Index(ids.Kubernetes, binding); i >= 0 {
+			timeouts = append(timeouts, cmp.Or(h.Config.Kubernetes[i].Timeout.Duration, general))
+		} else if i := slices.Index(ids.Schedule, binding); i >= 0 {
+			timeouts = append(timeouts, cmp.Or(h.Config.Schedule[i].Timeout.Duration, general))
 		}
-		if i := slices.Index(ids.Schedule, binding); i >= 0 && h.Config.Schedule[i].Timeout.Duration > 0 {
-			return h.Config.Schedule[i].Timeout.Duration
-		}
-		return general
 	}
-	timeouts := []time.Duration{of(t.Subject.Binding)}
+	add(t.Subject.Binding)
 	for _, other := range t.Batch {
 		if other.ID != t.ID {
-			timeouts = append(timeouts, of(other.Subject.Binding))
+			add(other.Subject.Binding)
 		}
+	}
+	if len(timeouts) == 0 { // as for an ordered binding
+		return []time.Duration{general}
 	}
 	return timeouts
 }

@@ -26,6 +26,8 @@ func TestTimeoutsOfARunAreThoseOfItsBindings(t *testing.T) {
 		"an ordered binding, with settings":        {`, "settings": {"timeout": "2m"}`, []string{""}, []time.Duration{2 * time.Minute}},
 		"several bindings":                         {"", []string{"short", "long", "short"}, []time.Duration{time.Minute, time.Hour, time.Minute}},
 		"a binding without a timeout":              {"", []string{"short", "none"}, []time.Duration{time.Minute, 0}},
+		"a binding that does not exist any more":   {"", []string{"gone", "short"}, []time.Duration{time.Minute}},
+		"only such a binding":                      {`, "settings": {"timeout": "2m"}`, []string{"gone"}, []time.Duration{2 * time.Minute}},
 		"a binding without one, and with settings": {`, "settings": {"timeout": "2m"}`, []string{"none", "short"}, []time.Duration{2 * time.Minute, time.Minute}},
 	} {
 		parsed, err := hook.Load(hook.Module, []byte(config+c.settings+"}"))
