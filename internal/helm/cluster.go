@@ -10,6 +10,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -153,6 +154,24 @@ func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.R
 		return nil, err
 	}
 	return k.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: kind}, gv.Version)
+}
+
+// absent reports whether err is the answer of the API server for an object that does not exist. The API server gives a
+// similar answer if it does not serve the API version in mapping any more. Then absent reads the kinds again, and returns
+// an error for which meta.IsNoMatchError returns true. absent returns all other errors unchanged.
+func (k *cluster) absent(ctx context.Context, mapping *meta.RESTMapping, err error) (bool, error) {
+	if !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	if !apierrors.IsUnexpectedServerError(err) {
+		return true, nil
+	}
+	if err := k.refresh(ctx); err != nil {
+		return false, err
+	}
+	apiVersion, kind := mapping.GroupVersionKind.ToAPIVersionAndKind()
+	_, err = k.mapping(ctx, apiVersion, kind)
+	return err == nil, err
 }
 
 // gone reports whether it is certain that the API server does not serve a kind in this API version. gone returns false

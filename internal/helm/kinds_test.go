@@ -1,6 +1,7 @@
 package helm_test
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -51,7 +52,7 @@ func (b fixture) define(t *testing.T) {
 	if _, err := b.crds(t).Create(t.Context(), &unstructured.Unstructured{Object: crd}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.untilServed(t, true)
+	b.untilServed(t, schema.GroupVersion{Group: b.group(), Version: "v1"}, true)
 }
 
 // forget deletes the CRD of the kind Gadget, and waits until the API server no longer lists its API group.
@@ -71,12 +72,53 @@ func (b fixture) forget(t *testing.T) {
 	if err := b.crds(t).Delete(t.Context(), "gadgets."+b.group(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b.untilServed(t, false)
+	b.untilServed(t, schema.GroupVersion{Group: b.group(), Version: "v1"}, false)
 }
 
-// untilServed waits until the API server lists the API group of the test or, if want is false, does not list it. It
+// gadgets returns the names of the objects of the kind Gadget.
+func (b fixture) gadgets(t *testing.T) (names []string) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gadgets := schema.GroupVersionResource{Group: b.group(), Version: "v1", Resource: "gadgets"}
+	list, err := client.Resource(gadgets).Namespace(b.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list.Items {
+		names = append(names, o.GetName())
+	}
+	return names
+}
+
+// serve makes the API server serve the kind Gadget also in another version or, if want is false, not serve it in this
+// version, and waits until it does.
+func (b fixture) serve(t *testing.T, version string, want bool) {
+	t.Helper()
+	crd, err := b.crds(t).Get(t.Context(), "gadgets."+b.group(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := maps.Clone(versions[0].(map[string]any))
+	other["name"], other["served"], other["storage"] = version, want, false
+	if err := unstructured.SetNestedSlice(crd.Object, []any{versions[0], other}, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.crds(t).Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.untilServed(t, schema.GroupVersion{Group: b.group(), Version: version}, want)
+}
+
+// untilServed waits until the API server lists a version of an API group or, if want is false, does not list it. It
 // polls, because discovery cannot be watched.
-func (b fixture) untilServed(t *testing.T, want bool) {
+func (b fixture) untilServed(t *testing.T, version schema.GroupVersion, want bool) {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(b.config)
 	if err != nil {
@@ -87,21 +129,34 @@ func (b fixture) untilServed(t *testing.T, want bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		served := slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == b.group() })
+		served := slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
+			return slices.Contains(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: version.String(), Version: version.Version})
+		})
 		if served == want {
 			return
 		}
 	}
-	t.Fatalf("group %s: after 90 s, it is still not true that served = %t", b.group(), want)
+	t.Fatalf("%s: after 90 s, it is still not true that served = %t", version, want)
 }
 
 // gadget returns a release whose chart has a ConfigMap and an object of the kind Gadget.
 func (b fixture) gadget(t *testing.T, name string) helm.Release {
 	t.Helper()
+	return b.versioned(t, name, "v1")
+}
+
+// oldGadget is like gadget, but the object of the kind Gadget has the API version v1beta1.
+func (b fixture) oldGadget(t *testing.T, name string) helm.Release {
+	t.Helper()
+	return b.versioned(t, name, "v1beta1")
+}
+
+func (b fixture) versioned(t *testing.T, name, version string) helm.Release {
+	t.Helper()
 	return module(t, name, files{
 		"Chart.yaml":       chartYAML,
 		"templates/a.yaml": configMap(name),
-		"templates/gadget.yaml": "apiVersion: " + b.group() + "/v1\nkind: Gadget\nmetadata:\n  name: " + name +
+		"templates/gadget.yaml": "apiVersion: " + b.group() + "/" + version + "\nkind: Gadget\nmetadata:\n  name: " + name +
 			"\nspec:\n  size: {{ .Values.size | default \"none\" | quote }}\n",
 	})
 }
@@ -241,5 +296,35 @@ func TestUnchangedLookIsFewRequests(t *testing.T) {
 	b.apply(t, with(r, "size", "2"))
 	if got := n.Load(); got > 20 {
 		t.Errorf("an upgrade with one of 3 objects changed took %d requests", got)
+	}
+}
+
+// The API server stops serving an API version after the client has read the kinds. It then answers a request for an
+// object of this version with the code 404, as if the object did not exist.
+func TestObjectsAreDeletedIfTheirAPIVersionIsNotServedSinceTheLastRendering(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.define(t)
+	b.serve(t, "v1beta1", true)
+	b.apply(t, b.oldGadget(t, "uninstalled"))
+	b.apply(t, b.oldGadget(t, "upgraded"))
+	without := module(t, "upgraded", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("upgraded")})
+	second := b.client(t) // the first one reads the kinds again for its uninstall
+	m, err := second.Render(t.Context(), without)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.serve(t, "v1beta1", false)
+
+	for release, act := range map[string]func() error{
+		"uninstalled": func() error { _, err := b.Uninstall(t.Context(), "uninstalled"); return err },
+		"upgraded":    func() error { _, err := second.Upgrade(t.Context(), without, m); return err },
+	} {
+		if err := act(); err != nil {
+			t.Errorf("%s: %v", release, err)
+		}
+	}
+	if left := b.gadgets(t); len(left) > 0 {
+		t.Errorf("%v are left", left)
 	}
 }

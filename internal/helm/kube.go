@@ -10,6 +10,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -40,6 +41,7 @@ type objectClient struct {
 	within   func(time.Duration) (context.Context, context.CancelFunc)
 	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; the returned function is called when the wait ends
 	failures []error
+	absent   func(*meta.RESTMapping, error) (bool, error) // see cluster.absent
 
 	// unfinished says that the last action on the release has failed or was killed, so that objects can differ from the
 	// revision with which Helm compares the new one. An upgrade then compares custom resources with the cluster, too.
@@ -67,6 +69,9 @@ func (a *actions) objects(ctx context.Context, config *rest.Config, release stri
 	o := &objectClient{Client: k, release: release, stopped: ctx.Err, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, timeout)
 	}}
+	o.absent = func(mapping *meta.RESTMapping, err error) (bool, error) {
+		return a.cluster.absent(context.WithoutCancel(ctx), mapping, err)
+	}
 	awaits, _ := ctx.Value(awaitsKey{}).(func(Object) func())
 	o.await = func(hook Object) func(error) {
 		_, waiting := span.Start(ctx, "helm hook", span.Attributes{

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/kube"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -151,7 +150,8 @@ func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, polic
 }
 
 // deleteOwn deletes an object, and reports whether the object is deleted. It does not delete the object if keep
-// returns true for its annotations, or if the object belongs to another release. The precondition of the delete request
+// returns true for its annotations, or if the object belongs to another release. If the API server does not serve the API
+// version of the object any more, meta.IsNoMatchError returns true for the error. The precondition of the delete request
 // is the resource version that was read. So if another release takes over the object in the meantime, the object is not
 // deleted.
 func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPropagation, keep func(map[string]string) bool) (deleted bool, err error) {
@@ -159,11 +159,8 @@ func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPr
 	named := nameOf(object)
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, err := helper.Get(object.Namespace, object.Name)
-		if apierrors.IsNotFound(err) {
-			deleted = true
-			return nil
-		}
 		if err != nil {
+			deleted, err = o.absent(object.Mapping, err)
 			return err
 		}
 		about, err := meta.Accessor(live)
@@ -181,8 +178,8 @@ func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPr
 		_, err = helper.DeleteWithOptions(object.Namespace, object.Name, &metav1.DeleteOptions{
 			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 		})
-		if deleted = err == nil || apierrors.IsNotFound(err); deleted {
-			return nil
+		if deleted = err == nil; !deleted {
+			deleted, err = o.absent(object.Mapping, err)
 		}
 		return err
 	})
