@@ -328,3 +328,29 @@ func TestObjectsAreDeletedIfTheirAPIVersionIsNotServedSinceTheLastRendering(t *t
 		t.Errorf("%v are left", left)
 	}
 }
+
+// Only the failed upgrade has created the object, so no manifest with which Helm works has it.
+func TestObjectsThatAFailedUpgradeHasCreatedAreDeletedAfterTheirAPIVersion(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.define(t)
+	b.serve(t, "v1beta1", true)
+	first := module(t, "failed", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("failed")})
+	b.apply(t, first)
+	refused := module(t, "failed", files{
+		"Chart.yaml":         chartYAML,
+		"templates/a.yaml":   "apiVersion: " + b.group() + "/v1beta1\nkind: Gadget\nmetadata: {name: created}\n",
+		"templates/bad.yaml": "apiVersion: " + b.group() + "/v1\nkind: Gadget\nmetadata: {name: zz_bad}\n",
+	})
+	_, err := b.Upgrade(t.Context(), refused, b.render(t, refused))
+	wantError(t, err, `upgrade release "failed"`, "zz_bad")
+	if left := b.gadgets(t); !slices.Equal(left, []string{"created"}) {
+		t.Fatalf("after the failed upgrade, there are %v", left)
+	}
+	b.serve(t, "v1beta1", false)
+
+	b.apply(t, first)
+	if left := b.gadgets(t); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -113,7 +112,8 @@ func unfinished(revisions []*release.Release) []*release.Release {
 }
 
 // created returns those objects of the revisions that exist, belong to the release, may be deleted, and are not in
-// known. An object that does not belong to the release is left out, even if the manifest of a failed revision contains
+// known. If the API server does not serve the API version of an object any more, the object gets another API version of
+// its kind. An object that does not belong to the release is left out, even if the manifest of a failed revision contains
 // it: the failed upgrade has not created it, or another release has taken it over.
 func (m manifests) created(ctx context.Context, name string, known map[Object]bool, revisions []*release.Release) ([]*yaml.RNode, error) {
 	var all []*yaml.RNode
@@ -129,7 +129,16 @@ func (m manifests) created(ctx context.Context, name string, known map[Object]bo
 	group.SetLimit(lookups)
 	for i, n := range all {
 		group.Go(func() (err error) {
-			ours[i], err = m.belongs(ctx, name, named(n))
+			o := named(n)
+			version := m.cluster.servedVersion(ctx, o.APIVersion, o.Kind)
+			if version == "" {
+				return nil
+			}
+			if version != o.APIVersion {
+				o.APIVersion = version
+				n.SetApiVersion(version)
+			}
+			ours[i], err = m.belongs(ctx, name, o)
 			return err
 		})
 	}
@@ -147,7 +156,8 @@ func (m manifests) created(ctx context.Context, name string, known map[Object]bo
 
 // belongs reports whether the object exists, has the annotations of the release, and may be deleted. An upgrade keeps
 // an object with the resource policy "keep", even if a person has set this annotation and the chart has not. If the API
-// server does not serve the kind of the object, belongs returns false.
+// server does not serve the kind of the object, belongs returns false. If it stopped serving the API version after the
+// kinds were read, meta.IsNoMatchError returns true for the error.
 func (m manifests) belongs(ctx context.Context, name string, o Object) (bool, error) {
 	mapping, err := m.cluster.mapping(ctx, o.APIVersion, o.Kind)
 	if meta.IsNoMatchError(err) {
@@ -163,11 +173,11 @@ func (m manifests) belongs(ctx context.Context, name string, o Object) (bool, er
 		o.Namespace = m.namespace
 	}
 	live, err := m.metadata.Resource(mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
 	if err != nil {
-		return false, fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
+		if _, err = m.cluster.absent(ctx, mapping, err); err != nil {
+			err = fmt.Errorf("look for %s of %s: %w", o, o.APIVersion, err)
+		}
+		return false, err
 	}
 	owner, namespace := kubeobjects.ReleaseIn(live.Annotations)
 	return owner == name && namespace == m.namespace && !keepsItself(live.Annotations), nil
