@@ -15,6 +15,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
+
+	"addon-operator/internal/module"
 )
 
 const (
@@ -24,10 +26,6 @@ const (
 	// bareChartVersion is the chart version of a module without Chart.yaml. It is the same as in flant/addon-operator.
 	bareChartVersion = "0.2.0"
 )
-
-// otherDirs are the names of directories that are not part of the chart, at any depth, if a module has no Chart.yaml.
-// They are the same as in flant/addon-operator, so that the releases it has installed do not change.
-var otherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
 
 // hiddenTemplates is the beginning of the paths that Helm ignores in each chart. A volume with a ConfigMap has each of
 // its files twice, and one of them is in a directory whose name begins with a dot.
@@ -71,8 +69,8 @@ func (r Release) load() (*chart.Chart, error) {
 	return ch, nil
 }
 
-// loadBare loads a chart from a directory that has templates but no Chart.yaml. It leaves out otherDirs, directories in
-// dir whose names begin with a dot, such as .git, and hidden templates.
+// loadBare loads a chart from a directory that has templates but no Chart.yaml. It leaves out module.OtherDirs,
+// directories in dir whose names begin with a dot, such as .git, and hidden templates.
 func loadBare(name, dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, templatesDir)); err != nil {
 		return nil, fmt.Errorf("there is neither %s nor %s/: %w", chartFile, templatesDir, err)
@@ -110,7 +108,7 @@ func bareFiles(root, under string, above []fs.FileInfo) (files []*loader.Buffere
 		case err != nil:
 			return nil, err
 		case info.IsDir():
-			if slices.Contains(otherDirs, entry.Name()) || strings.HasPrefix(name, ".") ||
+			if slices.Contains(module.OtherDirs, entry.Name()) || strings.HasPrefix(name, ".") ||
 				slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, info) }) {
 				continue
 			}

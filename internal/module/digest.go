@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,33 +89,51 @@ func (d *Digests) Hooks(dir string) (string, error) {
 
 // ChartFiles returns the digest of the files of modules that their charts can read, such as dashboards beside the
 // templates. These are all files of each module that has a chart, except those in the directory of hooks, in which hooks
-// write files, and in hidden directories. ChartFiles ignores modules made from addons. It does not follow symlinks to
-// directories. A file or a directory that cannot be read is not an error, because it is possible that no chart reads it.
+// write files, in hidden directories, and in OtherDirs if there is no Chart.yaml. ChartFiles ignores modules made from
+// addons. Like the charts, it follows symlinks to files and directories. A file or a directory that cannot be read is not
+// an error, because it is possible that no chart reads it.
 func ChartFiles(modules []Module) string {
 	all := sha256.New()
 	for _, m := range modules {
 		if m.Chart == NoChart || m.Addon != nil {
 			continue
 		}
-		root := os.DirFS(m.Path)
 		_, _ = fmt.Fprintf(all, "%q\n", m.Name) // a write to a hash returns no error
-		_ = fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				_, _ = fmt.Fprintf(all, "%q cannot be read\n", path)
-				return nil //nolint:nilerr // the digest says so
-			case entry.IsDir() && path != "." && (path == hooksDir || strings.HasPrefix(entry.Name(), ".")):
-				return fs.SkipDir
-			}
-			if info, err := fs.Stat(root, path); err != nil || !info.Mode().IsRegular() {
-				return nil //nolint:nilerr // it is a directory, a dangling symlink or a special file
-			}
-			sum, err := checksum(filepath.Join(m.Path, path))
-			_, _ = fmt.Fprintf(all, "%q %t %x\n", path, err == nil, sum)
-			return nil
-		}) // never an error, because the function above returns none
+		addChartFiles(all, m, "", nil)
 	}
 	return hex.EncodeToString(all.Sum(nil))
+}
+
+// addChartFiles adds what the chart of m can read in and below one of its directories to the digest all. The argument
+// under is the path of the directory in the module, and above has the directories that contain it. A symlink to one of
+// them is ignored.
+func addChartFiles(all hash.Hash, m Module, under string, above []fs.FileInfo) {
+	dir := filepath.Join(m.Path, under)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		_, _ = fmt.Fprintf(all, "%q cannot be read\n", under)
+		return
+	}
+	if own, err := os.Stat(dir); err == nil {
+		above = append(slices.Clone(above), own)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(under, entry.Name())
+		info, err := os.Stat(filepath.Join(m.Path, path))
+		switch {
+		case err != nil:
+			continue // it is a dangling symlink, or has vanished
+		case info.IsDir():
+			isOther := path == hooksDir || m.Chart == TemplatesOnly && slices.Contains(OtherDirs, entry.Name())
+			isAbove := slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, info) })
+			if !isOther && !isAbove && !strings.HasPrefix(entry.Name(), ".") {
+				addChartFiles(all, m, path, above)
+			}
+		case info.Mode().IsRegular():
+			sum, err := checksum(filepath.Join(m.Path, path))
+			_, _ = fmt.Fprintf(all, "%q %t %x\n", path, err == nil, sum)
+		}
+	}
 }
 
 // hooksIn returns the part of dir that contains hooks.

@@ -138,21 +138,26 @@ func digest(t testing.TB, digests *module.Digests, dir string) string {
 func TestDigestOfChartFilesChangesWithEachFileThatAChartCanRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
+		chart module.Chart
 		files map[string]string
 		want  bool
 	}{
-		"a file beside the templates": {map[string]string{"dashboards/a.json": "changed"}, true},
-		"a new file":                  {map[string]string{"notes": "new"}, true},
-		"a file that a hook wrote":    {map[string]string{"hooks/state.json": "{}"}, false},
-		"a hidden directory":          {map[string]string{".git/index": "changed"}, false},
-		"a dangling link":             {map[string]string{"dangling": "-> nowhere"}, false},
-		"a link to its directory":     {map[string]string{"again": "-> ."}, false},
-		"nothing":                     {nil, false},
+		"a file beside the templates":  {module.FullChart, map[string]string{"dashboards/a.json": "changed"}, true},
+		"a file in a linked directory": {module.FullChart, map[string]string{"hooks/files/b.json": "changed"}, true},
+		"a new file":                   {module.FullChart, map[string]string{"notes": "new"}, true},
+		"a file that a hook wrote":     {module.FullChart, map[string]string{"hooks/state.json": "{}"}, false},
+		"a hidden directory":           {module.FullChart, map[string]string{".git/index": "changed"}, false},
+		"a dangling link":              {module.FullChart, map[string]string{"dangling": "-> nowhere"}, false},
+		"a link to its directory":      {module.FullChart, map[string]string{"again": "-> .", "dashboards/up": "-> .."}, false},
+		"a library":                    {module.FullChart, map[string]string{"sub/lib/__pycache__/a.pyc": "new"}, true},
+		"a library of no chart":        {module.TemplatesOnly, map[string]string{"sub/lib/__pycache__/a.pyc": "new"}, false},
+		"a file of templates only":     {module.TemplatesOnly, map[string]string{"dashboards/a.json": "changed"}, true},
+		"nothing":                      {module.FullChart, nil, false},
 	} {
 		dir := aModule(t)
-		write(t, dir, map[string]string{"dashboards/a.json": "{}"})
+		write(t, dir, map[string]string{"dashboards/a.json": "{}", "hooks/files/b.json": "{}", "dashboards/linked": "-> ../hooks/files"})
 		modules := []module.Module{
-			{Name: "web", Chart: module.FullChart, Path: filepath.Join(tree(t, map[string]string{"web": "-> " + dir}), "web")},
+			{Name: "web", Chart: c.chart, Path: filepath.Join(tree(t, map[string]string{"web": "-> " + dir}), "web")},
 			{Name: "gone", Chart: module.FullChart, Path: filepath.Join(dir, "gone")},
 		}
 		before := module.ChartFiles(modules)
