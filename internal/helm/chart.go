@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -103,7 +104,7 @@ func bareFiles(root, under string, above []fs.FileInfo) (files []*loader.Buffere
 		name := path.Join(under, entry.Name())
 		info, err := os.Stat(filepath.Join(root, name))
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(name, hiddenTemplates):
+		case leadsNowhere(err) || strings.HasPrefix(name, hiddenTemplates):
 			continue
 		case err != nil:
 			return nil, err
@@ -130,6 +131,12 @@ func bareFiles(root, under string, above []fs.FileInfo) (files []*loader.Buffere
 		}
 	}
 	return files, nil
+}
+
+// leadsNowhere reports whether err is the error of a dangling link: its target does not exist, is below a file, or is the
+// link itself.
+func leadsNowhere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
 }
 
 // templateValues returns a copy of r.Values with the types that values from a file have: all numbers are float64. This

@@ -89,6 +89,8 @@ func TestBareChartFollowsLinksToDirectories(t *testing.T) {
 		"templates":       "-> " + shared,
 		"dashboards/more": "-> " + filepath.Join(shared, "sub"),
 		"dashboards/loop": "-> ..",
+		"dashboards/self": "-> self",
+		"dashboards/file": "-> more/b.yaml/none",
 		"docs":            "-> " + shared,
 		".cache":          "-> " + shared,
 	})
