@@ -223,8 +223,8 @@ type Module struct {
 	Defined   string `json:"defined,omitempty"`
 	DefinedIn uint64 `json:"definedIn,omitempty"`
 	Undefined string `json:"undefined,omitempty"`
-	// FromAddon is true if the module was made from an addon when a discovery last found and loaded it. It is false in
-	// a record that an earlier version wrote.
+	// FromAddon is true if the module was made from an addon when a discovery last found it. It is false in a record
+	// that an earlier version wrote.
 	FromAddon bool `json:"fromAddon,omitempty"`
 }
 

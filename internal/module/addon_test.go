@@ -96,8 +96,22 @@ func TestAnImageModuleOfTheSameNamePrecedesTheAddon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := set.Find("redis"); m.Addon != nil || len(set.Modules) != 1 {
+	if m, _ := set.Find("redis"); m.FromAddon || m.Addon != nil || len(set.Modules) != 1 {
 		t.Errorf("modules %+v, want the one of the image alone", set.Modules)
+	}
+}
+
+func TestAModuleWhoseAddonCannotBeReadIsStillMadeFromAnAddon(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{"redis/.addon.json": "[", "cache": "-> nowhere"})
+	set, err := module.Scan(nil, root, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"redis", "cache"} {
+		if m, _ := set.Find(name); m.Broken == nil || !m.FromAddon || m.Addon != nil {
+			t.Errorf("module %q is %+v", name, m)
+		}
 	}
 }
 

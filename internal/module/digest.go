@@ -95,7 +95,7 @@ func (d *Digests) Hooks(dir string) (string, error) {
 func ChartFiles(modules []Module) string {
 	all := sha256.New()
 	for _, m := range modules {
-		if m.Chart == NoChart || m.Addon != nil {
+		if m.Chart == NoChart || m.FromAddon {
 			continue
 		}
 		_, _ = fmt.Fprintf(all, "%q\n", m.Name) // a write to a hash returns no error

@@ -166,7 +166,7 @@ func TestDigestOfChartFilesChangesWithEachFileThatAChartCanRead(t *testing.T) {
 			t.Errorf("%s: changed: %v, want %v", name, after != before, c.want)
 		}
 	}
-	ignored := []module.Module{{Name: "web", Path: aModule(t)}, {Name: "redis", Chart: module.FullChart, Path: aModule(t), Addon: &module.Addon{}}}
+	ignored := []module.Module{{Name: "web", Path: aModule(t)}, {Name: "redis", Chart: module.FullChart, Path: aModule(t), FromAddon: true}}
 	if module.ChartFiles(nil) != module.ChartFiles(ignored) {
 		t.Error("the files of a module without a chart, or of an addon, count")
 	}

@@ -50,12 +50,15 @@ type Module struct {
 	CRDs string
 	// Enabled is the path of the enabled script, "" if there is none.
 	Enabled string
-	// Addon describes the registered addon that the module is made from; it is nil for other modules.
+	// FromAddon is true if the module is made from an addon.
+	FromAddon bool
+	// Addon describes the registered addon that the module is made from; it is nil for other modules. It can be nil if
+	// the module cannot be loaded.
 	Addon *Addon
 	// Flags has one decision for each values file that enables or disables the module, from low to high precedence.
 	Flags []Decision
 	// Broken is the error that prevents the module from being loaded; nil if there is none. If Broken is not nil,
-	// fields other than Name, Order and Path may be incomplete.
+	// fields other than Name, Order, Path and FromAddon may be incomplete.
 	Broken error
 }
 

@@ -175,7 +175,7 @@ func (s *scan) readDir(dir string, addons bool) error {
 // module made from an addon, Path is the directory of its version, not the link. So the files of the module do not
 // change when the addon is upgraded.
 func (s *scan) readEntry(path string, addons bool) bool {
-	m := Module{}
+	m := Module{FromAddon: addons}
 	m.Order, m.Name = parseDirName(filepath.Base(path), s.unnumbered)
 	if version, err := os.Readlink(path); addons && err == nil {
 		path = filepath.Join(filepath.Dir(path), version)

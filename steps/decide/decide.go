@@ -115,7 +115,7 @@ const stays = "its files cannot be loaded, so it stays as it was"
 // byFlags returns the decision of the enabled flags about m. The enabled script can still disable the module. A
 // module that cannot be loaded stays enabled or disabled as before.
 func (k *Known) byFlags(m module.Module) Module {
-	d := Module{Name: m.Name, Order: m.Order}
+	d := Module{Name: m.Name, Order: m.Order, FromAddon: m.FromAddon}
 	if m.Addon != nil {
 		d.Addon = m.Addon.Content
 	}

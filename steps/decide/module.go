@@ -18,7 +18,10 @@ type Module struct {
 	Kept bool `json:"kept,omitempty"`
 	// Defines is true if the module has CustomResourceDefinitions.
 	Defines bool `json:"defines,omitempty"`
-	// Addon is the name of the content of the addon that the module is made from; empty for other modules.
+	// FromAddon is true if the module is made from an addon.
+	FromAddon bool `json:"fromAddon,omitempty"`
+	// Addon is the name of the content of the addon that the module is made from; empty for other modules. If the module
+	// cannot be loaded, Addon can be empty too.
 	Addon string `json:"addon,omitempty"`
 }
 

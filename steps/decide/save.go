@@ -67,8 +67,7 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 			store.DeleteProblems(tx, store.OrphanedModule, d.Name)
 		}
 		next := old
-		next.Order, next.Enabled, next.Why = d.Order, d.Enabled, d.Why
-		next.FromAddon = d.Addon != "" || d.Broken != "" && old.FromAddon
+		next.Order, next.Enabled, next.Why, next.FromAddon = d.Order, d.Enabled, d.Why, d.FromAddon
 		next.SetBroken(d.Broken, tx.Now())
 		next.Missing = false
 		if !known || next.Enabled != old.Enabled || next.Why != old.Why {
@@ -91,7 +90,8 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 }
 
 // saveAddonModules records which of the found modules are made from addons. The store keeps the files of addons whose
-// modules are enabled or not deleted yet. If a module cannot be loaded, its addon may be unknown, and its record stays.
+// modules are enabled or not deleted yet. If a module made from an addon cannot be loaded, its addon may be unknown, and
+// its record stays.
 func saveAddonModules(tx *store.Tx, found []Module, before map[string]store.Module) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -100,7 +100,7 @@ func saveAddonModules(tx *store.Tx, found []Module, before map[string]store.Modu
 	contents, used := map[string]string{}, map[string]bool{}
 	for _, d := range found {
 		content := d.Addon
-		if content == "" && d.Broken != "" {
+		if content == "" && d.FromAddon {
 			content = saved[d.Name].Content
 		}
 		if content == "" {

@@ -174,17 +174,19 @@ func TestModulesInUseKeepTheFilesOfTheirAddons(t *testing.T) {
 		"broken": {State: store.On, Enabled: true},
 	}
 	decided := Decisions{Modules: []Module{
-		{Name: "new", Enabled: true, Addon: "a"},
-		{Name: "retired", Addon: "b"},
-		{Name: "deleted", Addon: "c"},
-		{Name: "never", Addon: "d"},
+		{Name: "new", Enabled: true, FromAddon: true, Addon: "a"},
+		{Name: "retired", FromAddon: true, Addon: "b"},
+		{Name: "deleted", FromAddon: true, Addon: "c"},
+		{Name: "never", FromAddon: true, Addon: "d"},
 		{Name: "plain", Enabled: true},
-		{Name: "broken", Enabled: true, Broken: "its files cannot be read"},
+		{Name: "broken", Enabled: true, Broken: "its files cannot be read", FromAddon: true},
+		{Name: "replaced", Enabled: true, Broken: "the files of the image cannot be read"},
 	}}
 	if err := db.Update(func(tx *store.Tx) error {
 		return errors.Join(
 			store.Save(tx, store.AddonModuleKey("lost"), store.AddonModule{Content: "e", Used: true}),
 			store.Save(tx, store.AddonModuleKey("broken"), store.AddonModule{Content: "f", Used: true}),
+			store.Save(tx, store.AddonModuleKey("replaced"), store.AddonModule{Content: "g", Used: true}),
 		)
 	}); err != nil {
 		t.Fatal(err)
@@ -233,10 +235,10 @@ func TestOnlyModulesOfDirectoriesKeepTheirNames(t *testing.T) {
 			t.Errorf("%s: modules of the image: %v (-want +got):\n%s", when, err, diff)
 		}
 	}
-	addon, web := Module{Name: "greeter", Addon: "content"}, Module{Name: "web"}
+	addon, web := Module{Name: "greeter", FromAddon: true, Addon: "content"}, Module{Name: "web"}
 	save(addon, web)
 	names("while the addon is registered")
-	save(Module{Name: "greeter", Broken: "its files cannot be read"}, web)
+	save(Module{Name: "greeter", FromAddon: true, Broken: "its files cannot be read"}, web)
 	names("while the module cannot be loaded")
 	save(web)
 	names("after the addon was unregistered")

@@ -221,7 +221,7 @@ func TestModulesOfTheRegistryAreNoCode(t *testing.T) {
 	if s.Modules.MadeFromAddon("web") || s.Modules.MadeFromAddon("gone") || len(s.Modules.AddonDirs()) != 0 {
 		t.Error("a module of a directory is made from an addon")
 	}
-	set.Modules = append(append([]module.Module{}, set.Modules...), module.Module{Name: "redis", Key: "redis", Path: "/nowhere", Addon: &module.Addon{}})
+	set.Modules = append(append([]module.Module{}, set.Modules...), module.Module{Name: "redis", Key: "redis", Path: "/nowhere", FromAddon: true, Addon: &module.Addon{}})
 	if after, err := s.Modules.Code(set); err != nil || after != before {
 		t.Errorf("with a module made from an addon, the checksum is %s, want %s: %v", after, before, err)
 	}

@@ -252,7 +252,7 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	}
 	_, _ = fmt.Fprintln(sum, more, global, static) // a write to a hash returns no error
 	for _, m := range set.Modules {
-		if made(m, d.addonDir) {
+		if m.FromAddon {
 			continue
 		}
 		own, crds := "broken", ""
@@ -290,16 +290,6 @@ func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 	}
 	crds, err := d.digests.CRDs(m)
 	return cmp.Or(code+crds, "none"), err
-}
-
-// made reports whether m is made from an addon. It also returns true for each module in addonDir, because the field
-// Addon is nil if such a module cannot be loaded.
-func made(m module.Module, addonDir string) bool {
-	if m.Addon != nil {
-		return true
-	}
-	dir, err := filepath.Abs(addonDir)
-	return addonDir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
 // MadeFromAddon reports whether the last scan has found a module with this name that is made from an addon.
