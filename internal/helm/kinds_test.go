@@ -354,3 +354,21 @@ func TestObjectsThatAFailedUpgradeHasCreatedAreDeletedAfterTheirAPIVersion(t *te
 		t.Errorf("%v are left", left)
 	}
 }
+
+func TestReleaseIsUninstalledAlthoughTheAPIVersionOfItsHelmHookIsNotServed(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.define(t)
+	b.serve(t, "v1beta1", true)
+	hook := "apiVersion: " + b.group() + "/v1beta1\nkind: Gadget\nmetadata: {name: hook, annotations: {helm.sh/hook: pre-delete}}\n"
+	b.apply(t, module(t, "hooked", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("hooked"), "templates/hook.yaml": hook}))
+	b.serve(t, "v1beta1", false)
+
+	if _, err := b.Uninstall(t.Context(), "hooked"); err != nil {
+		t.Fatal(err)
+	}
+	b.state(t, "hooked", helm.State{Status: helm.Absent})
+	if made := b.gadgets(t); !slices.Equal(made, []string{"hook"}) {
+		t.Errorf("the hook has created %v", made)
+	}
+}

@@ -56,7 +56,8 @@ func (m manifests) decoded(name string) ([]*release.Release, error) {
 // revision and in each deployed revision. Helm reads only these manifests, and cannot process a manifest that has an
 // object of an unserved kind or API version. So without followKinds, a release could not be upgraded or uninstalled
 // after one of its CRDs was deleted, or after Kubernetes removed an old API version. Objects get another API version of
-// their kind. If there is none, they are removed. If an API service does not respond, its objects stay as they are.
+// their kind. If there is none, they are removed. If an API service does not respond, its objects stay as they are. A Helm
+// hook without a served version also stays as it is, so that Helm returns an error instead of skipping the hook.
 func (m manifests) followKinds(ctx context.Context, name string) error {
 	if err := m.cluster.refresh(ctx); err != nil {
 		return err
@@ -68,14 +69,20 @@ func (m manifests) followKinds(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	versionOf := func(apiVersion, kind string) string { return m.cluster.servedVersion(ctx, apiVersion, kind) }
 	for i, r := range revisions {
 		if i > 0 && r.Info.Status != release.StatusDeployed {
 			continue
 		}
-		s, err := asServed(r.Manifest, func(apiVersion, kind string) string { return m.cluster.servedVersion(ctx, apiVersion, kind) })
+		s, err := asServed(r.Manifest, versionOf)
 		if err != nil {
 			return fmt.Errorf("read the manifest of revision %d: %w", r.Version, err)
 		}
+		changed, err := hooksAsServed(r.Hooks, versionOf)
+		if err != nil {
+			return fmt.Errorf("read the Helm hooks of revision %d: %w", r.Version, err)
+		}
+		s.changed += changed
 		if s.changed == 0 && s.removed == 0 {
 			continue
 		}
@@ -119,6 +126,22 @@ func asServed(manifest string, versionOf func(apiVersion, kind string) string) (
 	}
 	s.manifest, err = kio.StringAll(left)
 	return s, err
+}
+
+// hooksAsServed changes the manifests of those hooks whose objects can get a served API version. It returns the number of
+// changed objects.
+func hooksAsServed(hooks []*release.Hook, versionOf func(apiVersion, kind string) string) (changed int, err error) {
+	for _, h := range hooks {
+		s, err := asServed(h.Manifest, versionOf)
+		if err != nil {
+			return changed, err
+		}
+		if s.changed > 0 && s.removed == 0 {
+			h.Manifest = s.manifest
+			changed += s.changed
+		}
+	}
+	return changed, nil
 }
 
 // gather adds objects of other revisions to the manifest of the newest revision, and stores the newest revision. It

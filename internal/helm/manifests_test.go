@@ -1,10 +1,12 @@
 package helm
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/release"
 )
 
 // kindsOf returns the API version, the kind and the name of each object in the manifest.
@@ -84,5 +86,25 @@ metadata: {name: c}
 	want := []string{"v1 Secret a", "v1 ConfigMap b", "v1 Service c"}
 	if diff := cmp.Diff(want, kindsOf(t, got.manifest)); diff != "" || got.changed != 0 || got.removed != 1 {
 		t.Errorf("%d changed, %d removed (-want +got):\n%s", got.changed, got.removed, diff)
+	}
+}
+
+// A deletion must not skip a hook whose kind is not served.
+func TestHooksGetAnotherVersionButAreNotRemoved(t *testing.T) {
+	t.Parallel()
+	hooks := []*release.Hook{
+		{Manifest: "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: old}\n"},
+		{Manifest: "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: gone}\n"},
+		{Manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: served}\n"},
+	}
+	changed, err := hooksAsServed(hooks, versionOf)
+	if err != nil || changed != 1 {
+		t.Errorf("%d changed, error %v", changed, err)
+	}
+	want := []string{"policy/v1 PodDisruptionBudget old", "example.com/v1 Gadget gone", "batch/v1 Job served"}
+	for i, h := range hooks {
+		if got := kindsOf(t, h.Manifest); !slices.Equal(got, want[i:i+1]) {
+			t.Errorf("got %v, want %s", got, want[i])
+		}
 	}
 }
