@@ -281,17 +281,20 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 // The method changes reports the directory of module m as a problem if it has changed after the last run of the
 // module.
 func (v *surveyRun) changes(m module.Module, record store.Module) {
-	if m.Broken != nil {
+	digest, broken := "", m.Broken
+	if broken == nil {
+		digest, broken = v.survey.sources.Modules.DirectoryDigest(m)
+	}
+	if broken != nil {
 		if record.Broken == "" {
 			v.add(store.ChangedDirectory, store.Problem{
 				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
-				Error: fmt.Sprintf("module directory %s has changed and cannot be loaded: %v", m.Path, m.Broken), Fix: "correct the file that the error names",
+				Error: fmt.Sprintf("module directory %s has changed and cannot be loaded: %v", m.Path, broken), Fix: "correct the file that the error names",
 			})
 		}
 		return
 	}
-	digest, err := v.survey.sources.Modules.DirectoryDigest(m)
-	if err != nil || !v.survey.changedSinceRun(m.Name, digest, v.converged) || !record.Enabled {
+	if !v.survey.changedSinceRun(m.Name, digest, v.converged) || !record.Enabled {
 		return
 	}
 	v.add(store.ChangedDirectory, store.Problem{

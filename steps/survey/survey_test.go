@@ -141,6 +141,16 @@ func TestChangedModuleDirectoryIsAProblemUntilTheModuleHasRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "after a file was removed", problemsOf(t, s, root), changed)
+	loop := filepath.Join(filepath.Dir(chart), "loop")
+	if err := os.Symlink("loop", loop); err != nil {
+		t.Fatal(err)
+	}
+	if got := problemsOf(t, s, root); len(got) != 1 || !strings.Contains(got[0], "has changed and cannot be loaded: ") || !strings.Contains(got[0], "/loop: ") {
+		t.Errorf("a file that cannot be read: %q", got)
+	}
+	if err := os.Remove(loop); err != nil {
+		t.Fatal(err)
+	}
 	scantest.Write(t, root, "a/010-web/values.yaml", "a: [\n")
 	if got := problemsOf(t, s, root); len(got) != 1 || !strings.Contains(got[0], "has changed and cannot be loaded: ") {
 		t.Errorf("a file that is no YAML: %q", got)
