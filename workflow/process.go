@@ -375,20 +375,20 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 		return nil, err
 	}
 	f.resume = f.resume && !t.DropEffects
-	if !f.resume && (t.Abandoned || c.allowsFailure() && !f.strict) {
-		return m.finish(c, Outcome{Allowed: f.text()})
-	}
-	if !f.resume && t.Journal {
-		store.DropJournal(m.tx, t.ID)
-		t.Journal = false
-	}
-	if !f.resume && len(c.task.Batch) > 1 && !f.strict {
-		if t, err = m.batches.endAllowedFailures(c, t, f); err != nil {
-			return nil, err
-		}
-		f.subject = t.Subject
-	}
 	if !f.resume {
+		if t.Abandoned || c.allowsFailure() && !f.strict {
+			return m.finish(c, Outcome{Allowed: f.text()})
+		}
+		if t.Journal {
+			store.DropJournal(m.tx, t.ID)
+			t.Journal = false
+		}
+		if len(c.task.Batch) > 1 && !f.strict {
+			if t, err = m.batches.endAllowedFailures(c, t, f); err != nil {
+				return nil, err
+			}
+			f.subject = t.Subject
+		}
 		if err := m.batches.waitAgain(c, t); err != nil {
 			return nil, err
 		}

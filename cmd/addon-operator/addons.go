@@ -25,7 +25,11 @@ func (o *operator) addonsGraph() (implementation workflow.Implementation, err er
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: delays,
 		AllAsModules: o.settings.AddonsModules, ImageModules: o.steps.State.Addons.ImageModules, Fetches: o.lifecycleObserver.addonsFetches,
-		Failed: o.configurationFailed, Damaged: o.lifecycleObserver.recordDamaged,
+		Failed: func(id api.Identity, summary string, problems []string) {
+			o.log.Warn().Str("kind", id.Kind()).Stringer("configuration", id).Strs("problems", problems).
+				Msg("addons configuration failed: " + summary)
+		},
+		Damaged: o.lifecycleObserver.recordDamaged,
 	}
 	return o.addonsRuntime.Implementation(), nil
 }
@@ -39,12 +43,6 @@ func (o *operator) watchAddons() *configurations.Trigger {
 	a.Image = o.addonsRuntime.Image
 	o.addonsRuntime.Settled, a.Interrupt = a.Settled, o.addonsRuntime.Interrupt
 	return a
-}
-
-// configurationFailed logs why an addons configuration has reached the phase Failed.
-func (o *operator) configurationFailed(id api.Identity, summary string, problems []string) {
-	o.log.Warn().Str("kind", id.Kind()).Stringer("configuration", id).Strs("problems", problems).
-		Msg("addons configuration failed: " + summary)
 }
 
 // addonsObserver returns the observer of the watches of addons configurations. addonsObserver

@@ -16,6 +16,7 @@ import (
 	"addon-operator/internal/lease"
 	"addon-operator/store"
 	"addon-operator/triggers"
+	"addon-operator/workflow"
 )
 
 // A leadership is the right of this process to be the only operator of its namespace.
@@ -182,5 +183,26 @@ func (l *leadership) becomeLeader(ctx context.Context) (dropped string, err erro
 func (l *leadership) killHooks() {
 	if killed, err := hook.KillLeftovers(l.file.db.ID()); err != nil || len(killed) > 0 {
 		l.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killing the running hooks: this operator must not act any more")
+	}
+}
+
+// killHooksIfFenced drains the engine and kills the running hooks when the store is fenced. The returned function ends
+// the wait for this.
+func (l *leadership) killHooksIfFenced(engine *workflow.Engine) (stop func()) {
+	db, stopped, ended := l.file.db, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-stopped:
+		case <-db.Done():
+			if errors.Is(db.Err(), store.ErrFenced) {
+				engine.Drain()
+				l.killHooks()
+			}
+		}
+	}()
+	return func() {
+		close(stopped)
+		<-ended
 	}
 }

@@ -430,7 +430,7 @@ func (o *operator) run(ctx context.Context) error {
 // awaitEnd waits until ctx ends, a component fails, or the store accepts no more transactions, and then calls end. If
 // the store is fenced, also during the shutdown, awaitEnd kills the running hooks.
 func (o *operator) awaitEnd(ctx, watching context.Context, stopped func() error) error {
-	defer o.killHooksIfFenced()()
+	defer o.leadership.killHooksIfFenced(o.engine)()
 	select {
 	case <-ctx.Done():
 		o.log.Info().Msg("operator is stopping: no new task starts, and running tasks have time to end")
@@ -438,26 +438,6 @@ func (o *operator) awaitEnd(ctx, watching context.Context, stopped func() error)
 	case <-o.db.Done():
 	}
 	return o.end(watching, ctx.Err() != nil, stopped)
-}
-
-// killHooksIfFenced kills the running hooks when the store is fenced. The returned function ends the wait for this.
-func (o *operator) killHooksIfFenced() (stop func()) {
-	stopped, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-stopped:
-		case <-o.db.Done():
-			if errors.Is(o.db.Err(), store.ErrFenced) {
-				o.engine.Drain()
-				o.leadership.killHooks()
-			}
-		}
-	}()
-	return func() {
-		close(stopped)
-		<-ended
-	}
 }
 
 // end stops the engine and the webhooks, and then calls the function stopped, which must stop all

@@ -105,7 +105,11 @@ func (b fixture) serve(t *testing.T, version string, want bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := maps.Clone(versions[0].(map[string]any))
+	first, ok := versions[0].(map[string]any)
+	if !ok {
+		t.Fatalf("the first version of the CRD is %v", versions[0])
+	}
+	other := maps.Clone(first)
 	other["name"], other["served"], other["storage"] = version, want, false
 	if err := unstructured.SetNestedSlice(crd.Object, []any{versions[0], other}, "spec", "versions"); err != nil {
 		t.Fatal(err)
