@@ -68,13 +68,8 @@ func (w *rewinds) isStuck(s stack) (stuck bool, err error) {
 	if stuck = top.Failed.Total() >= stuckAfter; stuck || top.FanOut == nil || top.FanOut.Open == 0 {
 		return stuck, nil
 	}
-	err = eachHead(w.tx, func(t *store.Task) (err error) {
-		if !stuck && t.Failed.Total() >= stuckAfter {
-			stuck, err = isAwaited(w.tx, t.Queue, func(by *store.Task) bool { return by.ID == top.ID })
-		}
-		return err
-	})
-	return stuck, err
+	failing := func(t *store.Task) bool { return t.Failed.Total() >= stuckAfter }
+	return awaitsHead(w.tx, failing, func(by *store.Task) bool { return by.ID == top.ID })
 }
 
 // stacks returns the stacks of the main queue and of the queue Parked whose runs have begun node,

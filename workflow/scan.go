@@ -101,10 +101,28 @@ func lastBelow(tx *store.Tx, t *store.Task) (last *store.Task, err error) {
 	return last, nil
 }
 
-// MainAwaits reports whether a fan-out task of the main queue waits for a task of the given queue, directly or through
+// MainWaitsFor reports whether match returns true for a task that the main queue waits for. These are the tasks that may
+// have begun in the main queue, and in each queue for which a fan-out task of the main queue waits, directly or through
 // the items of other fan-out tasks.
-func MainAwaits(tx *store.Tx, queue string) (bool, error) {
-	return isAwaited(tx, queue, func(by *store.Task) bool { return by.Queue == Main })
+func MainWaitsFor(tx *store.Tx, match func(*store.Task) bool) (bool, error) {
+	for t, err := range heads(tx, Main) {
+		if err != nil || match(t) {
+			return err == nil, err
+		}
+	}
+	return awaitsHead(tx, match, func(by *store.Task) bool { return by.Queue == Main })
+}
+
+// awaitsHead reports whether a fan-out task for which by returns true waits for a queue in which match returns true for a
+// task that may have begun.
+func awaitsHead(tx *store.Tx, match, by func(*store.Task) bool) (awaits bool, err error) {
+	err = eachHead(tx, func(t *store.Task) (err error) {
+		if !awaits && match(t) {
+			awaits, err = isAwaited(tx, t.Queue, by)
+		}
+		return err
+	})
+	return awaits, err
 }
 
 // isAwaited reports whether a fan-out task for which match returns true waits for a task of queue, directly or through

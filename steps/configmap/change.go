@@ -26,38 +26,12 @@ type configChange struct {
 	failing          bool // a failing task delays the main queue
 }
 
-// mainFails reports whether a failing task delays the main queue: a task of the main queue, or the first task of another
-// queue for which the main queue waits. In the main queue, it looks only at the tasks in the slots before
-// store.FirstSlot, which were put at the front of the queue, and at the first task behind them. It ignores the task that
-// applies the ConfigMap.
+// mainFails reports whether a failing task delays the main queue: a task of the main queue, or of another queue for which
+// the main queue waits. It ignores the task that applies the ConfigMap.
 func mainFails(tx *store.Tx) (bool, error) {
-	for t, err := range store.Tasks(tx, workflow.Main) {
-		if err != nil {
-			return false, err
-		}
-		if t.Failed != nil && t.Node != string(lifecycle.ConfigMapChanged) {
-			return true, nil
-		}
-		if t.Slot >= store.FirstSlot {
-			break
-		}
-	}
-	for queue, err := range store.AllQueues(tx) {
-		if err != nil {
-			return false, err
-		}
-		t, ok, err := store.Head(tx, queue)
-		if err != nil {
-			return false, err
-		}
-		if !ok || t.Failed == nil {
-			continue
-		}
-		if awaited, err := workflow.MainAwaits(tx, queue); awaited || err != nil {
-			return awaited, err
-		}
-	}
-	return false, nil
+	return workflow.MainWaitsFor(tx, func(t *store.Task) bool {
+		return t.Failed != nil && t.Node != string(lifecycle.ConfigMapChanged)
+	})
 }
 
 // switchesOff reports whether the change of the ConfigMap disables a module that was enabled before.

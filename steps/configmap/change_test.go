@@ -97,6 +97,12 @@ func TestAFailingTaskDelaysTheMainQueueIfItIsInThisQueueOrAwaited(t *testing.T) 
 				in("q", task(store.FirstSlot+1, lifecycle.ModuleSynchronization, false), modules),
 			}, true,
 		},
+		"the task of the ConfigMap failed before an awaited one": {
+			[]*store.Task{
+				task(store.FirstSlot-1, lifecycle.ConfigMapChanged, true), modules, run,
+				in(workflow.Main, task(store.FirstSlot+2, lifecycle.ModuleSynchronization, false), run),
+			}, false,
+		},
 		"a run that the last step awaits": {[]*store.Task{last, in("parallel-module-web", task(store.FirstSlot, lifecycle.ModuleRun, true), last)}, false},
 	} {
 		scantest.Update(t, state.DB, func(tx *store.Tx) error {
