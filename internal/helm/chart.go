@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -80,63 +78,29 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	top, err := os.Stat(dir)
-	if err != nil {
-		return nil, err
-	}
-	files, err := bareFiles(dir, "", []fs.FileInfo{top})
-	if err != nil {
-		return nil, err
-	}
-	return loader.LoadFiles(append(files, &loader.BufferedFile{Name: chartFile, Data: about}))
-}
-
-// bareFiles returns the files of a chart without Chart.yaml that are in and below one of its directories. Like Helm, it
-// follows symbolic links to files and directories. It leaves out what cannot be part of a chart, such as a dangling link
-// or a socket, and links to a directory that contains the link. The argument root is the directory of the chart, and
-// under is the path of the directory in root. The argument above has the directories from root to this directory.
-func bareFiles(root, under string, above []fs.FileInfo) (files []*loader.BufferedFile, err error) {
-	entries, err := os.ReadDir(filepath.Join(root, under))
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		name := path.Join(under, entry.Name())
-		info, err := os.Stat(filepath.Join(root, name))
+	files := []*loader.BufferedFile{{Name: chartFile, Data: about}}
+	for f, err := range module.Files(dir, isLeftOut) {
 		switch {
-		case leadsNowhere(err) || strings.HasPrefix(name, hiddenTemplates):
+		case strings.HasPrefix(f.Name, hiddenTemplates):
 			continue
 		case err != nil:
 			return nil, err
-		case info.IsDir():
-			if slices.Contains(module.OtherDirs, entry.Name()) || strings.HasPrefix(name, ".") ||
-				slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, info) }) {
-				continue
-			}
-			more, err := bareFiles(root, name, append(slices.Clone(above), info))
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, more...)
-		case info.Mode().IsRegular():
-			if info.Size() > loader.MaxDecompressedFileSize {
-				return nil, fmt.Errorf("%s has %d bytes, more than the %d bytes that Helm allows for a file of a chart: move the file, or write a %s and a .helmignore",
-					name, info.Size(), loader.MaxDecompressedFileSize, chartFile)
-			}
-			data, err := os.ReadFile(filepath.Join(root, name))
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, &loader.BufferedFile{Name: name, Data: data})
+		case f.Size > loader.MaxDecompressedFileSize:
+			return nil, fmt.Errorf("%s has %d bytes, more than the %d bytes that Helm allows for a file of a chart: move the file, or write a %s and a .helmignore",
+				f.Name, f.Size, loader.MaxDecompressedFileSize, chartFile)
 		}
+		data, err := os.ReadFile(filepath.Join(dir, f.Name))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, &loader.BufferedFile{Name: f.Name, Data: data})
 	}
-	return files, nil
+	return loader.LoadFiles(files)
 }
 
-// leadsNowhere reports whether err is the error of a dangling link: its target does not exist, is below a file, or is the
-// link itself.
-func leadsNowhere(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+// isLeftOut reports whether the directory dir is not part of a chart without Chart.yaml.
+func isLeftOut(dir string) bool {
+	return slices.Contains(module.OtherDirs, path.Base(dir)) || strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, hiddenTemplates)
 }
 
 // templateValues returns a copy of r.Values with the types that values from a file have: all numbers are float64. This

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,10 +89,9 @@ func (d *Digests) Hooks(dir string) (string, error) {
 }
 
 // ChartFiles returns the digest of the files of modules that their charts can read, such as dashboards beside the
-// templates. These are all files of each module that has a chart, except those in the directory of hooks, in which hooks
-// write files, in hidden directories, and in OtherDirs if there is no Chart.yaml. ChartFiles ignores modules made from
-// addons. Like the charts, it follows symlinks to files and directories. A file or a directory that cannot be read is not
-// an error, because it is possible that no chart reads it.
+// templates. These are all [Files] of each module that has a chart, except those in the directory of hooks, in which
+// hooks write files, in hidden directories, and in OtherDirs if there is no Chart.yaml. ChartFiles ignores modules made
+// from addons. A file or a directory that cannot be read is not an error, because it is possible that no chart reads it.
 func ChartFiles(modules []Module) string {
 	all := sha256.New()
 	for _, m := range modules {
@@ -99,41 +99,19 @@ func ChartFiles(modules []Module) string {
 			continue
 		}
 		_, _ = fmt.Fprintf(all, "%q\n", m.Name) // a write to a hash returns no error
-		addChartFiles(all, m, "", nil)
-	}
-	return hex.EncodeToString(all.Sum(nil))
-}
-
-// addChartFiles adds what the chart of m can read in and below one of its directories to the digest all. The argument
-// under is the path of the directory in the module, and above has the directories that contain it. A symlink to one of
-// them is ignored.
-func addChartFiles(all hash.Hash, m Module, under string, above []fs.FileInfo) {
-	dir := filepath.Join(m.Path, under)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		_, _ = fmt.Fprintf(all, "%q cannot be read\n", under)
-		return
-	}
-	if own, err := os.Stat(dir); err == nil {
-		above = append(slices.Clone(above), own)
-	}
-	for _, entry := range entries {
-		path := filepath.Join(under, entry.Name())
-		info, err := os.Stat(filepath.Join(m.Path, path))
-		switch {
-		case err != nil:
-			continue // it is a dangling symlink, or has vanished
-		case info.IsDir():
-			isOther := path == hooksDir || m.Chart == TemplatesOnly && slices.Contains(OtherDirs, entry.Name())
-			isAbove := slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, info) })
-			if !isOther && !isAbove && !strings.HasPrefix(entry.Name(), ".") {
-				addChartFiles(all, m, path, above)
+		omit := func(dir string) bool {
+			name := path.Base(dir)
+			return dir == hooksDir || strings.HasPrefix(name, ".") || m.Chart == TemplatesOnly && slices.Contains(OtherDirs, name)
+		}
+		for f, err := range Files(m.Path, omit) {
+			var sum [sha256.Size]byte
+			if err == nil {
+				sum, err = checksum(filepath.Join(m.Path, f.Name))
 			}
-		case info.Mode().IsRegular():
-			sum, err := checksum(filepath.Join(m.Path, path))
-			_, _ = fmt.Fprintf(all, "%q %t %x\n", path, err == nil, sum)
+			_, _ = fmt.Fprintf(all, "%q %t %x\n", f.Name, err == nil, sum)
 		}
 	}
+	return hex.EncodeToString(all.Sum(nil))
 }
 
 // hooksIn returns the part of dir that contains hooks.
