@@ -191,14 +191,24 @@ func (b ballast) fill() {
 	}
 }
 
+// FreeBytes returns the number of bytes that can still be written to the disk of the file at path. The
+// directory of the file must exist, and the file need not.
+func FreeBytes(path string) (uint64, error) {
+	dir := filepath.Dir(path)
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return disk.Bavail * uint64(disk.Bsize), nil //nolint:gosec // the size of a block is positive
+}
+
 // refill creates the file again, if the free space of the disk is more than four times the size of
 // the file.
 func (b ballast) refill() {
-	var fs unix.Statfs_t
-	if b.size <= 0 || unix.Statfs(filepath.Dir(b.path), &fs) != nil {
+	if b.size <= 0 {
 		return
 	}
-	if int64(fs.Bavail)*fs.Bsize > 4*b.size { //nolint:gosec // no file system is that large
+	if free, err := FreeBytes(b.path); err == nil && free > uint64(4*b.size) {
 		b.fill()
 	}
 }

@@ -185,11 +185,10 @@ func (r *restore) count(tx *Tx, t Table) {
 // lockPresent locks the present file, so that no operator starts with it, and sets the fields of r
 // that describe the file. lockPresent returns nil if there is no file.
 func (r *restore) lockPresent() (*os.File, error) {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(r.place), &disk); err != nil {
+	var err error
+	if r.Free, err = FreeBytes(r.place); err != nil {
 		return nil, fmt.Errorf("store: restore to %s: %w; give the path of the store", r.path, err)
 	}
-	r.Free = disk.Bavail * uint64(disk.Bsize) //nolint:gosec // the size is positive
 	r.Lost.To = r.options.clock()().Round(0).UTC()
 	for _, epoch := range (exitsFile{r.path + ".clean-exits"}).read() {
 		r.minEpoch = max(r.minEpoch, epoch)

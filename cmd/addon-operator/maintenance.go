@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -223,11 +222,10 @@ func (m *maintenance) makeRoom(old []string) (left []string, err error) {
 		return nil, err
 	}
 	needed += ballast // commits need space, too, while the snapshot is written
-	var disk unix.Statfs_t
-	if err := unix.Statfs(filepath.Dir(m.path), &disk); err != nil {
+	free, err := store.FreeBytes(m.path)
+	if err != nil {
 		return nil, err
 	}
-	free := int64(disk.Bavail) * disk.Bsize //nolint:gosec // no file system is that large
 	n := 0
 	for ; free < needed && n < len(old)-1; n++ {
 		size, err := bytesOnDisk(old[n])
@@ -244,13 +242,13 @@ func (m *maintenance) makeRoom(old []string) (left []string, err error) {
 
 // bytesOnDisk returns the number of bytes that the file at path uses on the disk. It can be less than the size of the
 // file, because the store enlarges its file before it uses the space.
-func bytesOnDisk(path string) (int64, error) {
+func bytesOnDisk(path string) (uint64, error) {
 	const block = 512
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {
 		return 0, fmt.Errorf("stat %s: %w", path, err)
 	}
-	return stat.Blocks * block, nil
+	return uint64(stat.Blocks) * block, nil //nolint:gosec // a number of blocks is not negative
 }
 
 // removeSnapshots removes the files at the given paths that exist.

@@ -3,7 +3,6 @@ package debugapi
 import (
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -97,9 +96,8 @@ func (api *API) operator() inspect.StatusOperator {
 			o.AsideSince = changed.UTC()
 		}
 	}
-	var fs unix.Statfs_t
-	if unix.Statfs(filepath.Dir(api.Path), &fs) == nil {
-		o.FreeBytes = new(fs.Bavail * uint64(fs.Bsize)) //nolint:gosec // the size of a block is not negative
+	if free, err := store.FreeBytes(api.Path); err == nil {
+		o.FreeBytes = &free
 	}
 	return o
 }
