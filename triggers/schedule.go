@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -189,8 +188,7 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 // after which the caller must call it again.
 func (s *Schedule) raiseDue(ctx context.Context, tickers map[graph.Subject]*ticker) (pause time.Duration, err error) {
 	err = s.tick(ctx, tickers)
-	damaged := (*store.RecordError)(nil)
-	if errors.As(err, &damaged) && workflow.Repairable(damaged) { // the engine reports the record
+	if workflow.Repairable(err) { // the engine reports the record
 		return damagePause, nil
 	}
 	return 0, err

@@ -62,9 +62,10 @@ func (e *Engine) update(fn func(*transition) error) error {
 	}
 }
 
-// Repairable reports whether the engine can continue without the record. If so, the engine moves
-// the record to the table of damaged records as soon as it needs the record.
-func Repairable(damaged *store.RecordError) bool { return repairable(damaged) != nil }
+// Repairable reports whether err is about an unreadable record without which the engine can
+// continue. If so, the engine moves the record to the table of damaged records as soon as it needs
+// the record.
+func Repairable(err error) bool { return repairable(err) != nil }
 
 // repair moves an unreadable record to the table of damaged records, in a transaction of its own,
 // and corrects the counts. If repair finds other unreadable records, repair moves these as well.

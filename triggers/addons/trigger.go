@@ -251,8 +251,7 @@ func (a *Trigger) tick(ctx context.Context) error {
 		if err == nil {
 			err = a.compareModules(ctx)
 		}
-		damaged := (*store.RecordError)(nil)
-		isRepaired := errors.As(err, &damaged) && workflow.Repairable(damaged)
+		isRepaired := workflow.Repairable(err)
 		if err != nil && !isRepaired && ctx.Err() == nil {
 			return fmt.Errorf("raise events of addons configurations: %w", err)
 		}
