@@ -1,6 +1,9 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"iter"
+)
 
 // Opening a store can return these errors. If it returns one of them, the records in the file are
 // unchanged.
@@ -36,6 +39,17 @@ func (e *RecordError) Error() string {
 
 // Unwrap returns the cause and ErrCorrupt.
 func (e *RecordError) Unwrap() []error { return []error{e.Err, ErrCorrupt} }
+
+// Readable yields what all yields, without the records that cannot be read. It yields all other errors.
+func Readable[T any](all iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for v, err := range all {
+			if _, unreadable := errors.AsType[*RecordError](err); !unreadable && !yield(v, err) {
+				return
+			}
+		}
+	}
+}
 
 // recordError wraps err in a RecordError for the record under k. recordError returns nil if err is
 // nil.

@@ -203,10 +203,7 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 	var all []*TaskLine
 	var groups eventGroups
 	most := max(*left, shownTasks)
-	for t, err := range store.Tasks(tx, name) {
-		if isUnreadable(err) {
-			continue
-		}
+	for t, err := range store.Readable(store.Tasks(tx, name)) {
 		if err != nil {
 			return q, err
 		}
@@ -388,10 +385,7 @@ func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool
 
 // due adds the first deferred tasks, up to the maximum number of tasks.
 func (o *outOfQueue) due(tx *store.Tx) error {
-	for t, err := range store.DeferredTasks(tx) {
-		if isUnreadable(err) {
-			continue
-		}
+	for t, err := range store.Readable(store.DeferredTasks(tx)) {
 		if err != nil {
 			return err
 		}
@@ -413,10 +407,7 @@ func (o *outOfQueue) due(tx *store.Tx) error {
 
 // held adds the first held tasks, with the reasons that hold them, up to the maximum number of tasks.
 func (o *outOfQueue) held(tx *store.Tx) error {
-	for lane, err := range store.AllLanes(tx) {
-		if isUnreadable(err) {
-			continue
-		}
+	for lane, err := range store.Readable(store.AllLanes(tx)) {
 		if err != nil {
 			return err
 		}
@@ -428,10 +419,7 @@ func (o *outOfQueue) held(tx *store.Tx) error {
 			}
 			state = reason.String()
 		}
-		for t, err := range store.HeldTasks(tx, lane.LaneKey) {
-			if isUnreadable(err) {
-				continue
-			}
+		for t, err := range store.Readable(store.HeldTasks(tx, lane.LaneKey)) {
 			if err != nil {
 				return err
 			}

@@ -1,8 +1,6 @@
 package addons
 
 import (
-	"errors"
-
 	"addon-operator/internal/metrics"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
@@ -26,10 +24,7 @@ func AddState(tx *store.Tx, s *metrics.State) error {
 	for scope, n := range counts {
 		s.Addons[ScopeLabel(scope)] += n
 	}
-	for p, err := range store.EachProblem(tx) {
-		if _, unreadable := errors.AsType[*store.RecordError](err); unreadable {
-			continue
-		}
+	for p, err := range store.Readable(store.EachProblem(tx)) {
 		if err != nil {
 			return err
 		}
