@@ -20,9 +20,10 @@ import (
 
 // backedUp is an API server with ConfigMaps whose etcd can be restored from a backup. All its lists are empty.
 type backedUp struct {
-	mu      sync.Mutex
-	version int
-	watches []*io.PipeWriter
+	mu       sync.Mutex
+	version  int
+	upgraded bool // whether the API server has the kind Gadget
+	watches  []*io.PipeWriter
 }
 
 // RoundTrip answers request without a connection.
@@ -36,7 +37,11 @@ func (s *backedUp) RoundTrip(request *http.Request) (*http.Response, error) {
 	case "/apis":
 		content = metav1.APIGroupList{}
 	case "/api/v1":
-		content = metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}}
+		kinds := []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}
+		if s.upgraded {
+			kinds = append(kinds, metav1.APIResource{Name: "gadgets", Kind: "Gadget"})
+		}
+		content = metav1.APIResourceList{GroupVersion: "v1", APIResources: kinds}
 	}
 	response := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
 	if request.URL.Query().Get("watch") != "" {
@@ -49,6 +54,13 @@ func (s *backedUp) RoundTrip(request *http.Request) (*http.Response, error) {
 	text, err := json.Marshal(content)
 	response.Body = io.NopCloser(bytes.NewReader(text))
 	return response, err
+}
+
+// upgrade adds the kind Gadget. It ends no watch, as if the watches were connected to another instance of the API server.
+func (s *backedUp) upgrade() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.upgraded = true
 }
 
 // restore sets the version back and ends all watches.
@@ -90,6 +102,26 @@ func TestAnOwnerThatJoinedLaterGetsTheChangesAfterARestoreOfEtcd(t *testing.T) {
 		defer k.mu.Unlock()
 		if len(k.events) != 2 || k.events[0].owner == k.events[1].owner {
 			t.Errorf("got the events %+v, want one for each owner", k.events)
+		}
+	})
+}
+
+func TestAKindThatAppearsWithAnUpgradeOfTheAPIServerIsFollowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, k := &backedUp{version: 100}, newDurableReceiver()
+		s := fixtureOf(t, &rest.Config{Host: "http://cluster", QPS: -1, Transport: server}, "ns")
+		watches := s.begin(t, k)
+		gadgets := watches.open(t, kube.Spec{Owner: "hook", Selection: kube.Selection{Kind: "Gadget"}})
+		synctest.Wait()
+		if views := gadgets.Views(); len(views) > 0 {
+			t.Fatalf("before the upgrade, the monitor has the views %v", views)
+		}
+		server.upgrade()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if views := gadgets.Views(); len(views) != 1 {
+			t.Errorf("after the upgrade, the monitor has the views %v", views)
 		}
 	})
 }

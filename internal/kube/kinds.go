@@ -33,6 +33,11 @@ const groupFilter = `select(any(.status.conditions[]?; .type == "Available" and 
 // kind that may be among them. There is no event for a new kind of an extension API server.
 const requestEvery = time.Minute
 
+// searchEvery is the interval at which the API server's list of kinds is searched while callers wait for a kind. Kinds
+// that are compiled into the API server appear with its upgrade. During a rolling upgrade, a watch can continue without
+// a gap at an instance that has been upgraded before, so no event and no list may report these kinds.
+const searchEvery = 5 * time.Minute
+
 // definition is a result of definitionFilter that is not null.
 type definition struct {
 	Group      string   `json:"group"`
@@ -103,7 +108,8 @@ var (
 // Served returns a channel for the kind with this name in apiVersion; [Client.Resolve] describes both arguments. The
 // channel gets the kind when the API server serves it, or at once if it is already known. The channel gets at most one
 // kind. When the caller no longer waits, it must call stop. If an extension API server that is already in use starts to
-// serve the kind, the channel gets the kind within a minute.
+// serve the kind, the channel gets the kind within a minute. If the kind is compiled into the API server, and appears
+// with its upgrade, the channel gets the kind within five minutes after the upgrade.
 //
 // The API server announces a kind shortly before it serves the kind. So requests for objects of the kind may fail with
 // "not found" for a short time.
@@ -158,8 +164,9 @@ func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, err
 	}
 }
 
-// join starts the watches of CustomResourceDefinitions and APIServices.
+// join starts the watches of CustomResourceDefinitions and APIServices, and the search for kinds that no watch reports.
 func (k *Kinds) join() {
+	k.reads.workers.start(k.search)
 	for _, watched := range []struct {
 		source Source
 		text   string
@@ -224,9 +231,22 @@ func (k *Kinds) define(o *Object, gone bool) {
 	k.offerAll(lists)
 }
 
+// search calls resolveAgain at the interval searchEvery until ctx ends.
+func (k *Kinds) search(ctx context.Context) {
+	for {
+		sleep(ctx, searchEvery, nil)
+		if ctx.Err() != nil {
+			return
+		}
+		if err := k.resolveAgain(ctx); err != nil && ctx.Err() == nil {
+			k.observer.sourceFailed(groupSource, err)
+		}
+	}
+}
+
 // resolveAgain searches the API server's list of kinds for each kind for which a caller waits. A kind may have appeared
-// between the lookup by its caller and the start of the watches. If a lookup fails, resolveAgain continues with the
-// other kinds, and returns the error.
+// between the lookup by its caller and the start of the watches, or without an event; see searchEvery. If a lookup
+// fails, resolveAgain continues with the other kinds, and returns the error.
 func (k *Kinds) resolveAgain(ctx context.Context) error {
 	k.mu.Lock()
 	waiting := make([]*wanted, 0, len(k.waiting))
@@ -293,11 +313,11 @@ func (k *Kinds) startReach(g group) {
 // needs reports whether g is available and a caller waits for a kind that may be in g. The caller of needs holds the
 // lock.
 //
-// If g is local, which means that no extension API server serves g, new kinds of g come only from
-// CustomResourceDefinitions. After the first list of CustomResourceDefinitions, needs returns false for g. So callers
-// get each kind from its CustomResourceDefinition, in the preferred version. From g, they could get the kind in another
-// version. Then the next process of the operator would use the preferred version, which is another source, and would
-// deliver all objects again.
+// If g is local, which means that no extension API server serves g, new kinds of g come from CustomResourceDefinitions,
+// or from an upgrade of the API server; the method search finds the latter. After the first list of
+// CustomResourceDefinitions, needs returns false for g. So callers get each kind from its CustomResourceDefinition, in
+// the preferred version. From g, they could get the kind in another version. Then the next process of the operator would
+// use the preferred version, which is another source, and would deliver all objects again.
 func (k *Kinds) needs(g group) bool {
 	available := !k.defined
 	if g.Remote {
