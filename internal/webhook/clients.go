@@ -46,10 +46,10 @@ func (c *Clients) read() error {
 	return nil
 }
 
-// Watch reads the files at the start and after each change, until ctx ends. If the files cannot be
-// read, the previous CAs stay in use, and Watch calls failed(err).
-func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
-	return follow(ctx, c.files, failed, func() {
+// Watch reads the files at the start, after each change, and at the interval readAgain, until ctx ends.
+// If the files cannot be read, the previous CAs stay in use, and Watch calls failed(err).
+func (c *Clients) Watch(ctx context.Context, failed func(error)) {
+	follow(ctx, c.files, failed, func() {
 		if err := c.read(); err != nil {
 			failed(err)
 		}

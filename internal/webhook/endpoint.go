@@ -50,8 +50,8 @@ type EndpointOptions struct {
 	Lifetime time.Duration
 	// Made is called with the expiry of each CA that the operator creates.
 	Made func(expires time.Time)
-	// Failed is called with each error. The endpoint retries the failed step, unless it cannot start to
-	// watch files.
+	// Failed is called with each error. The endpoint retries the failed step. If it cannot watch files, it
+	// reads them again at a fixed interval.
 	Failed func(error)
 }
 
@@ -284,11 +284,7 @@ func (g *Endpoint) rotator(ctx context.Context, running *sync.WaitGroup, files F
 	rotator := NewRotator(filesSettle, g.options.Registrar.Clock, func() { signal(g.changed) }, nil)
 	rotator.Offer(pair)
 	running.Go(func() { rotator.Run(ctx) })
-	running.Go(func() {
-		if err := files.Watch(ctx, rotator, pair, g.options.Failed); err != nil {
-			g.options.Failed(err)
-		}
-	})
+	running.Go(func() { files.Watch(ctx, rotator, pair, g.options.Failed) })
 	return rotator, nil
 }
 
@@ -309,11 +305,7 @@ func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side)
 	}
 	s.port, err = g.server.Listen(ctx, net.JoinHostPort(o.Address, strconv.Itoa(o.Port)), s.rotator, clients)
 	if err == nil && clients != nil {
-		running.Go(func() {
-			if err := clients.Watch(ctx, g.options.Failed); err != nil {
-				g.options.Failed(err)
-			}
-		})
+		running.Go(func() { clients.Watch(ctx, g.options.Failed) })
 	}
 	return err
 }

@@ -66,13 +66,13 @@ func (p Pair) signed() error {
 	return nil
 }
 
-// Watch reads the files at the start and after each change, until ctx ends. If the pair in the
-// files differs from the previous pair, Watch offers the new pair to the rotator. At the start, the
-// previous pair is the argument before. If the files cannot be read or do not match, the previous
-// pair stays in use, and Watch calls failed(err). Such errors are possible while another program
+// Watch reads the files at the start, after each change, and at the interval readAgain, until ctx ends.
+// If the pair in the files differs from the previous pair, Watch offers the new pair to the rotator. At
+// the start, the previous pair is the argument before. If the files cannot be read or do not match, the
+// previous pair stays in use, and Watch calls failed(err). Such errors are possible while another program
 // replaces one file after the other.
-func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
-	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
+func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) {
+	follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
 		if err == nil {
 			err = f.checkSigned(pair, before)
@@ -88,36 +88,55 @@ func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed 
 	})
 }
 
-// follow calls read() at the start and after each possible change of files, until ctx ends. It calls
-// failed(err) after each error of the watch.
-func follow(ctx context.Context, files []string, failed func(error), read func()) error {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", files[0], err)
+// readAgain is the interval at which files are read even if no event reports a change. Without these
+// reads, a renewed certificate would not be used after a failed read, or if the node allows no further
+// inotify instances.
+const readAgain = 5 * time.Minute
+
+// follow calls read() at the start, after each possible change of files, and at the interval readAgain,
+// until ctx ends. It calls failed(err) if it cannot watch the files, and after each error of the watch.
+func follow(ctx context.Context, files []string, failed func(error), read func()) {
+	var events <-chan fsnotify.Event
+	var errs <-chan error
+	watcher, err := watchDirs(files)
+	if err == nil {
+		defer func() { _ = watcher.Close() }() // an error of Close does not matter, because nothing was written
+		events, errs = watcher.Events, watcher.Errors
+	} else {
+		failed(fmt.Errorf("watch %s: %w; changes are noticed within %s; raise fs.inotify.max_user_instances on the node if it is exhausted", files[0], err, readAgain))
 	}
-	defer func() { _ = watcher.Close() }() // an error of Close does not matter, because nothing was written
-	// follow watches the directories. When a mounted Secret changes, the kubelet does not write to
-	// the files. It replaces the symbolic link "..data" in their directory.
-	for _, file := range files {
-		if err := watcher.Add(filepath.Dir(file)); err != nil {
-			return fmt.Errorf("watch %s: %w", file, err)
-		}
-	}
-	settled := time.NewTimer(0) // a file may have changed before the watch started
-	defer settled.Stop()
+	next := time.NewTimer(0) // a file may have changed before the watch started
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case err := <-watcher.Errors:
+			return
+		case err := <-errs:
 			failed(fmt.Errorf("watch %s: %w", files[0], err))
-			settled.Reset(quiet)
-		case <-watcher.Events:
-			settled.Reset(quiet)
-		case <-settled.C:
+			next.Reset(quiet)
+		case <-events:
+			next.Reset(quiet)
+		case <-next.C:
 			read()
+			next.Reset(readAgain)
 		}
 	}
+}
+
+// watchDirs returns a watcher of the directories of files. It does not watch the files themselves: when a
+// mounted Secret changes, the kubelet does not write to the files. It replaces the symbolic link "..data"
+// in their directory.
+func watchDirs(files []string) (*fsnotify.Watcher, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := watcher.Add(filepath.Dir(file)); err != nil {
+			return nil, errors.Join(err, watcher.Close())
+		}
+	}
+	return watcher, nil
 }
 
 func (p Pair) equal(other Pair) bool {
