@@ -23,14 +23,16 @@ type version struct {
 }
 
 // listNotBefore calls list with options that request at least the version v, and returns the result. If the API server
-// has only older versions, listNotBefore requests its newest version.
+// has only older versions, listNotBefore requests its newest version, which becomes the minimum version. With the old
+// minimum version, each list would wait for half a minute and more, because the client repeats a refused request.
 func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOptions, list func(metav1.ListOptions) (L, error)) (L, error) {
 	v.mu.Lock()
 	oldest, forgotten := v.oldest, v.forgotten
 	v.mu.Unlock()
 	options.ResourceVersion = oldest
 	listed, err := list(options)
-	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) { // for example, etcd was restored from a backup
+	ahead := apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) // for example, etcd was restored from a backup
+	if ahead {
 		options.ResourceVersion = ""
 		listed, err = list(options)
 	}
@@ -39,7 +41,7 @@ func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOption
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.forgotten == forgotten && v.oldest == "" {
+	if v.forgotten == forgotten && (v.oldest == "" || ahead && v.oldest == oldest) {
 		v.oldest = listed.GetResourceVersion()
 	}
 	return listed, nil
