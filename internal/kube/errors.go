@@ -62,8 +62,10 @@ func (e *undecidedError) Error() string {
 func (e *undecidedError) Unwrap() error { return e.err }
 
 // IsRefused reports whether it is useless to send the same request again. This is so if the API server has answered
-// with a 4xx status other than 408, 409 and 429, or if all attempts of a write have failed because of conflicts. After
-// any other error, such as a 5xx status, a timeout or a broken connection, another attempt may succeed.
+// with a 4xx status other than 401, 408, 409 and 429, or if all attempts of a write have failed because of conflicts.
+// After any other error, such as a 5xx status, a timeout or a broken connection, another attempt may succeed. The status
+// 401 does not depend on the request: the token has expired, for example while the machine was asleep, and the client
+// reads a new token from its file within a minute.
 func IsRefused(err error) bool {
 	if errors.Is(err, errConflicts) {
 		return true
@@ -73,7 +75,7 @@ func IsRefused(err error) bool {
 		return false
 	}
 	switch code := status.Status().Code; code {
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return false
 	default:
 		return code >= http.StatusBadRequest && code < http.StatusInternalServerError

@@ -114,7 +114,7 @@ func TestTheNewestFieldManagerIsNamed(t *testing.T) {
 func TestRefusalsAreToldFromFailures(t *testing.T) {
 	t.Parallel()
 	status := func(code int32) error { return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}} }
-	refused := map[int32]bool{400: true, 401: true, 403: true, 404: true, 405: true, 410: true, 413: true, 422: true}
+	refused := map[int32]bool{400: true, 403: true, 404: true, 405: true, 410: true, 413: true, 422: true}
 	for _, code := range []int32{400, 401, 403, 404, 405, 408, 409, 410, 413, 422, 429, 500, 502, 503, 504} {
 		if err := fmt.Errorf("wrapped: %w", status(code)); IsRefused(err) != refused[code] {
 			t.Errorf("%d: refused is %v", code, IsRefused(err))
