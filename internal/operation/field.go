@@ -44,16 +44,24 @@ func (d *document) segment(field, text string) string {
 	return text
 }
 
+// flag returns the boolean in a field. If the field is absent or null, flag returns false. In this
+// field, the words that YAML 1.1 treats as booleans are booleans, too.
 func (d *document) flag(field string) bool {
-	value, found := d.fields[field]
-	if !found || value == nil {
+	switch value := d.fields[field].(type) {
+	case nil:
 		return false
+	case bool:
+		return value
+	case string:
+		switch strings.ToLower(value) {
+		case "yes", "on", "y":
+			return true
+		case "no", "off", "n":
+			return false
+		}
 	}
-	flag, ok := value.(bool)
-	if !ok {
-		d.fail(field, "must be true or false, not %s", tree.Kind(value))
-	}
-	return flag
+	d.fail(field, "must be true or false, not %s", tree.Kind(d.fields[field]))
+	return false
 }
 
 func sortedKeys(entries map[string]any) []string { return slices.Sorted(maps.Keys(entries)) }

@@ -40,7 +40,7 @@ const mostProblems = 20
 // documents, each one operation. An empty file has no operations. If a document is invalid, Parse
 // returns no operations, and the error lists the problems by document number and field.
 func Parse(text []byte) ([]Operation, error) {
-	documents, err := tree.Documents(text)
+	documents, err := tree.StrictDocuments(text) // as shell-operator reads this file
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,8 @@ func (d *document) isMap(field string, value any) (map[string]any, bool) {
 	return entries, ok
 }
 
-// readText parses a string that contains one JSON value or YAML document.
+// readText parses a string that contains one JSON value or YAML document. Words such as yes and on
+// are booleans in it, as in the manifests that kubectl reads, and as in shell-operator.
 func readText(text string) (any, error) {
 	documents, err := tree.Documents([]byte(text))
 	switch {

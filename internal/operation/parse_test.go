@@ -58,6 +58,18 @@ func TestEveryOperationIsReadWithItsFields(t *testing.T) {
 			`{"operation":"MergePatch","kind":"Pod","name":"a","subresource":"/status","mergePatch":{"status":{"phase":null}},"ignoreMissingObject":true,"ignoreHookError":true}`,
 			operation.Operation{Type: operation.MergePatch, Kind: "Pod", Name: "a", Subresource: "status", MergePatch: raw(`{"status":{"phase":null}}`), IgnoreMissingObject: true},
 		},
+		"CreateOrUpdate of a map of YAML with words for booleans": {
+			"operation: CreateOrUpdate\nobject:\n  kind: ConfigMap\n  metadata: {name: on}\n  data: {debug: yes, country: NO, y: off}\n  immutable: true\n",
+			operation.Operation{Type: operation.CreateOrUpdate, Kind: "ConfigMap", Name: "on", Object: raw(`{"data":{"country":"NO","debug":"yes","y":"off"},"immutable":true,"kind":"ConfigMap","metadata":{"name":"on"}}`)},
+		},
+		"Create of a string of YAML with words for booleans": {
+			"operation: Create\nobject: |\n  kind: CronJob\n  metadata: {name: a}\n  spec: {suspend: yes}\n",
+			operation.Operation{Type: operation.Create, Kind: "CronJob", Name: "a", Object: raw(`{"kind":"CronJob","metadata":{"name":"a"},"spec":{"suspend":true}}`)},
+		},
+		"MergePatch with a word for a boolean in a field of the operation": {
+			"operation: MergePatch\nkind: Pod\nname: a\nmergePatch: {data: {debug: on}}\nignoreMissingObject: Yes\nignoreHookError: off\n",
+			operation.Operation{Type: operation.MergePatch, Kind: "Pod", Name: "a", MergePatch: raw(`{"data":{"debug":"on"}}`), IgnoreMissingObject: true},
+		},
 		"MergePatch of a block of YAML": {
 			"operation: MergePatch\nkind: Pod\nname: a\nmergePatch: |\n  spec:\n    count: 12345678901234567890\n    part: 0.5\n",
 			operation.Operation{Type: operation.MergePatch, Kind: "Pod", Name: "a", MergePatch: raw(`{"spec":{"count":12345678901234567890,"part":0.5}}`)},
@@ -185,7 +197,7 @@ func TestErrorsNameDocumentAndFieldAndAreAllTold(t *testing.T) {
 		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".a = \"b"}`:                           "document 1: jqFilter: is no jq filter: unterminated string literal",
 		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":"nothing(1)"}`:                         "document 1: jqFilter: jq filter does not compile: function not defined: nothing/1",
 		`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":"` + strings.Repeat("(", 1<<20) + `"}`: "document 1: jqFilter: jq filter has 1048576 bytes, more than the limit of 65536 bytes",
-		`{"operation":"Delete","kind":"Pod","name":"a","ignoreHookError":"yes"}`:                          "document 1: ignoreHookError: must be true or false, not a string",
+		`{"operation":"Delete","kind":"Pod","name":"a","ignoreHookError":"true"}`:                         "document 1: ignoreHookError: must be true or false, not a string",
 		valid + `{"operation":`: "neither JSON, document 2 ends in the middle, nor YAML, document 2: did not find expected <document start>",
 		"a: b: c\n":             "not valid YAML, document 1: mapping values are not allowed in this context",
 		"a: 1\n---\nb: .nan\n":  "not valid YAML, document 2: .nan and .inf are no JSON numbers; quote them or leave them out",

@@ -57,14 +57,19 @@ func JSON(text []byte) iter.Seq2[json.RawMessage, error] {
 }
 
 // Documents decodes a text as a sequence of JSON values. If that fails, it decodes the text as a sequence of YAML
-// documents. It omits empty documents.
-func Documents(text []byte) ([]any, error) {
+// documents, as [YAML] does. It omits empty documents.
+func Documents(text []byte) ([]any, error) { return documents(text, YAML) }
+
+// StrictDocuments is like [Documents], but decodes YAML as [StrictYAML] does.
+func StrictDocuments(text []byte) ([]any, error) { return documents(text, StrictYAML) }
+
+func documents(text []byte, yaml func([]byte) iter.Seq2[any, error]) ([]any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	documents, jsonErr := readJSON(text)
 	if jsonErr == nil {
 		return documents, nil
 	}
-	documents, err := readYAML(text)
+	documents, err := readYAML(yaml(text))
 	switch {
 	case err == nil || errors.Is(err, errSize):
 		return documents, err
@@ -95,9 +100,9 @@ func readJSON(text []byte) (documents []any, err error) {
 	return documents, nil
 }
 
-func readYAML(text []byte) (documents []any, err error) {
+func readYAML(yaml iter.Seq2[any, error]) (documents []any, err error) {
 	n := 0
-	for document, err := range YAML(text) {
+	for document, err := range yaml {
 		n++
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)

@@ -43,6 +43,39 @@ func TestATextIsAStreamOfJSONOrElseYAML(t *testing.T) {
 	}
 }
 
+func TestOnlyTrueAndFalseAreBooleansInStrictDocuments(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]any{
+		"a: [y, N, yes, No, on, OFF]":              map[string]any{"a": []any{"y", "N", "yes", "No", "on", "OFF"}},
+		"a: [true, False, TRUE, 'true', !!str no]": map[string]any{"a": []any{true, false, true, "true", "no"}},
+		"{on: 1, true: 2, 0x1: 3, 1.50: 4, yes: {no: []}}": map[string]any{
+			"on": json.Number("1"), "true": json.Number("2"), "0x1": json.Number("3"), "1.50": json.Number("4"),
+			"yes": map[string]any{"no": []any{}},
+		},
+		"a: [1.50, 0x10, 017, ~, null, {}, 2026-01-02, !!binary YQ==]": map[string]any{
+			"a": []any{json.Number("1.5"), json.Number("16"), json.Number("15"), nil, nil, map[string]any{}, "2026-01-02", "a"},
+		},
+		"a: &x {b: on}\nc: {<<: *x, d: *x}": map[string]any{
+			"a": map[string]any{"b": "on"}, "c": map[string]any{"b": "on", "d": map[string]any{"b": "on"}},
+		},
+		"a: 1\na: no": map[string]any{"a": "no"},
+		"yes":         "yes",
+		`{"a": true}`: map[string]any{"a": true},
+	} {
+		got, err := tree.StrictDocuments([]byte(text))
+		if diff := cmp.Diff([]any{want}, got); diff != "" || err != nil {
+			t.Errorf("%q: %v\n%s", text, err, diff)
+		}
+	}
+	for _, text := range []string{"{? [hunter2] : 1}", "a: {? {b: hunter2} : 1}", "a: *hunter2", "a: !!int hunter2", "a: .inf"} {
+		got, err := tree.StrictDocuments([]byte(text))
+		_, wanted := tree.Documents([]byte(text))
+		if err == nil || got != nil || err.Error() != wanted.Error() {
+			t.Errorf("%q is read as %v, %v, want %v", text, got, err, wanted)
+		}
+	}
+}
+
 func TestErrorsSayWhereAndQuoteNothing(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -52,6 +52,24 @@ func (e *SyntaxError) Error() string {
 // last value is used, and keys like y, on and no become "true" and "false". YAML stops after the first error. The
 // error is a [SyntaxError], or says which limit is exceeded or which value JSON cannot represent.
 func YAML(text []byte) iter.Seq2[any, error] {
+	return decodeYAML(text, func(decoder *goyaml.Decoder) (document any, err error) {
+		err = decoder.Decode(&document)
+		return document, err
+	})
+}
+
+// StrictYAML is like [YAML], but only true and false are booleans, as in YAML 1.2. The words yes, no, on, off, y and n
+// are texts, and the keys of maps are texts as written.
+func StrictYAML(text []byte) iter.Seq2[any, error] {
+	return decodeYAML(text, func(decoder *goyaml.Decoder) (any, error) {
+		var document strict
+		err := decoder.Decode(&document)
+		return document.value, err
+	})
+}
+
+// decodeYAML yields the documents that the function decode returns, with the types of a JSON parser.
+func decodeYAML(text []byte, decode func(*goyaml.Decoder) (any, error)) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		if len(text) > maxText {
 			yield(nil, errText)
@@ -59,8 +77,7 @@ func YAML(text []byte) iter.Seq2[any, error] {
 		}
 		plain := converter{left: maxSize}
 		for decoder := goyaml.NewDecoder(bytes.NewReader(text)); ; {
-			var document any
-			err := decoder.Decode(&document)
+			document, err := decode(decoder)
 			switch {
 			case errors.Is(err, io.EOF):
 				return
@@ -74,6 +91,41 @@ func YAML(text []byte) iter.Seq2[any, error] {
 			}
 		}
 	}
+}
+
+// strict is a value of a YAML text in which only true and false are booleans. The parser treats other words as
+// booleans, too.
+type strict struct{ value any }
+
+// UnmarshalYAML implements the interface of the YAML parser. The parser does not call it for null.
+func (s *strict) UnmarshalYAML(decode func(any) error) error {
+	var word string
+	if decode(&word) == nil { // it is neither a map nor a list
+		err := decode(&s.value)
+		if _, isBool := s.value.(bool); isBool && !strings.EqualFold(word, "true") && !strings.EqualFold(word, "false") {
+			s.value = word
+		}
+		return err
+	}
+	var entries map[string]strict
+	if decode(&entries) == nil {
+		converted := make(map[any]any, len(entries))
+		for key, entry := range entries {
+			converted[key] = entry.value
+		}
+		s.value = converted
+		return nil
+	}
+	var items []strict
+	if decode(&items) == nil {
+		converted := make([]any, len(items))
+		for i, item := range items {
+			converted[i] = item.value
+		}
+		s.value = converted
+		return nil
+	}
+	return decode(&s.value) // it has an invalid key, which the error names
 }
 
 // FirstYAML returns the first decoded document of a YAML text, or nil if the text has no documents. It returns the
