@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,9 +60,10 @@ func readCrontab(f field) string {
 
 // ParseCrontab parses a crontab. A crontab has five fields, or six fields with the seconds first. It can also be a
 // descriptor such as @hourly, or @every and a duration. Each crontab may begin with CRON_TZ=ZONE or TZ=ZONE and a
-// space. Without a time zone of its own, a crontab is in the time zone of this process. A crontab that never fires is
-// valid: the method Next of its schedule returns the zero time. @every with a duration below one second fires every
-// second.
+// space. Without a time zone of its own, a crontab is in the time zone of this process. If the day of the month or the
+// day of the week has a star, such as * or */2, a day must match both fields. Otherwise a day must match one of them. A
+// crontab that never fires is valid: the method Next of its schedule returns the zero time. @every with a duration
+// below one second fires every second.
 func ParseCrontab(crontab string) (cron.Schedule, error) {
 	spec := strings.TrimSpace(crontab)
 	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
@@ -74,6 +76,7 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crontab %q: %w", tree.Excerpt(crontab), err)
 	}
+	markStars(schedule, strings.Fields(spec))
 	// Reject a duration that is negative or zero, because it is a mistake. The parser would round it up to one second.
 	if _, every, ok := strings.Cut(spec, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
@@ -81,6 +84,29 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 		}
 	}
 	return localSchedule{schedule}, nil
+}
+
+// markStars marks the day of the month and the day of the week of a schedule if they have a star. The argument fields
+// contains the fields of its crontab. The package cron does not mark a star with a step, such as */2. But crond and
+// shell-operator treat it like a star without a step: 0 3 */2 * 1-5 fires on weekdays that are odd days of the month.
+func markStars(schedule cron.Schedule, fields []string) {
+	const starBit = 1 << 63 // the mark of the package cron
+	s, ok := schedule.(*cron.SpecSchedule)
+	if !ok || len(fields) < 5 { // it is a descriptor, such as @daily
+		return
+	}
+	if hasStar(fields[len(fields)-3]) {
+		s.Dom |= starBit
+	}
+	if hasStar(fields[len(fields)-1]) {
+		s.Dow |= starBit
+	}
+}
+
+func hasStar(field string) bool {
+	return slices.ContainsFunc(strings.Split(field, ","), func(item string) bool {
+		return strings.HasPrefix(item, "*") || strings.HasPrefix(item, "?")
+	})
 }
 
 // A localSchedule uses the time zone of this process for a crontab that names no time zone. The schedules of the

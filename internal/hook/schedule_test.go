@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -27,6 +28,35 @@ func TestCrontabsFireWhenTheySay(t *testing.T) {
 			continue
 		}
 		if got := schedule.Next(from).UTC().Format(time.RFC3339); got != want {
+			t.Errorf("%q fires at %s, want %s", crontab, got, want)
+		}
+	}
+}
+
+func TestADayMatchesBothDayFieldsIfOneOfThemHasAStar(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC) // a Thursday
+	for crontab, want := range map[string]string{
+		"0 3 */2 * 1-5":             "[Mon 5 Wed 7 Fri 9 Tue 13]",
+		"0 0 3 */2 * 1-5":           "[Mon 5 Wed 7 Fri 9 Tue 13]",
+		"CRON_TZ=UTC 0 3 */2 * 1-5": "[Mon 5 Wed 7 Fri 9 Tue 13]",
+		"0 3 2,?/2 * 1-5":           "[Fri 2 Mon 5 Wed 7 Fri 9]",
+		"0 3 1-7 * */2":             "[Sat 3 Sun 4 Tue 6 Sun 1]",
+		"0 3 */2 * *":               "[Sat 3 Mon 5 Wed 7 Fri 9]",
+		"0 3 * * 1":                 "[Mon 5 Mon 12 Mon 19 Mon 26]",
+		"0 3 13 * 1":                "[Mon 5 Mon 12 Tue 13 Mon 19]",
+		"0 3 1-31/7 * 1":            "[Mon 5 Thu 8 Mon 12 Thu 15]",
+	} {
+		schedule, err := hook.ParseCrontab(crontab)
+		if err != nil {
+			t.Errorf("%q: %v", crontab, err)
+			continue
+		}
+		var days []string
+		for next := schedule.Next(from); len(days) < 4; next = schedule.Next(next) {
+			days = append(days, next.Format("Mon 2"))
+		}
+		if got := fmt.Sprint(days); got != want {
 			t.Errorf("%q fires at %s, want %s", crontab, got, want)
 		}
 	}
