@@ -229,7 +229,8 @@ func readSettings(f field) *Settings {
 		return nil
 	}
 	o := f.object("executionMinInterval", "executionBurst", "timeout")
-	s := &Settings{ExecutionBurst: o.child("executionBurst").integer(1, 1)}
+	// Zero means the default, as in shell-operator.
+	s := &Settings{ExecutionBurst: max(1, o.child("executionBurst").integer(0, 1))}
 	s.ExecutionMinInterval.Duration = o.child("executionMinInterval").duration()
 	s.Timeout.Duration = o.child("timeout").duration()
 	return s

@@ -249,7 +249,7 @@ func TestConfigErrorsNameTheirField(t *testing.T) {
 		"{configVersion: v1, kubernetesValidating: []}":                "kubernetesValidating: must not be empty",
 		"{configVersion: v1, kubernetesMutating: []}":                  "kubernetesMutating: must not be empty",
 		"{configVersion: v1, onKubernetesEvent: []}":                   "onKubernetesEvent: belongs to configs without configVersion; write kubernetes",
-		"{configVersion: v1, settings: {executionBurst: 0}}":           "settings.executionBurst: is 0, must be at least 1",
+		"{configVersion: v1, settings: {executionBurst: -1}}":          "settings.executionBurst: is -1, must be at least 0",
 		"{configVersion: v1, kubernetesCustomResourceConversion: []}":  "kubernetesCustomResourceConversion: must not be empty",
 		"{configVersion: v1, settings: {executionMinPeriod: 5s}}":      "settings.executionMinPeriod: is no known key, known are executionMinInterval, executionBurst, timeout",
 		"{configVersion: v1, settings: {executionMinInterval: often}}": `settings.executionMinInterval: is "often", must be a duration`,
@@ -398,6 +398,16 @@ func TestSettingsAloneSwitchTheHookOff(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, config); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestABurstOfZeroIsTheDefault(t *testing.T) {
+	t.Parallel()
+	for _, burst := range []string{"", "executionBurst: 0", "executionBurst: 1"} {
+		c, err := hook.Load(hook.Global, []byte("configVersion: v1\nsettings: {executionMinInterval: 3s, "+burst+"}\n"))
+		if err != nil || c.Settings == nil || c.Settings.ExecutionBurst != 1 {
+			t.Errorf("%q: %+v, %v", burst, c.Settings, err)
+		}
 	}
 }
 
