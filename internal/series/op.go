@@ -3,7 +3,7 @@ package series
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,11 +50,6 @@ const (
 	maxBuckets    = 200
 )
 
-var (
-	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
-	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-)
-
 // written is an operation as a hook writes it in JSON.
 type written struct {
 	Name    string            `json:"name"`
@@ -93,7 +88,7 @@ func (w written) op(prefix string) (Op, error) {
 	default:
 		return op, fmt.Errorf(`field "action": is %.80q; it can be add, set, observe, and with a group expire`, w.Action)
 	}
-	op.Name = strings.Replace(w.Name, "{PREFIX}", prefix, 1)
+	op.Name = plainName(strings.Replace(w.Name, "{PREFIX}", prefix, 1), ":")
 	if err := checkName(op.Name); err != nil {
 		return op, err
 	}
@@ -103,11 +98,44 @@ func (w written) op(prefix string) (Op, error) {
 	if op.Value = *w.Value; w.Action == Add && op.Value < 0 {
 		return op, fmt.Errorf(`field "value": is %v, and a counter only grows; use action set for a value that can decrease`, op.Value)
 	}
-	op.Labels = w.Labels
+	var err error
+	if op.Labels, err = plainLabels(w.Labels); err != nil {
+		return op, err
+	}
 	if err := checkLabels(op); err != nil {
 		return op, err
 	}
 	return op.withBuckets(w.Buckets)
+}
+
+// plainName returns name with an underscore in place of each character that is not a letter, a digit, an underscore or
+// in the set others, and in place of a digit at the start. The page of shell-operator shows such names in the same way.
+func plainName(name, others string) string {
+	first := true
+	return strings.Map(func(r rune) rune {
+		isDigit := r >= '0' && r <= '9' && !first
+		first = false
+		if isDigit || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || strings.ContainsRune(others, r) {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// plainLabels returns labels with their plain names. It returns an error if two labels have the same plain name.
+func plainLabels(labels map[string]string) (map[string]string, error) {
+	if labels == nil {
+		return nil, nil
+	}
+	plain := make(map[string]string, len(labels))
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		name := plainName(label, "")
+		if _, exists := plain[name]; exists {
+			return nil, fmt.Errorf(`field "labels": several labels have the name %.80q, in which "_" replaces other characters`, name)
+		}
+		plain[name] = labels[label]
+	}
+	return plain, nil
 }
 
 // withBuckets returns op with the given buckets. If the action of op is not Observe, it returns op unchanged. For
@@ -138,8 +166,6 @@ func checkName(name string) error {
 		return errors.New(`field "name": is missing`)
 	case len(name) > maxName:
 		return fmt.Errorf(`field "name": has %d bytes, more than the limit of %d`, len(name), maxName)
-	case !metricName.MatchString(name):
-		return fmt.Errorf(`field "name": %q is not a valid name; use letters, digits, "_" and ":", and no digit first`, name)
 	}
 	return nil
 }
@@ -152,8 +178,8 @@ func checkLabels(op Op) error {
 		switch {
 		case len(label) > maxName:
 			return fmt.Errorf(`field "labels": a name has %d bytes, more than the limit of %d`, len(label), maxName)
-		case !labelName.MatchString(label):
-			return fmt.Errorf(`field "labels": %q is not a valid name; use letters, digits and "_", and no digit first`, label)
+		case label == "":
+			return errors.New(`field "labels": a label has no name`)
 		case strings.HasPrefix(label, "__"):
 			return fmt.Errorf(`field "labels": %q begins with "__", which Prometheus reserves`, label)
 		case label == "le" && op.Action == Observe:
