@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"addon-operator/internal/catalog"
@@ -36,7 +37,8 @@ type Limits struct {
 	// Index, Archive and Repository are maximum sizes in bytes: of an index, of the archive of an addon, and of the
 	// data that a git or hg server sends for a repository.
 	Index, Archive, Repository int64
-	// Disk is the maximum total size in bytes of all temporary files of the Fetcher.
+	// Disk is the maximum total size in bytes of all temporary files of the Fetcher. They use at most half of their file
+	// system, even if Disk is larger.
 	Disk int64
 	// Objects is the maximum number of objects in a git repository.
 	Objects int
@@ -86,6 +88,27 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
+// within returns the limits for temporary files on a file system of this size in bytes: Disk is at most half of it, and
+// Repository is at most Disk. The other half is for the temporary files of hooks, which fail if the file system is full.
+// In the pod of the operator, the file system is a small volume in memory. If the size is 0, it is not known.
+func (l Limits) within(fileSystem int64) Limits {
+	const mebibyte = 1 << 20
+	if half := fileSystem / 2; 0 < half && half < l.Disk {
+		l.Disk = max(half/mebibyte, 1) * mebibyte
+	}
+	l.Repository = min(l.Repository, l.Disk)
+	return l
+}
+
+// sizeOfFileSystem returns the size in bytes of the file system that contains dir.
+func sizeOfFileSystem(dir string) (int64, error) {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		return 0, fmt.Errorf("reading the size of the file system of %s: %w", dir, err)
+	}
+	return int64(disk.Blocks * uint64(disk.Bsize)), nil //nolint:gosec // no file system has 2^63 bytes
+}
+
 // A Fetcher opens repositories. It is safe for concurrent use.
 type Fetcher struct {
 	develop    bool
@@ -108,7 +131,11 @@ func New(o Options) (*Fetcher, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory for temporary files of addons: %w", err)
 	}
-	limits := o.Limits.orDefault()
+	fileSystem, err := sizeOfFileSystem(dir)
+	if err != nil {
+		return nil, err
+	}
+	limits := o.Limits.orDefault().within(fileSystem)
 	f := &Fetcher{
 		develop: o.Develop, limits: limits, knownHosts: o.KnownHosts,
 		slots:    newSlots(limits.Requests, limits.RequestsPerHost),
