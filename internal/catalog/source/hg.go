@@ -93,7 +93,8 @@ func (h *hgRepository) fetch(ctx context.Context) error {
 		h.fetcher.disk.left.Add(h.fetcher.limits.Repository)
 		return errNoSpace
 	}
-	dir, err := os.MkdirTemp(h.fetcher.disk.dir, "hg-")
+	space := h.fetcher.disk.dir
+	dir, err := inDir(space, func() (string, error) { return os.MkdirTemp(space, "hg-") })
 	if err == nil {
 		err = h.clone(ctx, program, dir)
 	}

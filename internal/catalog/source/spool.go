@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"sync/atomic"
 )
@@ -72,9 +74,21 @@ func (s *spool) tooLarge() error {
 	return invalid("%s is larger than the limit of %s", s.name, size(s.limit))
 }
 
+// inDir calls create, which creates a temporary file or directory in dir. If dir is missing, inDir creates dir and calls
+// create again: something that cleans temporary directories, such as a hook, may have removed dir.
+func inDir[T any](dir string, create func() (T, error)) (T, error) {
+	created, err := create()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			return create()
+		}
+	}
+	return created, err
+}
+
 // spill moves the bytes from memory to a temporary file.
 func (s *spool) spill() error {
-	file, err := os.CreateTemp(s.disk.dir, "spool-")
+	file, err := inDir(s.disk.dir, func() (*os.File, error) { return os.CreateTemp(s.disk.dir, "spool-") })
 	if err != nil {
 		return err
 	}

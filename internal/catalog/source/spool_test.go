@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -146,16 +148,36 @@ func TestAFullDiskLeavesASpoolAsItWas(t *testing.T) {
 func TestASpoolWithoutItsDirectoryTakesNoSpace(t *testing.T) {
 	t.Parallel()
 	disk := diskOf(t, 1<<20)
-	if err := os.Remove(disk.dir); err != nil {
+	if err := errors.Join(os.Remove(disk.dir), os.WriteFile(disk.dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	s := disk.newSpool("the index", 1<<20)
 	defer s.Close()
-	if _, err := s.Write([]byte(random(inMemory + 1))); !errors.Is(err, os.ErrNotExist) {
+	if _, err := s.Write([]byte(random(inMemory + 1))); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("got %v", err)
 	}
 	if left := disk.left.Load(); left != 1<<20 {
 		t.Errorf("%d bytes are left, want all", left)
+	}
+}
+
+// TestASpoolCreatesItsDirectoryAgain removes the directory and its parent, as a hook with "rm -rf /tmp/*" does.
+func TestASpoolCreatesItsDirectoryAgain(t *testing.T) {
+	t.Parallel()
+	disk := diskOf(t, 1<<20)
+	parent := disk.dir
+	disk.dir = filepath.Join(parent, "addons-fetch")
+	if err := os.Remove(parent); err != nil {
+		t.Fatal(err)
+	}
+	s := disk.newSpool("the index", 1<<20)
+	defer s.Close()
+	text := random(inMemory + 1)
+	if _, err := s.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if textOf(t, s) != text {
+		t.Error("the content is not the written one")
 	}
 }
 
