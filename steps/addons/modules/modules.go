@@ -4,6 +4,7 @@ package modules
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,9 +231,10 @@ type choice struct {
 type selecting struct {
 	tx       *store.Tx
 	sections values.Values
-	image    map[string]string  // paths of modules in the operator's image, by name
-	choices  map[string]*choice // by module
-	hidden   map[string]string  // configurations whose addons cannot be used as modules, by content
+	image    map[string]string        // paths of modules in the operator's image, by name
+	choices  map[string]*choice       // by module
+	hidden   map[string]string        // configurations whose addons cannot be used as modules, by content
+	failed   []registry.Configuration // configurations that provide modules, but have no registered addons
 	made     Selection
 }
 
@@ -264,7 +266,9 @@ func (s *selecting) collectRegistered(all bool) error {
 		case err != nil:
 			return err
 		case c.Scope == registry.Cluster:
-			usable[c.Name] = all || c.Modules
+			if usable[c.Name] = all || c.Modules; usable[c.Name] && c.Registered.IsZero() {
+				s.failed = append(s.failed, c)
+			}
 		case c.Modules:
 			s.made.Problems = append(s.made.Problems, store.Problem{
 				Kind: store.UnusableAddon, Subject: graph.Subject{Configuration: api.Identity{Namespace: string(c.Scope), Name: c.Name}.String()},
@@ -337,8 +341,8 @@ func (s *selecting) choice(name string) *choice {
 }
 
 // choose adds the module with this name to the selection. It makes the module from the version that the section of
-// the module names, or else from the highest version. If c has no such version, choose adds a problem, and the
-// selection keeps the content that the module uses, if any.
+// the module names, or else from the highest version; see [selecting.pick]. If c has no such version, choose adds a
+// problem, and the selection keeps the content that the module uses, if any.
 func (s *selecting) choose(name string, c *choice) {
 	key := values.Camel(name)
 	wanted := ""
@@ -346,7 +350,7 @@ func (s *selecting) choose(name string, c *choice) {
 		wanted = fmt.Sprint(section[module.AddonVersionKey])
 	}
 	available := "set " + module.AddonVersionKey + " in section " + key + " to one of " + versions(c.offered)
-	content := best(c.offered, wanted)
+	content, failed := s.pick(c, wanted)
 	unchosen := content == "" && c.used != ""
 	switch {
 	case unchosen:
@@ -371,6 +375,8 @@ func (s *selecting) choose(name string, c *choice) {
 	case unchosen:
 		fix, uninstall := available, ", or set "+values.Flag(key)+` to "false" to uninstall the module`
 		switch holder := s.hidden[c.used]; {
+		case failed != "":
+			fix = fmt.Sprintf("correct ClusterAddonsConfiguration %s, which is not Ready (see addon-operator addons why %s), or %s%s", failed, failed, available, uninstall)
 		case holder != "":
 			fix = fmt.Sprintf(`set annotation %s: "true" of ClusterAddonsConfiguration %s%s`, api.ModulesAnnotation, holder, uninstall)
 		case len(c.offered) == 0:
@@ -379,6 +385,53 @@ func (s *selecting) choose(name string, c *choice) {
 		s.problem(store.OrphanedModule, name, "", fmt.Sprintf("module %s still uses addon %s %s, which is not registered for modules any more", name, addon.Name, addon.Version), fix)
 	}
 	s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: addon})
+}
+
+// pick returns the content of the version of c from which the module must be made: the version wanted, or the highest
+// registered version if wanted is empty. If there is no such version, it returns "". If wanted is empty and the module
+// uses a higher version of a configuration that is not Ready, pick also returns "", and the name of this configuration.
+// Otherwise a repository that does not respond once would downgrade the module.
+func (s *selecting) pick(c *choice, wanted string) (content, failed string) {
+	content = best(c.offered, wanted)
+	if content == "" || wanted != "" || c.used == "" || len(s.failed) == 0 {
+		return content, ""
+	}
+	used, err := s.load(c.used)
+	if err != nil {
+		return content, ""
+	}
+	for _, a := range c.offered {
+		if a.Content == c.used || a.Content == content && catalog.CompareVersions(used.Version, a.Version) <= 0 {
+			return content, ""
+		}
+	}
+	if failed = s.failedWith(used); failed != "" {
+		return "", failed
+	}
+	return content, ""
+}
+
+// failedWith returns the name of a configuration in s.failed whose last complete round has found the addon, even if the
+// addon could not be fetched. It returns "" if there is none.
+func (s *selecting) failedWith(addon module.Addon) string {
+	for _, c := range s.failed {
+		round := c.Round
+		if c.Phase == store.PhasePending {
+			round = c.Earlier
+		}
+		results, err := registry.Results(s.tx, round)
+		if err != nil {
+			continue // the command "status" reports the record
+		}
+		for _, r := range results {
+			for _, a := range slices.Concat(r.Addons, r.Known) {
+				if cmp.Or(a.Name, a.Entry) == addon.Name && catalog.NormalizeVersion(cmp.Or(a.Version, a.EntryVersion)) == catalog.NormalizeVersion(addon.Version) {
+					return c.Name
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // best returns the content of the addon in offered that has the version wanted. If wanted is empty, it returns the

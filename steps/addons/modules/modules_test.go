@@ -280,6 +280,66 @@ func TestTheHighestVersionOfAllConfigurationsIsTheModule(t *testing.T) {
 	}
 }
 
+// reject ends a round of a ClusterAddonsConfiguration that provides modules. The round has found one repository with
+// this result, and has failed.
+func reject(t *testing.T, db *store.DB, configuration string, result store.RepositoryResult) {
+	t.Helper()
+	update(t, db, func(tx *store.Tx) error {
+		round, _, err := registry.Begin(tx, registry.Owner{Name: configuration, UID: "u-" + configuration, Modules: true})
+		if err != nil {
+			return err
+		}
+		if err := registry.SaveResult(tx, registry.Cluster, configuration, round, 0, result); err != nil {
+			return err
+		}
+		_, err = registry.Reject(tx, registry.Cluster, configuration, round)
+		return err
+	})
+}
+
+// Without this, a repository that does not respond once would downgrade the module until the next attempt.
+func TestAModuleIsNotDowngradedWhileTheConfigurationOfItsVersionHasFailed(t *testing.T) {
+	t.Parallel()
+	entry := store.AddonResult{Entry: "redis", EntryVersion: "v1.10"}
+	refused := entry
+	refused.Reason = "FetchingError"
+	other := store.AddonResult{Entry: "acc", EntryVersion: "1.0.0", Reason: "LoadingError"}
+	for name, test := range map[string]struct {
+		result store.RepositoryResult
+		want   string
+	}{
+		"the index cannot be fetched":       {store.RepositoryResult{Reason: "FetchingIndexError", Known: []store.AddonResult{entry}}, "1.10.0"},
+		"the addon cannot be fetched":       {store.RepositoryResult{Addons: []store.AddonResult{refused}}, "1.10.0"},
+		"another addon cannot be loaded":    {store.RepositoryResult{Addons: []store.AddonResult{entry, other}}, "1.10.0"},
+		"the index has the version no more": {store.RepositoryResult{Addons: []store.AddonResult{other}}, "1.2.0"},
+	} {
+		db := storetest.Memory(t)
+		register(t, db, "a", true, "redis 1.2.0")
+		register(t, db, "b", true, "redis 1.10.0")
+		use(t, db, "redis")
+		reject(t, db, "b", test.result)
+		expect := func(state string, sections values.Values, want string) {
+			t.Helper()
+			got, problems := selected(t, db, false, sections)
+			if diff := cmp.Diff([]string{"redis " + want}, got); diff != "" {
+				t.Errorf("%s: %s: %s", name, state, diff)
+			}
+			if kept := want == "1.10.0"; kept != (len(problems) == 1) {
+				t.Errorf("%s: %s: problems %q", name, state, problems)
+			}
+		}
+		expect("failed", nil, test.want)
+		expect("another version is chosen", values.Values{"redis": map[string]any{"addonVersion": "1.2.0"}}, "1.2.0")
+		update(t, db, func(tx *store.Tx) error {
+			_, _, err := registry.Begin(tx, registry.Owner{Name: "b", UID: "u-b", Modules: true})
+			return err
+		})
+		expect("the next attempt", nil, test.want)
+		register(t, db, "c", true, "redis 1.11.0")
+		expect("a higher version is registered", nil, "1.11.0")
+	}
+}
+
 func TestModuleInUseIsNotMadeFromAnotherAddonThatLeadsToItsName(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
