@@ -59,7 +59,7 @@ func YAML(text []byte) iter.Seq2[any, error] {
 }
 
 // StrictYAML is like [YAML], but only true and false are booleans, as in YAML 1.2. The words yes, no, on, off, y and n
-// are texts, and the keys of maps are texts as written.
+// are texts, also as keys.
 func StrictYAML(text []byte) iter.Seq2[any, error] {
 	return decodeYAML(text, func(decoder *goyaml.Decoder) (any, error) {
 		var document strict
@@ -93,45 +93,15 @@ func decodeYAML(text []byte, decode func(*goyaml.Decoder) (any, error)) iter.Seq
 	}
 }
 
-// strict is a value of a YAML text in which only true and false are booleans. The parser treats other words as
-// booleans, too.
-type strict struct{ value any }
-
-// UnmarshalYAML implements the interface of the YAML parser. The parser does not call it for null.
-func (s *strict) UnmarshalYAML(decode func(any) error) error {
-	var word string
-	if decode(&word) == nil { // it is neither a map nor a list
-		err := decode(&s.value)
-		if _, isBool := s.value.(bool); isBool && !strings.EqualFold(word, "true") && !strings.EqualFold(word, "false") {
-			s.value = word
-		}
-		return err
-	}
-	var entries map[string]strict
-	if decode(&entries) == nil {
-		converted := make(map[any]any, len(entries))
-		for key, entry := range entries {
-			converted[key] = entry.value
-		}
-		s.value = converted
-		return nil
-	}
-	var items []strict
-	if decode(&items) == nil {
-		converted := make([]any, len(items))
-		for i, item := range items {
-			converted[i] = item.value
-		}
-		s.value = converted
-		return nil
-	}
-	return decode(&s.value) // it has an invalid key, which the error names
-}
-
 // FirstYAML returns the first decoded document of a YAML text, or nil if the text has no documents. It returns the
 // same errors as [YAML].
-func FirstYAML(text []byte) (any, error) {
-	for document, err := range YAML(text) {
+func FirstYAML(text []byte) (any, error) { return first(YAML(text)) }
+
+// FirstStrictYAML is like [FirstYAML], but decodes the text as [StrictYAML] does.
+func FirstStrictYAML(text []byte) (any, error) { return first(StrictYAML(text)) }
+
+func first(documents iter.Seq2[any, error]) (any, error) {
+	for document, err := range documents {
 		return document, err
 	}
 	return nil, nil
@@ -148,7 +118,7 @@ func explain(err error) error {
 	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // its text, which quotes values, is not used
 		return errType
 	}
-	if strings.Contains(text, "map key") {
+	if errors.Is(err, errKey) || strings.Contains(text, "map key") {
 		return errKey
 	}
 	syntax := &SyntaxError{}

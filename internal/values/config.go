@@ -73,7 +73,11 @@ func parseFlag(c *Config, key, text string) error {
 }
 
 func parseSection(c *Config, key, text string) error {
-	section, line, err := decodeYAML([]byte(text))
+	decode := decodeModule
+	if key == Global {
+		decode = decodeYAML
+	}
+	section, line, err := decode([]byte(text))
 	if err != nil {
 		if line > 0 {
 			return fmt.Errorf("line %d: %w", line, err)

@@ -56,6 +56,19 @@ func TestParseConfigReadsSectionsAndFlags(t *testing.T) {
 	}
 }
 
+// As in flant/addon-operator, words such as on and yes are texts in the section of a module, and booleans in global.
+func TestWordsInTheSectionOfAModuleAreTexts(t *testing.T) {
+	t.Parallel()
+	const text = "mode: on\nzone: NO\nat: {x: 1, y: 2}\nlist: [yes, off, 'on']\nsure: [true, False]\n"
+	got := config(t, map[string]string{"web": text, "global": text}).Sections
+	want := doc(t, `{
+		"web":{"mode":"on","zone":"NO","at":{"x":1,"y":2},"list":["yes","off","on"],"sure":[true,false]},
+		"global":{"mode":true,"zone":false,"at":{"x":1,"true":2},"list":[true,false,"on"],"sure":[true,false]}}`)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestConfigMapWithoutDataSaysNothing(t *testing.T) {
 	t.Parallel()
 	for _, data := range []map[string]string{nil, {}} {

@@ -118,11 +118,20 @@ func Changed(before, after any) (bool, error) {
 	return string(old) != string(now), nil
 }
 
-// decodeYAML decodes a YAML text to the types that [Values] consists of. Keys that YAML 1.1 treats as booleans (y, n,
-// on, off, yes, no) become "true" and "false", as everywhere in Kubernetes and Helm. If decodeYAML returns an error,
-// line is the line of the error, or 0 if the line is unknown.
-func decodeYAML(text []byte) (v any, line int, err error) {
-	v, err = tree.FirstYAML(text)
+// decodeYAML decodes a YAML text to the types that [Values] consists of. Words that YAML 1.1 treats as booleans (y, n,
+// on, off, yes, no) are booleans, and as keys they become "true" and "false", as everywhere in Kubernetes and Helm. If
+// decodeYAML returns an error, line is the line of the error, or 0 if the line is unknown.
+func decodeYAML(text []byte) (v any, line int, err error) { return decodedBy(tree.FirstYAML, text) }
+
+// decodeModule is like decodeYAML, for the section of a module in the ConfigMap: only true and false are booleans.
+// flant/addon-operator reads these sections as YAML 1.2, and all other values as YAML 1.1.
+func decodeModule(text []byte) (v any, line int, err error) {
+	return decodedBy(tree.FirstStrictYAML, text)
+}
+
+// decodedBy decodes a YAML text with the function decode.
+func decodedBy(decode func(text []byte) (any, error), text []byte) (v any, line int, err error) {
+	v, err = decode(text)
 	if syntax := (*tree.SyntaxError)(nil); errors.As(err, &syntax) {
 		return nil, syntax.Line, fmt.Errorf("not valid YAML: %s", syntax.Why)
 	}

@@ -1,0 +1,98 @@
+package tree
+
+import (
+	"errors"
+
+	goyaml "go.yaml.in/yaml/v2"
+)
+
+// strict is a value of a YAML text in which only true and false are booleans. The field value has the types of the YAML
+// parser, which treats other words as booleans, too.
+type strict struct{ value any }
+
+// UnmarshalYAML implements yaml.Unmarshaler. The parser does not say which kind of value it decodes, so UnmarshalYAML
+// tries a map, then a list, and then a scalar.
+func (s *strict) UnmarshalYAML(decode func(any) error) error {
+	var entries map[strictKey]strict
+	err := decode(&entries)
+	if err == nil {
+		return s.setMap(entries)
+	}
+	var items []strict
+	if isMismatch(err) {
+		err = decode(&items)
+	}
+	if err == nil {
+		s.setList(items)
+		return nil
+	}
+	if isMismatch(err) {
+		s.value, err = wordOr(decode)
+	}
+	return err
+}
+
+// isMismatch reports whether err means that the parser has decoded another kind of value than it should.
+func isMismatch(err error) bool { return errors.As(err, new(*goyaml.TypeError)) }
+
+// setMap sets the value to a map. If entries is nil, the parser has decoded a null.
+func (s *strict) setMap(entries map[strictKey]strict) error {
+	if entries == nil {
+		return nil
+	}
+	m := make(map[any]any, len(entries))
+	for key, entry := range entries {
+		if !key.given {
+			return errKey
+		}
+		m[key.name] = entry.value
+	}
+	s.value = m
+	return nil
+}
+
+func (s *strict) setList(items []strict) {
+	list := make([]any, len(items))
+	for i, item := range items {
+		list[i] = item.value
+	}
+	s.value = list
+}
+
+// wordOr decodes a scalar. If the scalar is a word that YAML 1.1 treats as a boolean, and is neither true nor false,
+// wordOr returns the word.
+func wordOr(decode func(any) error) (scalar any, err error) {
+	if err := decode(&scalar); err != nil {
+		return nil, err
+	}
+	if _, isBool := scalar.(bool); !isBool {
+		return scalar, nil
+	}
+	var word string
+	if err := decode(&word); err != nil {
+		return nil, err
+	}
+	switch word {
+	case "true", "True", "TRUE", "false", "False", "FALSE":
+		return scalar, nil
+	default:
+		return word, nil
+	}
+}
+
+// strictKey is a key of a map in such a text. The parser does not decode a null key, so its field given is false.
+type strictKey struct {
+	name  string
+	given bool
+}
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (k *strictKey) UnmarshalYAML(decode func(any) error) error {
+	key, err := wordOr(decode)
+	if err != nil {
+		return err
+	}
+	k.given = true
+	k.name, err = keyText(key)
+	return err
+}
