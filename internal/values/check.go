@@ -44,6 +44,9 @@ func over(s *schema.Schema, static Values, key string, config any) any {
 // the ConfigMap, or if the schema for values rejects the merged values, which also contain the saved operations. While
 // CheckFiles returns an error for the section of a module, the module does not run, unless it has already run in this
 // start of the operator.
+//
+// A value that only the schema for values requires may be missing, because a hook can set it. It is missing in each first
+// start, because no hook has run before.
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {
@@ -53,26 +56,27 @@ func (l Layers) CheckFiles(key string) error {
 			return err
 		}
 	}
-	return l.CheckValues(key, nil)
-}
-
-// CheckValues returns an error if the schema of a section rejects its merged values. The argument old is the old value
-// for rules that compare old and new values; nil means that there is no old value.
-func (l Layers) CheckValues(key string, old any) error {
-	if l.schemas(key).Values == nil {
+	if schemas.Values == nil {
 		return nil
 	}
 	section, _ := l.Section(key)
-	return l.CheckMerged(key, section, old)
+	found := schemas.Values.Check(key, section, nil)
+	return refuseMerged(schemas.Values, slices.DeleteFunc(found, func(v schema.Violation) bool { return v.Rule == schema.Required }))
 }
 
-// CheckMerged is like CheckValues for a section that the caller has already merged.
+// CheckMerged returns an error if the schema of a section rejects its merged values, the argument section. The argument
+// old is the old value for rules that compare old and new values; nil means that there is no old value.
 func (l Layers) CheckMerged(key string, section, old any) error {
 	s := l.schemas(key).Values
 	if s == nil {
 		return nil
 	}
-	return refuse(s, "the merged values", s.Check(key, section, old))
+	return refuseMerged(s, s.Check(key, section, old))
+}
+
+// refuseMerged is like refuse, for merged values.
+func refuseMerged(s *schema.Schema, found schema.Violations) error {
+	return refuse(s, "the merged values", found)
 }
 
 // CheckHelm returns an error if the schemas for Helm reject the merged values of the section or the global values,

@@ -115,8 +115,8 @@ func TestFilesAndConfigMapAreHeldToBothSchemas(t *testing.T) {
 		Static:  doc(t, `{"m":{"a":"file"}}`),
 		Schemas: schemas(t, "properties: {a: {type: string}}", "x-extend: {schema: config-values.yaml}\nrequired: [b]\nproperties: {b: {type: string}}"),
 	}
-	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "values.yaml rejects the merged values: m.b is missing") {
-		t.Errorf("got %v", err)
+	if err := l.CheckFiles("m"); err != nil {
+		t.Errorf("a hook can set the missing value: %v", err)
 	}
 	l.Static = doc(t, `{"m":{"a":"file","b":"file"}}`)
 	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "config-values.yaml rejects the values in values.yaml and the ConfigMap: m.b is not known") {
@@ -125,6 +125,49 @@ func TestFilesAndConfigMapAreHeldToBothSchemas(t *testing.T) {
 	l.Static = doc(t, `{"m":{"a":"file"}}`)
 	l.Saved = map[string][]values.Saved{"m": {saved("add", "/m/b", `"hook"`, "h")}}
 	if err := l.CheckFiles("m"); err != nil {
+		t.Errorf("got %v", err)
+	}
+	l.Saved = map[string][]values.Saved{"m": {saved("add", "/m/b", `1`, "h")}}
+	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "values.yaml rejects the merged values: m.b must be of type string") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The example is from the document VALUES of flant/addon-operator. No hook has run at the start, so the values that hooks
+// set are missing. The values that the ConfigMap must have are not.
+func TestValuesThatOnlyHooksSetMayBeMissingAtTheStart(t *testing.T) {
+	t.Parallel()
+	l := values.Layers{
+		Config: values.Config{Sections: doc(t, `{"m":{"project":"a","clusterName":"b"}}`)},
+		Schemas: schemas(t, `
+type: object
+additionalProperties: false
+required: [project, clusterName]
+properties:
+  project: {type: string}
+  clusterName: {type: string}
+  clusterHostname: {type: string}
+`, `
+x-extend: {schema: config-values.yaml}
+type: object
+additionalProperties: false
+required: [discovery, param1]
+properties:
+  discovery: {type: object}
+  param1: {type: string}
+`),
+	}
+	if err := l.CheckFiles("m"); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if err := checkMerged(l, "m"); err == nil || !strings.Contains(err.Error(), "m.discovery is missing") {
+		t.Errorf("after a hook: got %v", err)
+	}
+	if err := l.CheckHelm("m"); err == nil || !strings.Contains(err.Error(), "m.discovery is missing") {
+		t.Errorf("before Helm: got %v", err)
+	}
+	l.Config.Sections = doc(t, `{"m":{"project":"a"}}`)
+	if err := l.CheckFiles("m"); err == nil || !strings.Contains(err.Error(), "m.clusterName is missing") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -242,15 +285,21 @@ func TestUnfitLeavesNothingThatMakesValuesWorse(t *testing.T) {
 				left = append(left, s)
 			}
 		}
-		before := l.CheckValues("m", nil)
+		before := checkMerged(l, "m")
 		l.Saved = map[string][]values.Saved{"m": left}
-		if err := l.CheckValues("m", nil); err != nil {
+		if err := checkMerged(l, "m"); err != nil {
 			t.Errorf("before: %v\nafter: %v", before, err)
 		}
 		if before == nil && len(unfit) > 0 {
 			t.Errorf("operations that fit are reported as unfit: %v", unfit)
 		}
 	})
+}
+
+// checkMerged checks the merged values of a section.
+func checkMerged(l values.Layers, key string) error {
+	section, _ := l.Section(key)
+	return l.CheckMerged(key, section, nil)
 }
 
 // saved returns a saved operation of a hook.

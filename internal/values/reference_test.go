@@ -49,7 +49,7 @@ func TestHooksAddBelowTheParentThatWritingHooksDeclares(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		l.Saved = map[string][]values.Saved{"web": values.MergePatches(nil, ops, "hook")}
-		if err := l.CheckValues("web", nil); err != nil {
+		if err := checkMerged(l, "web"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after, _ := l.Section("web"); !strings.Contains(canonical(t, after), `"internal":{"installed":true}`) {
