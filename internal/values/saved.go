@@ -76,6 +76,20 @@ func isIndex(path string) bool {
 	return err == nil
 }
 
+// Touching returns the operations in ops whose path is the path of a saved operation, or is above or below such a path.
+func Touching(ops []Op, saved []Saved) []Op {
+	return slices.DeleteFunc(slices.Clone(ops), func(op Op) bool {
+		return !slices.ContainsFunc(saved, func(s Saved) bool {
+			return s.Path == op.Path || isBelow(s.Path, op.Path) || isBelow(op.Path, s.Path)
+		})
+	})
+}
+
+// isBelow reports whether path is below the path parent.
+func isBelow(path, parent string) bool {
+	return len(path) > len(parent) && path[len(parent)] == '/' && strings.HasPrefix(path, parent)
+}
+
 // Dated sets the time of each operation in merged, and returns merged. The argument merged is the result of
 // MergePatches, and the argument before has the operations that were saved before. Operations that are equal in both
 // keep their time; all others get the time in the argument at.

@@ -334,3 +334,18 @@ func TestOperationKeepsTheTimeAtWhichItWasFirstWrittenAsItIs(t *testing.T) {
 		t.Errorf("origins (-want +got):\n%s", diff)
 	}
 }
+
+func TestTouchingOperationsAreAtAboveOrBelowASavedOne(t *testing.T) {
+	t.Parallel()
+	before := []values.Saved{saved("add", "/m/a/b", "1", "h")}
+	var got []string
+	for _, op := range values.Touching([]values.Op{
+		{Op: "add", Path: "/m"}, {Op: "add", Path: "/m/a"}, {Op: "remove", Path: "/m/a/b"}, {Op: "add", Path: "/m/a/b/c"},
+		{Op: "add", Path: "/m/a/bc"}, {Op: "add", Path: "/m/ab"}, {Op: "add", Path: "/m/c"},
+	}, before) {
+		got = append(got, op.Path)
+	}
+	if diff := cmp.Diff([]string{"/m", "/m/a", "/m/a/b", "/m/a/b/c"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -18,11 +18,18 @@ type Patch struct {
 
 // NewPatch tries the operations ops on a section of layers, and returns the patch if they are valid. The argument
 // base is the checksum of the layers of the section.
+//
+// If the operations change nothing, the patch has only those that touch saved operations, as in flant/addon-operator. A
+// hook can repeat a value of the ConfigMap. If this operation were saved, a later change of the ConfigMap would have no
+// effect.
 func NewPatch(layers values.Layers, base, section string, ops []values.Op) (Patch, error) {
 	f, err := Try(layers, section, ops, "")
 	if err != nil {
 		return Patch{}, err
 	}
 	changed, err := values.Changed(f.Before, f.After)
+	if !changed {
+		ops = values.Touching(ops, layers.Saved[section])
+	}
 	return Patch{Values: ops, Base: base, Changed: changed, NoOp: f.noOp, Before: f.Before, After: f.After}, err
 }
