@@ -105,11 +105,12 @@ func (s *Schema) held(key string, section any) (found Violations) {
 	return found
 }
 
-// The Rule of a Violation for a missing value, and for a failed rule in the Common Expression
-// Language.
+// The Rule of a Violation for a missing value, for a key that the schema does not know, and for a failed rule in the
+// Common Expression Language.
 const (
-	Required = "required"
-	Rules    = keyRules
+	Required   = "required"
+	UnknownKey = "additionalProperties"
+	Rules      = keyRules
 )
 
 // keywords maps error codes of the validator to the keywords of a schema that cause these errors.
@@ -120,7 +121,7 @@ var keywords = map[int32]string{
 	openapi.MaxFailCode: "maximum", openapi.MinFailCode: "minimum", openapi.UniqueFailCode: "uniqueItems",
 	openapi.MaxItemsFailCode: "maxItems", openapi.MinItemsFailCode: "minItems", openapi.NoAdditionalItemsCode: "additionalItems",
 	openapi.TooFewPropertiesCode: "minProperties", openapi.TooManyPropertiesCode: "maxProperties",
-	openapi.UnallowedPropertyCode: "additionalProperties", openapi.FailedAllPatternPropsCode: "patternProperties",
+	openapi.UnallowedPropertyCode: UnknownKey, openapi.FailedAllPatternPropsCode: "patternProperties",
 }
 
 // explain converts an error of the validator to a violation whose text contains no values.

@@ -28,9 +28,23 @@ func (l Layers) CheckConfig(key string, section any) error {
 	}
 	found := s.Check(key, over(s, Values{}, key, section), old)
 	if _, stands := l.Static[key]; len(found) > 0 && stands {
-		found = s.Check(key, over(s, l.Static, key, section), old)
+		found = l.checkOverFiles(key, section, old)
 	}
 	return refuse(s, "the content of the ConfigMap", found)
+}
+
+// checkOverFiles validates config, which is a section of the ConfigMap, merged over the values files, with the schema for
+// the ConfigMap. This schema need not know the keys of values files that users cannot set. If there is a schema for
+// values, it validates these keys.
+func (l Layers) checkOverFiles(key string, config, old any) schema.Violations {
+	schemas := l.schemas(key)
+	s := schemas.Config
+	found := s.Check(key, over(s, l.Static, key, config), old)
+	if schemas.Values == nil || len(found) == 0 {
+		return found
+	}
+	alone := s.Check(key, over(s, Values{}, key, config), old)
+	return slices.DeleteFunc(found, func(v schema.Violation) bool { return v.Rule == schema.UnknownKey && !slices.Contains(alone, v) })
 }
 
 // over returns config, which is a section of the ConfigMap, merged over the same section in static, with the defaults
@@ -50,9 +64,8 @@ func over(s *schema.Schema, static Values, key string, config any) any {
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {
-		section := schemas.Config.Default(l.configured(key)[key])
-		err := refuse(schemas.Config, "the values in values.yaml and the ConfigMap", schemas.Config.Check(key, section, nil))
-		if err != nil {
+		found := l.checkOverFiles(key, l.Config.Sections[key], nil)
+		if err := refuse(schemas.Config, "the values in values.yaml and the ConfigMap", found); err != nil {
 			return err
 		}
 	}

@@ -118,8 +118,12 @@ func TestFilesAndConfigMapAreHeldToBothSchemas(t *testing.T) {
 	if err := l.CheckFiles("m"); err != nil {
 		t.Errorf("a hook can set the missing value: %v", err)
 	}
-	l.Static = doc(t, `{"m":{"a":"file","b":"file"}}`)
-	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "config-values.yaml rejects the values in values.yaml and the ConfigMap: m.b is not known") {
+	l.Static = doc(t, `{"m":{"a":"file","c":"file"}}`)
+	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "values.yaml rejects the merged values: m.c is not known") {
+		t.Errorf("got %v", err)
+	}
+	l.Static = doc(t, `{"m":{"a":1}}`)
+	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "config-values.yaml rejects the values in values.yaml and the ConfigMap: m.a must be of type string") {
 		t.Errorf("got %v", err)
 	}
 	l.Static = doc(t, `{"m":{"a":"file"}}`)
@@ -129,6 +133,45 @@ func TestFilesAndConfigMapAreHeldToBothSchemas(t *testing.T) {
 	}
 	l.Saved = map[string][]values.Saved{"m": {saved("add", "/m/b", `1`, "h")}}
 	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "values.yaml rejects the merged values: m.b must be of type string") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// In flant/addon-operator, config-values.yaml describes only the content of the ConfigMap. Values files can have more keys.
+func TestValuesFilesCanHaveKeysThatUsersCannotSet(t *testing.T) {
+	t.Parallel()
+	l := values.Layers{
+		Static: doc(t, `{"m":{"domain":"file","internal":{"certificates":{}},"list":[{"hidden":true}]}}`),
+		Schemas: schemas(t, `
+required: [domain]
+properties:
+  domain: {type: string}
+  size: {type: integer}
+  list: {type: array, items: {properties: {name: {type: string}}}}
+`, `
+x-extend: {schema: config-values.yaml}
+properties:
+  internal: {type: object, additionalProperties: true}
+  list: {type: array, items: {properties: {name: {type: string}, hidden: {type: boolean}}}}
+`),
+	}
+	for _, c := range []struct{ section, want string }{
+		{`{}`, ""}, {`{"size":1}`, ""},
+		{`{"internal":{}}`, "m.internal is not known"},
+		{`{"list":[{"hidden":true}]}`, "m.list[0].hidden is not known"},
+		{`{"size":"x"}`, "m.size must be of type integer"},
+	} {
+		l.Config = values.Config{Sections: doc(t, `{"m":`+c.section+`}`)}
+		for what, err := range map[string]error{"files": l.CheckFiles("m"), "ConfigMap": l.CheckConfig("m", l.Config.Sections["m"])} {
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s, %s: got %v, want %q", c.section, what, err, c.want)
+			}
+		}
+	}
+
+	// Without a schema for values, nothing else validates the keys.
+	l.Config, l.Schemas = values.Config{}, schemas(t, "properties: {domain: {type: string}}", "")
+	if err := l.CheckFiles("m"); err == nil || !strings.Contains(err.Error(), "m.internal is not known") {
 		t.Errorf("got %v", err)
 	}
 }
