@@ -94,7 +94,7 @@ func Text(text string) string {
 		switch {
 		case inKey:
 			inKey = !strings.Contains(line, "-----END ")
-		case strings.Contains(line, "-----BEGIN ") && strings.Contains(line, "PRIVATE KEY"):
+		case beginsPrivateKey(line):
 			inKey = !strings.Contains(line, "-----END ")
 			out = append(out, Mark)
 		default:
@@ -102,6 +102,11 @@ func Text(text string) string {
 		}
 	}
 	return strings.Join(out, "\n")
+}
+
+// beginsPrivateKey reports whether a private key in PEM begins in the line.
+func beginsPrivateKey(line string) bool {
+	return strings.Contains(line, "-----BEGIN ") && strings.Contains(line, "PRIVATE KEY")
 }
 
 func redactLine(line string) string {

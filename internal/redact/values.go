@@ -30,8 +30,9 @@ type Redactor struct {
 // Values returns v as decoded JSON with marks in place of secrets. These texts and numbers are secrets: all values
 // below a key with the name of a secret; all fields of a Secret object except its identity, type and labels; the value
 // of a patch whose path names a secret; and the field "value" beside a field "name", as in an environment variable, if
-// the content of "name" is the name of a secret. The annotation in which kubectl keeps the object that was applied is
-// redacted like this object. Empty texts, true, false and null are never replaced.
+// the content of "name" is the name of a secret. A text that contains a private key in PEM is a secret too, also in
+// base64. The annotation in which kubectl keeps the object that was applied is redacted like this object. Empty texts,
+// true, false and null are never replaced.
 func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -89,8 +90,10 @@ func (r Redactor) hide(v any, at place) any {
 		}
 		return v
 	case string:
+		isKey, encoded := privateKey(v)
+		at.encoded = at.encoded || encoded
 		switch {
-		case at.secret && v != "":
+		case v != "" && (at.secret || isKey):
 			return r.mark(v, at)
 		case r.Texts:
 			return Text(v)
@@ -101,6 +104,23 @@ func (r Redactor) hide(v any, at place) any {
 		}
 	}
 	return v
+}
+
+// privateKey reports whether text contains a private key in PEM. The result encoded is true if the key is in base64. Many
+// charts have such a key in a setting whose name, such as key, does not say that it is a secret.
+func privateKey(text string) (is, encoded bool) {
+	const begin = "LS0tLS1CRUdJTi" // the beginning of a PEM text in base64
+	if strings.HasPrefix(text, begin) {
+		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
+			text, encoded = string(decoded), true
+		}
+	}
+	for line := range strings.Lines(text) {
+		if beginsPrivateKey(line) {
+			return true, encoded
+		}
+	}
+	return false, false
 }
 
 // mark returns the mark for a secret. If r.Secret is set, the mark has a hash of the secret. Unless r.Undated is

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -158,6 +159,35 @@ func TestSecretsInTextsAreHiddenOnRequest(t *testing.T) {
 	} {
 		if got := redacted(t, func() (any, error) { return Redactor{Texts: texts}.Values(given) }); got != want {
 			t.Errorf("texts %t: %s, want %s", texts, got, want)
+		}
+	}
+}
+
+func TestAPrivateKeyIsASecretWhateverItsName(t *testing.T) {
+	t.Parallel()
+	const key, certificate = "-----BEGIN EC PRIVATE KEY-----\nhunter2\n-----END EC PRIVATE KEY-----\n", "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"
+	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	of := func(secret []byte, v any) string {
+		return redacted(t, func() (any, error) {
+			return Redactor{Secret: secret, Undated: true}.Values(map[string]any{"tls": map[string]any{"key": v}})
+		})
+	}
+	hidden := of([]byte("s"), key)
+	if !strings.HasPrefix(hidden, `{"tls":{"key":"(redacted `) {
+		t.Errorf("a key: %s", hidden)
+	}
+	if again := of([]byte("s"), encoded(key)); again != hidden {
+		t.Errorf("the key in base64: %s, want %s", again, hidden)
+	}
+	for name, v := range map[string]string{"after a certificate": certificate + key, "both in base64": encoded(certificate + key), "on one line": strings.ReplaceAll(key, "\n", `\n`)} {
+		if got := of(nil, v); got != `{"tls":{"key":"(redacted)"}}` {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	for name, v := range map[string]string{"a certificate": certificate, "a certificate in base64": encoded(certificate), "a part of base64": encoded(certificate)[:21], "empty": ""} {
+		want := redacted(t, func() (any, error) { return map[string]any{"tls": map[string]any{"key": v}}, nil })
+		if got := of(nil, v); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }
