@@ -38,12 +38,19 @@ const (
 	quotedRunes = 120 // maximum number of characters of each quoted line
 )
 
+// pemKey is the end of the name of each kind of private key in PEM.
+const pemKey = "PRIVATE KEY"
+
 // Beginning returns the first lines of a text, in quotation marks. Errors use it to quote an invalid text. Beginning
-// omits everything after the first name of a secret.
+// omits everything after the first name of a secret, and after the words that begin a private key in PEM.
 func Beginning(text []byte) string {
 	const enough = quotedLines * quotedRunes * 4 // bytes
 	shown := strings.ToValidUTF8(string(text[:min(len(text), 4*enough)]), "?")
 	cut := len(shown) < len(text)
+	if beginsPrivateKey(shown) {
+		before, _, _ := strings.Cut(shown, pemKey)
+		shown, cut = before+pemKey+" "+Mark, false
+	}
 	for _, at := range word.FindAllStringIndex(shown, -1) {
 		if Secret(strings.TrimRight(shown[at[0]:at[1]], "._-")) {
 			shown, cut = shown[:at[1]]+" "+Mark, false
@@ -104,9 +111,9 @@ func Text(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// beginsPrivateKey reports whether a private key in PEM begins in the line.
-func beginsPrivateKey(line string) bool {
-	return strings.Contains(line, "-----BEGIN ") && strings.Contains(line, "PRIVATE KEY")
+// beginsPrivateKey reports whether a private key in PEM begins in the text.
+func beginsPrivateKey(text string) bool {
+	return strings.Contains(text, "-----BEGIN ") && strings.Contains(text, pemKey)
 }
 
 func redactLine(line string) string {

@@ -18,6 +18,9 @@ func TestBeginningQuotesTheFirstLinesWithoutSecrets(t *testing.T) {
 		`{"op":"add","path":"/web/token","value":"tok-123"`:                "“{\"op\":\"add\",\"path\":\"/web/token (redacted)”",
 		"apiVersion: v1\nkind: Secret\ndata:\n  a: aHVudGVyMg==":           "“apiVersion: v1⏎ kind: Secret (redacted)”",
 		"{\"dbPassword\":\n\"hunter2\"":                                    "“{\"dbPassword (redacted)”",
+		`{"key":"-----BEGIN EC PRIVATE KEY-----\nMHcC`:                     `“{"key":"-----BEGIN EC PRIVATE KEY (redacted)”`,
+		"tls: |\n  -----BEGIN PRIVATE KEY-----\n  MIIE\n":                  "“tls: |⏎ -----BEGIN PRIVATE KEY (redacted)”",
+		"-----BEGIN PRIVATE KEY-----\nMIIE\npassword: hunter2":             "“-----BEGIN PRIVATE KEY (redacted)”",
 		strings.Repeat("x", 130):                                           "“" + strings.Repeat("x", 120) + "…”",
 		strings.Repeat(strings.Repeat("y", 10_000)+"\n", 4) + `"password"`: "“" + strings.Repeat("y", 120) + "…⏎ …”",
 	} {
