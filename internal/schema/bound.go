@@ -43,6 +43,9 @@ func (b *bounded) Applies(source any, _ reflect.Kind) bool {
 // Validate returns the violations of b.schema by a value.
 func (b *bounded) Validate(value any) *validate.Result {
 	before := *b.told
+	if n, whole := value.(int64); whole && b.schema.Type.Contains("number") {
+		value = float64(n) // the validator would convert the limits of the number to int64, and they may not fit
+	}
 	plain := *b.schema
 	list, _ := value.([]any)
 	plain.UniqueItems = false

@@ -79,10 +79,9 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 	if s == nil {
 		return nil
 	}
-	section = plain(section)
-	found = s.held(key, section)
+	found = s.held(key, exact(section))
 	if len(found) == 0 {
-		s.rules.check(key, section, plain(old), old != nil, &found)
+		s.rules.check(key, plain(section), plain(old), old != nil, &found)
 	}
 	slices.SortFunc(found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.order(), b.order()), strings.Compare(a.Path, b.Path), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Text, b.Text))
@@ -232,10 +231,22 @@ func (s *Schema) at(path string) (at spec.Schema, found bool) {
 	return at, true
 }
 
-// plain returns a copy of values in which all numbers are float64, as the validator expects.
+// plain returns a copy of values in which all numbers are float64, as rules expect.
 func plain(v any) any {
 	return copied(v, func(leaf any) any {
 		if n, whole := leaf.(int64); whole {
+			return float64(n)
+		}
+		return leaf
+	})
+}
+
+// exact returns a copy of values for the validator, which expects float64 numbers. An integer that a float64 may not
+// represent exactly stays an int64, because the validator does not treat such a float64 as an integer.
+func exact(v any) any {
+	const most = 1<<53 - 1
+	return copied(v, func(leaf any) any {
+		if n, whole := leaf.(int64); whole && -most <= n && n <= most {
 			return float64(n)
 		}
 		return leaf

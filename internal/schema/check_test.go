@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -70,6 +71,50 @@ properties:
 	}
 	if found := set.Config.Check("mod", section(t, "{nullable: null, int: 2.0, open: 3}"), nil); len(found) > 0 {
 		t.Errorf("got %v", found)
+	}
+}
+
+// An identifier such as 1098765432109876543 is an integer, although a float64 cannot represent it exactly.
+func TestALargeIntegerIsAnInteger(t *testing.T) {
+	t.Parallel()
+	set := parse(t, `
+type: object
+properties:
+  int: {type: integer, format: int64, minimum: 1}
+  small: {type: integer, maximum: 9007199254740992}
+  number: {type: number, maximum: 1.0e+300}
+  text: {type: string}
+  either: {oneOf: [{type: integer}, {type: boolean}]}
+x-deckhouse-validations:
+- {expression: "!has(self.int) || self.int > 2.0", message: too small}
+`, "")
+	const large = 1098765432109876543
+	for _, c := range []struct {
+		key, want string
+		value     any
+	}{
+		{"int", "", int64(large)},
+		{"int", "", []any{int64(1<<53 - 1), int64(1 << 53), int64(1<<53 + 1), int64(math.MaxInt64)}},
+		{"int", "minimum", []any{int64(-large), int64(math.MinInt64)}},
+		{"small", "type", []any{1e300, 2.5}},
+		{"small", "maximum", int64(large)},
+		{"number", "", int64(large)},
+		{"text", "type", int64(large)},
+		{"either", "", int64(large)},
+	} {
+		all, isList := c.value.([]any)
+		if !isList {
+			all = []any{c.value}
+		}
+		for _, value := range all {
+			rule := ""
+			for _, v := range set.Config.Check("mod", map[string]any{c.key: value}, nil) {
+				rule = v.Rule
+			}
+			if rule != c.want {
+				t.Errorf("%s: %v: the violated rule is %q, want %q", c.key, value, rule, c.want)
+			}
+		}
 	}
 }
 
