@@ -176,7 +176,9 @@ func (t *Task) IsHeld() bool { return t.Lane != "" }
 
 // An ObjectRef names a cluster object, its version, and the type of the event that reported this version.
 type ObjectRef struct {
-	Event           string `json:"event"` // Added, Modified or Deleted
+	Event string `json:"event"` // Added, Modified or Deleted
+	// Coalesced is the type of the newest event that was coalesced with this one, if it differs from Event.
+	Coalesced       string `json:"coalesced,omitempty"`
 	Kind            string `json:"kind,omitempty"`
 	Namespace       string `json:"namespace,omitempty"`
 	Name            string `json:"name"`

@@ -135,12 +135,15 @@ func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 }
 
 // replace copies the payload and the object of the new event t to old, a waiting event of the same
-// object. The type of the waiting event stays the same. The record of t's run refers to the run of
-// the waiting event, which continues.
+// object. The type of the waiting event stays the same, and the object of old also gets the type of
+// t, because the binding may not subscribe to the type of old any more. The record of t's run refers
+// to the run of the waiting event, which continues.
 func (l *backlogs) replace(old, t *store.Task) error {
 	store.ReplacePayload(l.tx, old, t.Payload)
 	object := *t.Object
-	object.Event = old.Object.Event
+	if object.Event = old.Object.Event; object.Event != t.Object.Event {
+		object.Coalesced = t.Object.Event
+	}
 	old.Object = &object
 	r := recordOf(t, store.Joined)
 	r.Into = old.ID.String()

@@ -120,6 +120,26 @@ func TestModifiedReplacesNeitherADeletedNorAnEventOfAnotherObjectOfItsName(t *te
 	})
 }
 
+func TestAnEventHasTheOtherTypeThatWasCoalescedWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		open := w.backlog(1000)
+		w.raise(seen("Added", "a", 1), seen("Modified", "a", 2), seen("Modified", "a", 3), seen("Added", "b", 1), seen("Modified", "c", 1), seen("Modified", "c", 2))
+		open(workflow.Outcome{}, nil)
+		got := map[string]string{}
+		for _, n := range w.took() {
+			for _, t := range n.task.Batch {
+				if t.Object != nil && !strings.HasPrefix(t.Object.Name, "backlog") {
+					got[t.Object.Name] = t.Object.Coalesced
+				}
+			}
+		}
+		if diff := cmp.Diff(map[string]string{"a": "Modified", "b": "", "c": ""}, got); diff != "" {
+			t.Errorf("coalesced types of the events (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestNoEventIsCoalescedInAShortBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())

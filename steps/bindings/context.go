@@ -150,7 +150,8 @@ func versions(objects []*kube.Object) map[string]Version {
 // Event returns the element for the task t, which is one event of the cluster or one schedule tick. An event for an
 // earlier configuration of its binding gets the form of the current configuration, see current. If the event does not
 // exist in this form, if the binding does not subscribe to events of its type any more, or if the binding no longer
-// exists, the error wraps [hook.ErrGone].
+// exists, the error wraps [hook.ErrGone]. If the binding subscribes only to the type of a newer event that was coalesced
+// with t, the element has this type.
 func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {
@@ -165,11 +166,15 @@ func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 		if l.ids.Kubernetes[i] != id || t.Object == nil {
 			continue
 		}
-		if !slices.Contains(b.Events, t.Object.Event) { // it was added for an earlier configuration of the binding
+		event := t.Object.Event
+		if !slices.Contains(b.Events, event) { // t was added for an earlier configuration of the binding
+			event = t.Object.Coalesced
+		}
+		if !slices.Contains(b.Events, event) {
 			return hook.Element{}, l.outdated(t)
 		}
 		e := hook.Element{
-			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: t.Object.Event,
+			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: event,
 			Snapshots: l.Snapshots(b.IncludeSnapshotsFrom), Legacy: b.Legacy,
 			Named: hook.Named{Kind: t.Object.Kind, Namespace: t.Object.Namespace, Name: t.Object.Name},
 		}

@@ -17,15 +17,16 @@ import (
 )
 
 // earlierEvent attaches the binding pods with the configuration before, and then with the configuration now. It returns
-// the item of an event that was added between. The snapshot of the binding has the Pods x/a with the uid 1 and x/b with
-// the uid 2. The event has the given type, and is about the Pod with the given name and uid in the namespace x.
-func earlierEvent(t *testing.T, before, now, event, name, uid string) (hook.Item, error) {
+// the element for an event that was added between. The snapshot of the binding has the Pods x/a with the uid 1 and x/b
+// with the uid 2. The event is about the given Pod in the namespace x.
+func earlierEvent(t *testing.T, before, now string, pod store.ObjectRef) (hook.Element, error) {
 	t.Helper()
 	db := storetest.Memory(t)
+	pod.Kind, pod.Namespace, pod.ResourceVersion = "Pod", "x", "5"
 	task := &store.Task{
 		Subject: graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"},
 		Payload: json.RawMessage(`{"object":{"old":1},"filterResult":"old"}`),
-		Object:  &store.ObjectRef{Event: event, Kind: "Pod", Namespace: "x", Name: name, UID: uid, ResourceVersion: "5"},
+		Object:  &pod,
 	}
 	if strings.Contains(before, "keepFullObjectsInMemory") {
 		task.Payload = json.RawMessage(`{"filterResult":"old"}`)
@@ -58,8 +59,7 @@ func earlierEvent(t *testing.T, before, now, event, name, uid string) (hook.Item
 		}},
 		reads: map[string]int{},
 	})
-	e, err := all.Reader("m", "hooks/h", parsed, attached).Event(task)
-	return e.Item, err
+	return all.Reader("m", "hooks/h", parsed, attached).Event(task)
 }
 
 func TestEventOfAnEarlierConfigurationHasTheFormOfTheCurrentOne(t *testing.T) {
@@ -109,13 +109,29 @@ func TestEventOfAnEarlierConfigurationHasTheFormOfTheCurrentOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := earlierEvent(t, c.before, c.now, c.event, c.name, c.uid)
+			got, err := earlierEvent(t, c.before, c.now, store.ObjectRef{Event: c.event, Name: c.name, UID: c.uid})
 			if c.gone != errors.Is(err, hook.ErrGone) || !c.gone && err != nil {
 				t.Errorf("error %v; the event must be dropped: %t", err, c.gone)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, got.Item); diff != "" {
 				t.Errorf("item (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestACoalescedEventHasATypeThatItsBindingSelects(t *testing.T) {
+	t.Parallel()
+	pod := store.ObjectRef{Event: hook.Added, Coalesced: hook.Modified, Name: "a", UID: "1"}
+	for events, want := range map[string]string{ // "" if the event is dropped
+		`["Added", "Modified", "Deleted"]`: hook.Added,
+		`["Added"]`:                        hook.Added,
+		`["Modified", "Deleted"]`:          hook.Modified,
+		`["Deleted"]`:                      "",
+	} {
+		got, err := earlierEvent(t, `"kind": "Pod"`, `"kind": "Pod", "executeHookOnEvent": `+events, pod)
+		if (want == "") != errors.Is(err, hook.ErrGone) || want != "" && err != nil || got.WatchEvent != want {
+			t.Errorf("%s: the type is %q, want %q; error %v", events, got.WatchEvent, want, err)
+		}
 	}
 }
