@@ -53,7 +53,7 @@ func New(o Options) *Lifecycle {
 	l.Releases = releases.New(o.Releases, l.State, o.Observer)
 	l.Hooks = hookrun.New(o.Hooks, l.State, l.Releases.Charts, o.Observer)
 	l.Discovery = discover.New(o.Discovery, l.State, discover.Hooks{Configs: l.Hooks.Configs, Scripts: l.Hooks}, o.Observer, o.Changes)
-	l.ConfigMap = configmap.New(l.State, l.Releases.Charts, o.Observer)
+	l.ConfigMap = configmap.New(l.State, l.Releases.Charts, l.Discovery.Decider, o.Observer)
 	return l
 }
 

@@ -1,6 +1,7 @@
 package configmap
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -8,10 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/charts"
+	"addon-operator/steps/decide"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/steps/sections"
@@ -123,10 +127,24 @@ func TestAFailingTaskDelaysTheMainQueueIfItIsInThisQueueOrAwaited(t *testing.T) 
 	}
 }
 
+// scripts runs the enabled scripts of modules.
+type scripts struct{ *hook.Runner }
+
+func (s scripts) RunScript(ctx context.Context, _ workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error) {
+	return s.Enabled(ctx, run)
+}
+
+// stepOf returns a step without charts, which runs enabled scripts.
+func stepOf(t *testing.T, state *scan.State) *Step {
+	t.Helper()
+	runner := scantest.Runner(t)
+	return New(state, nil, decide.New(state.Values, hooks.New(state.DB, state.Log, runner, state.Modules), scripts{runner}), nil)
+}
+
 // affected returns the names of the modules that a change affects, by fan-out.
 func affected(t *testing.T, state *scan.State, c configChange) map[graph.FanOut][]string {
 	t.Helper()
-	lists, err := New(state, nil, nil).affected(t.Context(), c)
+	lists, err := stepOf(t, state).affected(t.Context(), workflow.Task{}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +198,7 @@ func TestSwitchedOffModulesOfContentThatIsNotInForce(t *testing.T) {
 	state, mounted := scantest.New(t)
 	scantest.Write(t, mounted, "values.yaml", "webEnabled: true\n")
 	scantest.Scan(t, state)
-	step := New(state, nil, nil)
+	step := New(state, nil, nil, nil)
 	want := func(when, version string, content map[string]string, want ...string) {
 		t.Helper()
 		names, err := step.DisabledBy(version, content)
@@ -235,8 +253,8 @@ func TestADisabledModuleWhoseObjectsAnEnabledOneCanTakeOverIsLeftToTheReload(t *
 			now: scantest.Config(t, "webEnabled", "false", "newEnabled", "true"), configured: true, failing: true,
 			modules: map[string]store.Module{"web": {State: store.On}, "new": {State: store.Off}}, releases: map[string]*store.Release{"web": c.release},
 		}
-		step := New(state, charts.New(state.DB, state.Log, nil, state.Modules, state.Values, nil), nil)
-		lists, err := step.affected(t.Context(), change)
+		step := New(state, charts.New(state.DB, state.Log, nil, state.Modules, state.Values, nil), nil, nil)
+		lists, err := step.affected(t.Context(), workflow.Task{}, change)
 		want := graph.ModuleItems([]string{"web"})
 		if c.deferred {
 			want = graph.ModuleItems(nil)

@@ -24,17 +24,25 @@ type Observer interface {
 	ConfigRefused(resourceVersion, why string)
 }
 
+// A Decider decides whether a module is enabled.
+type Decider interface {
+	// Keeps reports whether the enabled module m stays enabled if config is the content of the ConfigMap. It runs the
+	// enabled script of m for the task t. The argument db has the other data that the decision needs.
+	Keeps(ctx context.Context, t workflow.Task, db *store.DB, m module.Module, config values.Config) (bool, error)
+}
+
 // A Step reads the ConfigMap and puts its content in force.
 type Step struct {
 	state    *scan.State
 	charts   *charts.Charts
+	decider  Decider
 	observer Observer
 }
 
 // New returns the step for the ConfigMap of state. The step must know the objects of newly enabled modules, so it
-// uses the argument all to render their charts.
-func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
-	return &Step{state: state, charts: all, observer: observer}
+// uses the argument all to render their charts. It uses decider to run the enabled scripts of changed modules.
+func New(state *scan.State, all *charts.Charts, decider Decider, observer Observer) *Step {
+	return &Step{state: state, charts: all, decider: decider, observer: observer}
 }
 
 // Steps returns the step of the node ConfigMapChanged.
@@ -78,7 +86,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Items, err = s.affected(ctx, c); err != nil {
+	} else if out.Items, err = s.affected(ctx, t, c); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)
@@ -211,7 +219,7 @@ func (s *Step) facts(tx *store.Tx, c configChange) ([]graph.Fact, error) {
 
 // affected lists the modules that a change of the ConfigMap affects: modules to run at once, modules to run after the
 // tasks that already wait, and modules to delete at once.
-func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][]graph.Item, error) {
+func (s *Step) affected(ctx context.Context, t workflow.Task, c configChange) (map[graph.FanOut][]graph.Item, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
 		return nil, err
@@ -223,8 +231,15 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	}
 	for _, name := range c.startup.Enabled {
 		key := values.Camel(name)
-		if !slices.Contains(d.Modules, key) || c.switchesOff(disk, name) || c.asksScript(disk, []string{key}) {
+		if !slices.Contains(d.Modules, key) || c.switchesOff(disk, name) {
 			continue
+		}
+		if c.asksScript(disk, []string{key}) {
+			if stays, err := s.staysEnabled(ctx, t, name, c.now); err != nil {
+				return nil, err
+			} else if !stays {
+				continue
+			}
 		}
 		list := lifecycle.ChangedUnstarted
 		if record := c.modules[name]; record.HasRunSince(c.startup) {
@@ -233,6 +248,17 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})
 	}
 	return lists, nil
+}
+
+// staysEnabled reports whether the enabled module stays enabled if config is the content of the ConfigMap. If its enabled
+// script fails, staysEnabled returns false: the reload that follows runs the script again, and reports the error.
+func (s *Step) staysEnabled(ctx context.Context, t workflow.Task, name string, config values.Config) (bool, error) {
+	m, found := s.state.Modules.Disk().Find(name)
+	if !found {
+		return false, nil
+	}
+	stays, err := s.decider.Keeps(ctx, t, s.state.DB, m, config)
+	return err == nil && stays, ctx.Err()
 }
 
 // deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a failing task

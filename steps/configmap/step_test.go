@@ -43,7 +43,7 @@ func TestAnUnreadableRecordOfTheConfigMapIsReplacedByTheNextRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := New(s, nil, nil)
+	step := New(s, nil, nil, nil)
 	var facts []graph.Fact
 	scantest.Update(t, s.DB, func(tx *store.Tx) (err error) {
 		facts, err = step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data})
@@ -91,7 +91,7 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := New(s, nil, nil)
+	step := New(s, nil, nil, nil)
 	scantest.Update(t, s.DB, func(tx *store.Tx) error {
 		journal := store.JournalKey(store.ID{Epoch: 1, N: 1})
 		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
@@ -127,7 +127,7 @@ func TestTheHistoryNamesTheFlagsThatAChangeOfTheConfigMapSets(t *testing.T) {
 		want *store.ValueChanges
 	}{"the first content": {time.Time{}, nil}, "a change": {time.Now(), want}} {
 		c := configChange{before: before, record: store.AppliedConfig{At: test.read}}
-		got, err := New(s, nil, nil).valueChanges(c, now)
+		got, err := New(s, nil, nil, nil).valueChanges(c, now)
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
@@ -142,7 +142,7 @@ func apply(t *testing.T, s *scan.State, read readConfig) (facts []graph.Fact) {
 		t.Fatal(err)
 	}
 	scantest.Update(t, s.DB, func(tx *store.Tx) (err error) {
-		facts, err = New(s, nil, nil).Apply(tx, workflow.Task{Task: store.Task{Run: 7}}, workflow.Outcome{Data: data})
+		facts, err = New(s, nil, nil, nil).Apply(tx, workflow.Task{Task: store.Task{Run: 7}}, workflow.Outcome{Data: data})
 		return err
 	})
 	return facts
@@ -198,23 +198,28 @@ func TestAChangeOfTheConfigMapReportsTheWidestOfItsParts(t *testing.T) {
 
 func TestAChangedSectionMakesTheEnabledScriptOfItsModuleDecideAgain(t *testing.T) {
 	t.Parallel()
-	judged, web, maintained := []string{"judged", "{size: 2}"}, []string{"web", "{size: 2}"}, []string{"judgedMaintenance", values.NoReconciliation}
+	// The script enables the module if its section has the size 2.
+	const script = "#!/bin/sh\ngrep -q '\"judged\":{\"size\":2}' $CONFIG_VALUES_PATH && echo true >$MODULE_ENABLED_RESULT || echo false >$MODULE_ENABLED_RESULT\n"
+	judged, other, web, maintained := []string{"judged", "{size: 2}"}, []string{"judged", "{size: 3}"}, []string{"web", "{size: 2}"}, []string{"judgedMaintenance", values.NoReconciliation}
 	for name, c := range map[string]struct {
 		flag    string
+		script  string
 		change  []string
 		failing bool
 		want    graph.Fact
 		runs    []string
 	}{
-		"the script must decide":                     {"true", judged, false, lifecycle.FlagsChanged, nil},
-		"the script must decide, and main fails":     {"true", judged, true, lifecycle.FlagsChanged, nil},
-		"the script does not know what changed":      {"true", maintained, false, lifecycle.ModuleChanged, []string{"judged"}},
-		"the flags disable the module of the script": {"false", judged, false, lifecycle.ModuleChanged, []string{"judged"}},
-		"a module without a script":                  {"true", web, false, lifecycle.ModuleChanged, []string{"web"}},
-		"a module without a script, and main fails":  {"true", web, true, lifecycle.ModuleChanged, []string{"web"}},
+		"the script must decide":                              {"true", script, judged, false, lifecycle.FlagsChanged, nil},
+		"main fails, and the script still enables the module": {"true", script, judged, true, lifecycle.FlagsChanged, []string{"judged"}},
+		"main fails, and the script disables the module":      {"true", script, other, true, lifecycle.FlagsChanged, nil},
+		"main fails, and the script fails":                    {"true", "", judged, true, lifecycle.FlagsChanged, nil},
+		"the script does not know what changed":               {"true", script, maintained, false, lifecycle.ModuleChanged, []string{"judged"}},
+		"the flags disable the module of the script":          {"false", script, judged, false, lifecycle.ModuleChanged, []string{"judged"}},
+		"a module without a script":                           {"true", script, web, false, lifecycle.ModuleChanged, []string{"web"}},
+		"a module without a script, and main fails":           {"true", script, web, true, lifecycle.ModuleChanged, []string{"web"}},
 	} {
 		s, mounted := scantest.New(t)
-		scantest.Program(t, mounted, "020-judged/enabled", "")
+		scantest.Program(t, mounted, "020-judged/enabled", c.script)
 		scantest.Scan(t, s)
 		before := scantest.Config(t, "judgedEnabled", c.flag)
 		scantest.Update(t, s.DB, func(tx *store.Tx) error { return s.ConfigMap.SaveApplied(tx, before, "1") })
@@ -265,7 +270,7 @@ func TestInvalidContentIsReportedAndDoesNotReplaceTheContentInForce(t *testing.T
 	apply(t, s, readConfig{ResourceVersion: "1", Config: good})
 
 	var reported refusals
-	step := New(s, nil, &reported)
+	step := New(s, nil, nil, &reported)
 	read := readConfig{ResourceVersion: "2", Config: scantest.Config(t, "web", "{size: large}", "webEnabled", "true")}
 	if err := step.check(&read, good, []string{"web"}); err != nil {
 		t.Fatal(err)
@@ -322,7 +327,7 @@ func TestContentIsNotCheckedWithoutTheGlobalSchemas(t *testing.T) {
 	scantest.Scan(t, s)
 	var reported refusals
 	read := readConfig{ResourceVersion: "2", Config: scantest.Config(t, "global", "{}")}
-	err := New(s, nil, &reported).check(&read, values.Config{}, nil)
+	err := New(s, nil, nil, &reported).check(&read, values.Config{}, nil)
 	if err == nil || !strings.Contains(err.Error(), o.GlobalHooksDir+"/openapi/config-values.yaml") || read.Error != "" || len(reported) > 0 {
 		t.Errorf("error %v, rejected with %q, reported %q; want an error that names the file, and no judgement of the content", err, read.Error, reported)
 	}
@@ -340,7 +345,7 @@ func TestTheHistoryShowsTheValuesThatAChangeOfTheConfigMapChanges(t *testing.T) 
 	})
 	before := scantest.Config(t, "global", "{a: 1}", "web", "{patched: 1}")
 	now := scantest.Config(t, "web", "{size: 2, patched: 2, password: hunter2}")
-	got, err := New(s, nil, nil).valueChanges(configChange{before: before, record: store.AppliedConfig{At: time.Now()}}, now)
+	got, err := New(s, nil, nil, nil).valueChanges(configChange{before: before, record: store.AppliedConfig{At: time.Now()}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

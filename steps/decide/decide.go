@@ -9,6 +9,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
+	"addon-operator/internal/values"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -107,6 +108,23 @@ func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, 
 		return d, nil
 	}
 	return c.runScript(ctx, t, m, k, d, before)
+}
+
+// Keeps reports whether the enabled module m stays enabled if config is the content of the ConfigMap. Keeps runs the
+// enabled script of m for the task t. The script gets the names of the preceding modules that the last discovery has
+// enabled. The argument db has the other data that the decision needs.
+func (c *Decider) Keeps(ctx context.Context, t workflow.Task, db *store.DB, m module.Module, config values.Config) (bool, error) {
+	var k *Known
+	if err := db.View(func(tx *store.Tx) (err error) {
+		k, err = c.Load(tx, module.Set{Modules: []module.Module{m}})
+		return err
+	}); err != nil {
+		return false, err
+	}
+	k.layers.Config = config
+	before := k.Startup.Enabled[:max(0, slices.Index(k.Startup.Enabled, m.Name))]
+	d, err := c.decide(ctx, t, m, k, before)
+	return d.Enabled && d.Broken == "", err
 }
 
 // stays is the reason given in the decision about a module that cannot be loaded.

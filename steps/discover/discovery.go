@@ -36,10 +36,11 @@ type Hooks struct {
 }
 
 // A Discovery discovers modules. Between two discoveries, Survey and Stale find the problems and the stale bindings
-// that the next discovery would find.
+// that the next discovery would find. Decider decides which modules are enabled.
 type Discovery struct {
-	Stale  *stale.Bindings
-	Survey *survey.Survey
+	Stale   *stale.Bindings
+	Survey  *survey.Survey
+	Decider *decide.Decider
 
 	crds *crds.Definitions
 	step *step
@@ -53,10 +54,12 @@ func New(o Options, state *scan.State, hooks Hooks, observer Observer, changes C
 			DB: state.DB, Log: state.Log, Modules: state.Modules, Addons: state.Addons, Applied: state.Applied,
 			Values: state.Values, ConfigMap: state.ConfigMap, Hooks: hooks.Configs,
 		}, changes),
+		Decider: decide.New(state.Values, hooks.Configs, hooks.Scripts),
+
 		crds: crds.New(o.CRDs, state.Log, state.Modules, o.Helm),
 	}
 	d.step = &step{
-		state: state, decider: decide.New(state.Values, hooks.Configs, hooks.Scripts), crds: d.crds,
+		state: state, decider: d.Decider, crds: d.crds,
 		safety: safety.New(o.Options, state.Log, state.ConfigMap, observer), stale: d.Stale, survey: d.Survey,
 		changes: changes, parallelModules: o.ParallelModules,
 	}

@@ -356,9 +356,9 @@ var Graph = &graph.Graph{
 		Disabled: "the disabled modules with a release or state to delete, in reverse order",
 		Unknown:  "the releases without a module directory",
 		Running:  "the tasks of the module that run in other queues",
-		Changed:  "the started modules whose section of the ConfigMap changed, except those whose enabled script must decide again; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue",
+		Changed:  "the started modules whose section of the ConfigMap changed; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue; in this case, the enabled script of such a module must still enable the module",
 
-		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed, except those whose enabled script must decide again; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue",
+		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue; in this case, the enabled script of such a module must still enable the module",
 		SwitchedOff:      "only while a failing task delays the main queue: the installed modules that the ConfigMap has just disabled",
 	},
 	Inputs: map[graph.Input]string{
