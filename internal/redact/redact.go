@@ -88,22 +88,39 @@ var secretForms = []*regexp.Regexp{
 }
 
 // setting matches a name and the separator before its value: an assignment, a field of JSON or
-// YAML, or a flag.
-var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(["']?\s*[:=]\s*|\s+)`)
+// YAML, or a flag. JSON can be inside a string of JSON, so that its quotation marks are escaped.
+var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(\\*["']?\s*[:=]\s*|\s+)`)
+
+// named matches the name in a field "name", and everything between this name and the value in the field "value", as in
+// an environment variable in JSON, in YAML or in the syntax of Go. namedLine matches a line that has only the field
+// "name", and valueLine matches the beginning of a line with the field "value".
+var (
+	named     = regexp.MustCompile(`(?i)\bname\\*["']?\s*[:=]\s*\\*["']?([\pL\pN_.-]+)\\*["']?,?\s*\\*["']?value\\*["']?\s*[:=]\s*`)
+	namedLine = regexp.MustCompile(`(?i)^[\s+-]*["']?name["']?\s*[:=]\s*["']?([\pL\pN_.-]+)["']?,?\s*$`)
+	valueLine = regexp.MustCompile(`(?i)^[\s+-]*["']?value["']?\s*[:=]\s*`)
+	quote     = regexp.MustCompile(`^\\*["']`)
+)
 
 // Text returns text with marks in place of likely secrets. These are likely secrets: the value of an assignment, a
-// field or a flag with the name of a secret, up to the end of the line; credentials of HTTP and of URLs; and private
-// keys in PEM.
+// field or a flag with the name of a secret, up to the end of the line; the field "value" behind a field "name", as in
+// an environment variable, if the content of "name" is the name of a secret; credentials of HTTP and of URLs; and
+// private keys in PEM.
 func Text(text string) string {
 	var out []string
-	inKey := false
+	inKey, isSecret := false, false // isSecret is true if the previous line names a secret whose value can follow
 	for line := range strings.SplitSeq(text, "\n") {
+		value := valueLine.FindString(line)
+		hidden := isSecret && value != "" && len(value) < len(line)
+		name := namedLine.FindStringSubmatch(line)
+		isSecret = name != nil && Secret(name[1])
 		switch {
 		case inKey:
 			inKey = !strings.Contains(line, "-----END ")
 		case beginsPrivateKey(line):
 			inKey = !strings.Contains(line, "-----END ")
 			out = append(out, Mark)
+		case hidden:
+			out = append(out, value+Mark)
 		default:
 			out = append(out, redactLine(line))
 		}
@@ -116,7 +133,52 @@ func beginsPrivateKey(text string) bool {
 	return strings.Contains(text, "-----BEGIN ") && strings.Contains(text, pemKey)
 }
 
+// hideNamed returns line with marks in place of the values behind the names of secrets, as [named] finds them. If a
+// value has no quotation marks, the mark replaces the rest of the line.
+func hideNamed(line string) string {
+	var out strings.Builder
+	for at := named.FindStringSubmatchIndex(line); at != nil; at = named.FindStringSubmatchIndex(line) {
+		name, value := line[at[2]:at[3]], line[at[1]:]
+		out.WriteString(line[:at[1]])
+		line = value
+		opening := quote.FindString(value)
+		end := quoted(value, opening)
+		switch {
+		case !Secret(name) || end == len(opening):
+		case opening == "":
+			return out.String() + Mark
+		default:
+			out.WriteString(opening + Mark)
+			line = value[end:]
+		}
+	}
+	return out.String() + line
+}
+
+// quoted returns the length of the text at the beginning of value, with its opening quotation mark, which is the
+// argument opening, and without the closing one. If one of them is missing, quoted returns the length of value.
+func quoted(value, opening string) int {
+	if opening == "" {
+		return len(value)
+	}
+	mark := opening[len(opening)-1]
+	for i := len(opening); i < len(value); i++ {
+		if value[i] != mark {
+			continue
+		}
+		start := i
+		for value[start-1] == '\\' && start > len(opening) {
+			start--
+		}
+		if i-start == len(opening)-1 {
+			return start
+		}
+	}
+	return len(value)
+}
+
 func redactLine(line string) string {
+	line = hideNamed(line)
 	for _, at := range setting.FindAllStringSubmatchIndex(line, -1) {
 		isFlag, name, separator := at[2] < at[3], line[at[4]:at[5]], line[at[6]:at[7]]
 		if !Secret(name) || !isFlag && !strings.ContainsAny(separator, ":=") {

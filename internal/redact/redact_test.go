@@ -85,6 +85,35 @@ func TestAFlagOfOneDashHidesItsValue(t *testing.T) {
 	})
 }
 
+func TestSecretsInStringsOfJSONAreHidden(t *testing.T) {
+	t.Parallel()
+	checkTexts(t, map[string]string{
+		`{"applied":"{\"kind\":\"Secret\",\"data\":{\"password\":\"aHVudGVy\"}}"}`: `{"applied":"{\"kind\":\"Secret\",\"data\":{\"password\":(redacted)`,
+		`{"msg":"\"login with {\\\"token\\\" : 1}"}`:                               `{"msg":"\"login with {\\\"token\\\" : (redacted)`,
+	})
+}
+
+func TestTheValueBesideTheNameOfASecretIsHidden(t *testing.T) {
+	t.Parallel()
+	checkTexts(t, map[string]string{
+		`core.EnvVar{Name:"DB_PASSWORD", Value:"hun\"ter", ValueFrom:nil}: field is immutable`: `core.EnvVar{Name:"DB_PASSWORD", Value:"(redacted)", ValueFrom:nil}: field is immutable`,
+		`[{"name":"DB_PASSWORD","value":"hunter2"},{"name":"A","value":"b"}]`:                  `[{"name":"DB_PASSWORD","value":"(redacted)"},{"name":"A","value":"b"}]`,
+		`{"name":"A","value":"b"},{"name":"TOKEN","value":"c"},{"name":"KEY_KEY","value":"d"}`: `{"name":"A","value":"b"},{"name":"TOKEN","value":"(redacted)"},{"name":"KEY_KEY","value":"(redacted)"}`,
+		`"{\"name\":\"TOKEN\",\"value\":\"a\\\"b\"}"`:                                          `"{\"name\":\"TOKEN\",\"value\":\"(redacted)\"}"`,
+		`{"name":"TOKEN","value":"cut`:                                                         `{"name":"TOKEN","value":"(redacted)`,
+		`core.EnvVar{Name:"TOKEN", Value:"", ValueFrom:(*core.EnvVarSource)(0xc000)}`:          `core.EnvVar{Name:"TOKEN", Value:"", ValueFrom:(*core.EnvVarSource)(0xc000)}`,
+		"[map[name:A value:b] map[name:DB_PASSWORD value:hunter2]]":                            "[map[name:A value:b] map[name:DB_PASSWORD value:(redacted)",
+		"- name: DB_PASSWORD\n  value: hunter2\n- name: A\n  value: b":                         "- name: DB_PASSWORD\n  value: (redacted)\n- name: A\n  value: b",
+		"\"name\": \"TOKEN\",\n\"value\": \"c\"":                                               "\"name\": \"TOKEN\",\n\"value\": (redacted)",
+		"- name: TOKEN\n  valueFrom: x":                                                        "- name: TOKEN\n  valueFrom: x",
+	})
+	for _, text := range []string{`Name:"TOKEN", Value:"a"}: b`, "map[name:TOKEN value:a]", "name: TOKEN\nvalue: a"} {
+		if once := redact.Text(text); redact.Text(once) != once {
+			t.Errorf("a second time, %q became %q", once, redact.Text(once))
+		}
+	}
+}
+
 func TestCredentialsOfHTTPAndURLsAreHidden(t *testing.T) {
 	t.Parallel()
 	checkTexts(t, map[string]string{
