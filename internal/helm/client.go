@@ -155,7 +155,8 @@ func extraLabels(given map[string]string) map[string]string {
 
 // ownConfig returns a copy of config for Helm. If config sets no rate limit, the copy disables the default limit of
 // client-go: Helm creates a client for each object, so the default limit would affect only the shared clients, and slow
-// them down. If config has no warning handler, warnings of the API server are written to log instead of stderr.
+// them down. If config has no warning handler, warnings of the API server are written to log instead of stderr. Clients of
+// the copy get no values of the fields that the API server rejects as invalid.
 func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 {
@@ -164,6 +165,7 @@ func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	if own.WarningHandler == nil && own.WarningHandlerWithContext == nil {
 		own.WarningHandler = warnings(log)
 	}
+	own.Wrap(withoutValues)
 	return own
 }
 

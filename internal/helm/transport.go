@@ -1,15 +1,22 @@
 package helm
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	kubeobjects "addon-operator/internal/kube"
 )
 
 // roundTripper adapts a function to http.RoundTripper.
@@ -57,6 +64,47 @@ func roundTripUntil(ctx context.Context, next http.RoundTripper, r *http.Request
 	}
 	resp.Body = body{ReadCloser: resp.Body, release: release}
 	return resp, nil
+}
+
+// withoutValues returns a transport that sends requests with next. If the API server rejects an object as invalid, the
+// message in the response names the rejected fields without their values, which can be secrets: Helm quotes the message
+// in its errors. For example, a change of a Job is rejected with its whole pod template.
+func withoutValues(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err != nil || resp.StatusCode != http.StatusUnprocessableEntity {
+			return resp, err
+		}
+		text, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return nil, err
+		}
+		text = hideValues(text)
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		resp.Header.Del("Content-Length")
+		return resp, nil
+	})
+}
+
+// hideValues returns the response text of the API server without the values of rejected fields. If the text is no
+// status that names rejected fields, hideValues returns it unchanged.
+func hideValues(text []byte) []byte {
+	const invalid = " is invalid: "
+	var status metav1.Status
+	if json.Unmarshal(text, &status) != nil {
+		return text
+	}
+	fields := kubeobjects.RejectedFields(&status)
+	object, _, found := strings.Cut(status.Message, invalid)
+	if len(fields) == 0 || !found {
+		return text
+	}
+	status.Message, status.Details.Causes = object+invalid+strings.Join(fields, "; "), nil
+	hidden, err := json.Marshal(status)
+	if err != nil {
+		return text
+	}
+	return hidden
 }
 
 // body is a response body that calls release when it is closed.

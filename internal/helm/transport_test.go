@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -9,6 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -93,6 +100,38 @@ func TestBoundRequestsObeyTheirOwnContextToo(t *testing.T) {
 	cancel()
 	if _, err := ask(own, t, client, url); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v, want that of the request's context", err)
+	}
+}
+
+func TestRejectedFieldsHaveNoValues(t *testing.T) {
+	t.Parallel()
+	rejected := apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "migrate", field.ErrorList{
+		field.Invalid(field.NewPath("spec", "template"), map[string]any{"env": []any{map[string]any{"name": "DB_PASSWORD", "value": "hunter2"}}}, "field is immutable"),
+	}).Status()
+	policy := apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "migrate", errors.New("the policy denied the request: no")).Status()
+	policy.Code, policy.Reason = http.StatusUnprocessableEntity, metav1.StatusReasonInvalid
+	policy.Details.Causes = []metav1.StatusCause{{Message: "no"}}
+	for want, status := range map[string]metav1.Status{
+		`Job.batch "migrate" is invalid: spec.template: Invalid value: field is immutable`: rejected,
+		policy.Message: policy,
+	} {
+		status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(int(status.Code))
+			_ = json.NewEncoder(w).Encode(status)
+		}))
+		t.Cleanup(server.Close)
+		config := ownConfig(&rest.Config{Host: server.URL}, nil)
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+		_, err = client.Resource(job).Namespace("ns").Patch(t.Context(), "migrate", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+		if err == nil || err.Error() != want || !apierrors.IsInvalid(err) {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
 	}
 }
 

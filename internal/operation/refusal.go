@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,35 +70,11 @@ func explain(err error) error {
 		return err
 	}
 	status := answered.Status()
-	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil || len(status.Details.Causes) == 0 {
+	fields := kube.RejectedFields(&status)
+	if len(fields) == 0 {
 		return err
 	}
-	causes := make([]string, 0, len(status.Details.Causes))
-	for _, cause := range status.Details.Causes {
-		causes = append(causes, strings.TrimPrefix(cause.Field+": ", ": ")+withoutValue(cause))
-	}
-	return answer{"the API server rejects it as invalid: " + strings.Join(causes, "; "), err}
-}
-
-// withoutValue returns the message of a cause without the value that the message quotes. For
-// example, it returns "Invalid value: must be a number" for `Invalid value: "x": must be a number`.
-// If it cannot find the end of the value, withoutValue omits the rest of the message.
-func withoutValue(cause metav1.StatusCause) string {
-	what, rest, found := strings.Cut(cause.Message, ": ")
-	neverHaveIt := []metav1.CauseType{
-		metav1.CauseTypeFieldValueRequired, metav1.CauseTypeForbidden, metav1.CauseTypeTooLong, metav1.CauseTypeTooMany,
-	}
-	if !found || slices.Contains(neverHaveIt, cause.Type) {
-		return cause.Message
-	}
-	quoted, err := strconv.QuotedPrefix(rest)
-	if err != nil {
-		return what
-	}
-	if detail, more := strings.CutPrefix(rest[len(quoted):], ": "); more {
-		return what + ": " + detail
-	}
-	return what
+	return answer{"the API server rejects it as invalid: " + strings.Join(fields, "; "), err}
 }
 
 // isUnserved reports whether err means that the API server does not serve the kind or the
