@@ -125,6 +125,9 @@ func canRun(tx *store.Tx, name string) error {
 		return notFound("no module is called %q; see addon-operator module list, and run addon-operator reload if its directory is new", name)
 	case !m.Enabled:
 		return &routeError{http.StatusConflict, fmt.Errorf("module %s is not enabled (%s), so it is not run", name, m.Why)}
+	case m.Undefined != "":
+		return &routeError{http.StatusConflict, fmt.Errorf("module %s is not run, because its CRDs cannot be installed: %s; correct the cause, and run "+
+			"addon-operator reload, which installs them", name, m.Undefined)}
 	}
 	return nil
 }

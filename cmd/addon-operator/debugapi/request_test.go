@@ -183,7 +183,10 @@ func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		save(t, w.db, map[string]any{string(store.ModuleKey("blocked")): store.Module{Enabled: true, Undefined: "things.yaml: no kind"}})
 		for path, want := range map[string]string{
+			"/module/blocked/run": "409 module blocked is not run, because its CRDs cannot be installed: things.yaml: no kind; " +
+				"correct the cause, and run addon-operator reload, which installs them\n",
 			"/module/off/run": "409 module off is not enabled (disabled by values.yaml), so it is not run\n",
 			"/module/new/run": "404 no module is called \"new\"; see addon-operator module list, and run addon-operator reload if its directory is new\n",
 		} {
