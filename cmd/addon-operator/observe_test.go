@@ -55,6 +55,30 @@ func TestMetricsAreLabeledAsStartupUntilTheFirstConvergeEnds(t *testing.T) {
 	}
 }
 
+func TestSlowEnabledScriptIsLoggedAndShownWithItsEffect(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := &lifecycleObserver{
+		log: zerolog.New(&log), notices: newNotices(nil, &settings.Settings{}, zerolog.Nop()), slow: new(debugapi.SlowRuns),
+		metrics: metrics.New("p_", func() (metrics.State, error) { return metrics.State{}, nil }),
+	}
+	script := store.Task{Node: string(lifecycle.DiscoverModules), Subject: graph.Subject{Module: "web", Hook: "enabled"}}
+	ended := o.HookSlow(report.SlowRun{Node: lifecycle.DiscoverModules, Task: workflow.Task{Task: script}, After: 10 * time.Minute})
+	ended()
+	for _, want := range []string{
+		`"module":"web","hook":"enabled"`, "enabled script has been running for 10m0s; no converge installs, upgrades or deletes a module until it ends",
+		"slow enabled script has ended",
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, &log)
+		}
+	}
+	want := "discover-modules web/enabled has been running for 10m0s; no converge installs, upgrades or deletes a module until it ends. "
+	if n := <-o.notices.queue; !strings.HasPrefix(n.message, want) {
+		t.Errorf("the notice is %q, want %q", n.message, want)
+	}
+}
+
 func TestSlowHookIsLoggedCountedAndShownUntilItEnds(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

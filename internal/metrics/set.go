@@ -50,7 +50,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.damaged.WithLabelValues("queues") // so that the counter is served with the value 0 before the first damaged task
 	s.loops = m.counters("loops_total", "Runs that were delayed because a step had caused itself at least three times in a row.", "node", "module")
 	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that were dropped because of a conflict with the type or name of another metric, or because of a limit.", "module", "hook", "reason")
-	s.hookSlow = m.gauges("hook_runs_slow", "Current runs of a hook that take much longer than all previous ones, and waits of more than a minute for a Helm hook.", "module", "hook")
+	s.hookSlow = m.gauges("hook_runs_slow", "Current runs of a hook that take much longer than all previous ones, of enabled scripts that take more than ten minutes, and waits of more than a minute for a Helm hook.", "module", "hook")
 	s.queueAction = m.histogram("tasks_queue_action_duration_seconds", "Duration of adding tasks to the queue, and of transitions.", "queue_name", "queue_action")
 	s.commit = m.histogram("store_commit_seconds", "Duration of commits to the store, including the sync to disk.").WithLabelValues()
 	s.commitWrites = m.counter("store_writes_total", "Keys written by commits to the store.")
@@ -74,9 +74,9 @@ func (s *Set) RecordDamaged(table string) { s.damaged.WithLabelValues(table).Inc
 // Looped counts a run that was delayed because its steps cause each other in a loop.
 func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }
 
-// HookSlow records that a running hook takes much longer than in all previous runs, or that Helm waits long for a Helm
-// hook. The caller must call ended() at the end of the run or of the wait. The argument module is empty for a global
-// hook.
+// HookSlow records that a running hook takes much longer than in all previous runs, that an enabled script takes long, or
+// that Helm waits long for a Helm hook. The caller must call ended() at the end of the run or of the wait. The argument
+// module is empty for a global hook.
 func (s *Set) HookSlow(module, hook string) (ended func()) {
 	gauge := s.hookSlow.WithLabelValues(module, hook)
 	gauge.Inc()

@@ -75,8 +75,10 @@ func New(o Options, state *scan.State, charts Charts, observer Observer) *Hooks 
 // steps.
 func (h *Hooks) Connect(snapshots bindings.Snapshots) { h.Bindings.Connect(snapshots) }
 
-// RunScript runs the enabled script of a module for the task t. It logs the lines that the script prints.
+// RunScript runs the enabled script of a module for the task t. It logs the lines that the script prints. A run that
+// takes long is reported as slow, because the converge waits for it.
 func (h *Hooks) RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error) {
 	run.Output = h.reports.Output(t, "enabled")
+	defer h.reports.WatchSlow(t, 0)()
 	return h.runner.Enabled(ctx, run)
 }

@@ -12,7 +12,8 @@ import (
 type Observer interface {
 	// HookRan reports a run of a hook.
 	HookRan(Run)
-	// HookSlow reports a run of a hook that takes much longer than all earlier runs, or a long wait for a Helm hook.
+	// HookSlow reports a run of a hook that takes much longer than all earlier runs, a long run of an enabled script, or
+	// a long wait for a Helm hook.
 	// The returned function is called at the end of the run or wait; it can be nil.
 	HookSlow(SlowRun) (ended func())
 }
@@ -28,7 +29,8 @@ type Run struct {
 	Err error
 }
 
-// A SlowRun is a run of a hook that takes much longer than all earlier runs, or a long wait for a Helm hook.
+// A SlowRun is a run of a hook that takes much longer than all earlier runs, a long run of an enabled script, or a long
+// wait for a Helm hook.
 type SlowRun struct {
 	Task workflow.Task
 	Node graph.NodeID

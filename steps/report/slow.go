@@ -26,9 +26,9 @@ func slowAfter(longest time.Duration) time.Duration {
 	return min(max(slowFactor*longest, SlowLeast), max(slowMost, 2*longest))
 }
 
-// WatchSlow reports the run of the hook of t as slow when it takes much longer than longest, which is the duration of
-// the longest earlier run. If longest is zero, it reports the run after slowMost. The caller must call the returned
-// function at the end of the run.
+// WatchSlow reports the run of the hook or the enabled script of t as slow when it takes much longer than longest, which
+// is the duration of the longest earlier run. If longest is zero, it reports the run after slowMost. The caller must call
+// the returned function at the end of the run.
 func (r *Runs) WatchSlow(t workflow.Task, longest time.Duration) (ends func()) {
 	if t.Claim == nil {
 		return func() {}

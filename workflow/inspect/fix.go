@@ -57,6 +57,8 @@ func (p *Problem) mend() string {
 		return p.Meaning.Fix
 	case p.Kind == KindFailing && (p.Node == releaseCheck || p.Node == releaseUpgrade):
 		return fixChart
+	case p.Kind == KindSlow && p.Node == discoverModules:
+		return "find out what the enabled script waits for: the log of the operator (kubectl logs) has its output. The flag --hook-timeout ends such runs"
 	case p.Fix == "" && p.Awaits != "":
 		kind, object, _ := strings.Cut(p.Awaits, " ")
 		namespace, name, _ := strings.Cut(object, "/")

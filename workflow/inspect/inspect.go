@@ -242,7 +242,7 @@ const (
 	KindBroken      Kind = "broken"              // a module cannot be loaded
 	KindNoCRDs      Kind = "no crds"             // a module is not run, because its CRDs cannot be installed
 	KindStalled     Kind = "stalled"             // the engine cannot process a queue
-	KindSlow        Kind = "slow"                // a hook runs unusually long, or a step waits long for a Helm hook
+	KindSlow        Kind = "slow"                // a hook or an enabled script runs unusually long, or a step waits long for a Helm hook
 	KindFull        Kind = "disk full"           // the disk has no space for the store
 	KindAPIServer   Kind = "api server"          // the API server is slow, or rejects or fails requests
 	KindReview      Kind = "failing webhook"     // the hook of a webhook does not answer requests
@@ -337,7 +337,7 @@ type Reader struct {
 	Stalled map[string]string
 	// Full describes the lack of space on the disk of the store; nil if there is enough space.
 	Full *store.Shortage
-	// Slow has the problems of hooks that run unusually long, and of long waits for Helm hooks.
+	// Slow has the problems of hooks and enabled scripts that run unusually long, and of long waits for Helm hooks.
 	Slow []Problem
 	// Webhooks has the problems of webhooks, which only the running operator knows.
 	Webhooks []Problem

@@ -32,7 +32,11 @@ func TestEveryProblemSaysWhatToDo(t *testing.T) {
 			"first make sure that the module must be deleted, and find out what the hook deletes. Then correct what the error names; the operator then retries the step. " +
 				"To keep the module, enable it again: it is installed once this hook has succeeded",
 		},
-		"a slow deletion":                 {Problem{Kind: KindSlow, Node: releaseDelete}, fixes[KindSlow]},
+		"a slow deletion": {Problem{Kind: KindSlow, Node: releaseDelete}, fixes[KindSlow]},
+		"a slow enabled script": {
+			Problem{Kind: KindSlow, Node: discoverModules, Subject: graph.Subject{Module: "web", Hook: "enabled"}},
+			"find out what the enabled script waits for: the log of the operator (kubectl logs) has its output. The flag --hook-timeout ends such runs",
+		},
 		"an invalid ConfigMap":            {Problem{Kind: KindRefused}, "correct the ConfigMap; until then the last valid content is in force"},
 		"an invalid ConfigMap with a fix": {Problem{Kind: KindRefused, Fix: "quote the number"}, "quote the number. Until then the last valid content is in force"},
 		"a Helm hook": {
@@ -136,6 +140,7 @@ func TestTheNextCommandExplainsAProblemAndChangesNothing(t *testing.T) {
 		"a failing step of all":       {Problem{Kind: KindFailing, Task: task}, true, "why 1-2"},
 		"a failing configuration":     {Problem{Kind: KindFailing, Task: task, Subject: graph.Subject{Configuration: "ops/all"}}, true, "why 1-2"},
 		"a slow hook":                 {Problem{Kind: KindSlow, Task: task, Subject: graph.Subject{Module: "web"}}, true, "why web"},
+		"a slow enabled script":       {Problem{Kind: KindSlow, Node: discoverModules, Task: task, Subject: graph.Subject{Module: "web", Hook: "enabled"}}, true, "why 1-2"},
 		"a quarantine":                {Problem{Kind: KindQuarantined, Task: task, Subject: graph.Subject{Module: "web"}}, true, "why web"},
 		"an invalid ConfigMap":        {Problem{Kind: KindRefused}, true, ""},
 		"a module that cannot be run": {Problem{Kind: KindBroken, Subject: graph.Subject{Module: "web"}}, true, ""},

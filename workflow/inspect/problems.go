@@ -328,9 +328,9 @@ func (p *Problem) stored() bool {
 }
 
 // about returns the argument with which the command why explains the step of p. The argument is the name of the hook or
-// the module of the step or, if the step has neither, the ID of its task.
+// the module of the step or, if the step has neither, the ID of its task. An enabled script has no step of its own.
 func (p *Problem) about() string {
-	if s := p.Subject.OfHook(); s != (graph.Subject{}) {
+	if s := p.Subject.OfHook(); s != (graph.Subject{}) && p.Node != discoverModules {
 		return s.String()
 	}
 	return p.Task.String()
