@@ -319,6 +319,36 @@ func TestTrimmingTheHistoryPassesUnreadableRuns(t *testing.T) {
 	})
 }
 
+func TestTrimmingTheHistoryDeletesRunsWithoutHistoryInPieces(t *testing.T) {
+	t.Parallel()
+	db := inMemory(t)
+	const runs = 25
+	update(t, db, func(tx *store.Tx) error {
+		for id := range uint64(runs) {
+			if err := store.Save(tx, store.RunKey(id+1), store.Run{ID: id + 1, Ended: now}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	pieces := 0
+	for more := true; more; pieces++ {
+		update(t, db, func(tx *store.Tx) (err error) {
+			_, more, err = store.TrimHistory(tx, now.Add(time.Second), 0, 10)
+			if n := tx.Written().Ops; n > 10 {
+				t.Errorf("one piece deletes %d records, want at most 10", n)
+			}
+			return err
+		})
+	}
+	view(t, db, func(tx *store.Tx) error {
+		if left := mustAll(t, store.RunsBackwards(tx)); len(left) != 1 || left[0].ID != runs || pieces != 3 {
+			t.Errorf("%d runs are left after %d pieces, want only the newest after 3", len(left), pieces)
+		}
+		return nil
+	})
+}
+
 func TestActionsAfterAnotherAreOldestFirst(t *testing.T) {
 	t.Parallel()
 	db := inMemory(t)

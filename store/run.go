@@ -130,9 +130,10 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 
 // TrimHistory deletes finished runs and their history, in the order of their numbers. It deletes runs of any age until
 // it has freed the number of bytes in the argument excess. After that, it deletes only runs that ended before the given
-// time, and stops at the first run that ended later. The argument limit is the maximum number of records of the history
-// that one call deletes. TrimHistory returns the number of freed bytes, and whether it must be called again. It never
-// deletes the newest run.
+// time, and stops at the first run that ended later. The argument limit is the maximum number of records that one call
+// deletes: those of runs and those of the history, because a run that has ended in the batch of another run has no
+// history. TrimHistory returns the number of freed bytes, and whether it must be called again. It never deletes the
+// newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {
@@ -158,6 +159,9 @@ func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64
 			}
 			freed += int64(len(hk) + len(hv))
 			tx.Delete(hk)
+		}
+		if limit--; limit < 0 {
+			return freed, true, nil
 		}
 		freed += int64(len(k) + len(v))
 		tx.Delete(k)

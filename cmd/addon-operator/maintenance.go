@@ -22,7 +22,7 @@ const (
 	// snapshots is shorter.
 	firstWork = time.Minute
 	trimEvery = time.Hour
-	// trimPiece is the maximum number of history records that one transaction removes.
+	// trimPiece is the maximum number of records of runs and of their history that one transaction removes.
 	trimPiece = 2000
 	// snapshotsKept is the number of newest snapshots of the store that are not removed.
 	snapshotsKept = 3
