@@ -73,7 +73,8 @@ func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error
 }
 
 // withoutPiece changes t so that it does not need the piece. If the journal is lost, the step runs
-// again. A lost item is skipped. If the payload is lost, the task is dropped.
+// again. A lost item is skipped, also if its effects have begun. If the payload is lost, the task is
+// dropped.
 func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = damaged.Error()
@@ -92,6 +93,10 @@ func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *stor
 		return rp.remover.removeLast(t, nil)
 	case t.FanOut == nil || piece.Item < t.FanOut.Next:
 		return nil
+	}
+	if t.Journal && piece.Item == t.FanOut.Next { // the journal belongs to the lost item, and not to the next one
+		store.DropJournal(rp.tx, t.ID)
+		t.Journal = false
 	}
 	r.Detail = fmt.Sprintf("item %d of %d is lost", piece.Item+1, t.FanOut.Len)
 	t.FanOut.Next = store.DropItem(rp.tx, t.ID, t.FanOut.Next, piece.Item)

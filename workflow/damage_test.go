@@ -150,6 +150,38 @@ func TestALostItemIsPassedOverAndTheOthersAreDone(t *testing.T) {
 	})
 }
 
+func TestTheJournalOfALostItemIsNotThatOfAnotherItem(t *testing.T) {
+	far := graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true}
+	for what, behind := range map[string][]string{"the last item": nil, "not the last item": {"b"}} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+				w.lists("each", append([]graph.Item{far}, hooks(append([]string{"a"}, behind...)...)...)...)
+				var want []string
+				for _, hook := range behind {
+					want = append(want, "each "+hook)
+				}
+				open := w.gate("each far")
+				w.set("each a", returns(effects("of a")))
+				done := w.doEffects(map[string]error{"of a": errors.New("503")})
+				w.start(on("go"))
+				w.expectAny("each far", "each a")
+				id := w.pending("main")[0].ID
+				w.damage(store.At(store.Payloads).Uint(id.Epoch).Uint(id.N).Uint(1<<32 + 1))
+				w.sleep(5 * time.Second)
+				w.expect(want...)
+				open(workflow.Outcome{}, nil)
+				w.expect("next")
+				if diff := cmp.Diff([]string{"of a"}, *done); diff != "" {
+					t.Error(diff)
+				}
+				w.damaged()
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
 func TestAHookWhoseJournalIsLostRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())
