@@ -361,6 +361,27 @@ func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 	})
 }
 
+func TestADeletionDoesNotTakeTheSlotOfTheStepThatWaitedForItsFailingModule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, newGraph(
+			[]graph.Node{
+				{ID: "begin"}, {ID: "last"}, {ID: "run", Scope: graph.ScopeModule, Group: "run", Unique: true, RetryQueue: true},
+				{ID: "delete", Scope: graph.ScopeModule, Group: "delete"}, {ID: "purge", Scope: graph.ScopeModule, Group: "delete"},
+			},
+			graph.Edge{On: "go", To: "begin", Place: graph.Tail}, graph.Edge{From: "begin", To: "run", ForEach: "some"},
+			graph.Edge{From: "begin", To: "last"}, graph.Edge{On: "off", To: "delete", Place: graph.Tail},
+			graph.Edge{From: "delete", To: "purge", CancelsPending: true}))
+		w.e.ContinueOnFailure = true
+		w.set("begin", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"some": modules("m")}}))
+		w.fails("run m", 1)
+		w.start(on("go"))
+		w.expectPending("after failing modules", "last")
+		w.raise(on("off", "m"))
+		w.expect("begin", "run m", "delete m", "purge m", "last")
+		w.expectAllEnded()
+	})
+}
+
 func TestFailingModulesOfAGroupGoToRetryQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)

@@ -75,14 +75,22 @@ func startsOver(t, next *store.Task) bool {
 // stack adds t to the slot of its position. The parameter top says whether t becomes the top task of the slot.
 func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
+		// The slot must not be empty while tasks are canceled: otherwise, a parked task gets it if its last lagging task is
+		// canceled.
+		if err := r.queues.save(t); err != nil {
+			return err
+		}
 		if err := r.pendingCancels.cancelPending(t); err != nil {
 			return err
 		}
 	}
 	stays, err := r.arrivals.enter(t)
 	switch {
-	case err != nil || !stays:
+	case err != nil:
 		return err
+	case !stays:
+		r.tx.Delete(t.Key()) // its header can be in the store already
+		return nil
 	case top:
 		r.queues.setTop(t)
 		return nil
