@@ -21,15 +21,22 @@ type Patch struct {
 //
 // If the operations change nothing, the patch has only those that touch saved operations, as in flant/addon-operator. A
 // hook can repeat a value of the ConfigMap. If this operation were saved, a later change of the ConfigMap would have no
-// effect.
+// effect. But if these operations alone change the values, for example because one of them replaces a map and another
+// operation restores a key of this map, the patch has all operations.
 func NewPatch(layers values.Layers, base, section string, ops []values.Op) (Patch, error) {
 	f, err := Try(layers, section, ops, "")
 	if err != nil {
 		return Patch{}, err
 	}
 	changed, err := values.Changed(f.Before, f.After)
-	if !changed {
-		ops = values.Touching(ops, layers.Saved[section])
+	if err != nil {
+		return Patch{}, err
 	}
-	return Patch{Values: ops, Base: base, Changed: changed, NoOp: f.noOp, Before: f.Before, After: f.After}, err
+	if touching := values.Touching(ops, layers.Saved[section]); !changed && len(touching) < len(ops) {
+		alone, err := Try(layers, section, touching, "")
+		if differs, failed := values.Changed(f.After, alone.After); err == nil && failed == nil && !differs {
+			f, ops = alone, touching
+		}
+	}
+	return Patch{Values: ops, Base: base, Changed: changed, NoOp: f.noOp, Before: f.Before, After: f.After}, nil
 }

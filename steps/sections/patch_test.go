@@ -55,3 +55,48 @@ func TestAPatchThatOnlyRepeatsValuesOfLowerLayersIsNotSaved(t *testing.T) {
 		t.Errorf("the zone is %v, and not as in the ConfigMap", zone)
 	}
 }
+
+// If one operation of a patch is saved, other operations of the patch can be needed too: those below it, and those on the
+// same list.
+func TestAPatchThatChangesNothingChangesNothingWhenItIsSaved(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ static, saved, ops string }{
+		{
+			static: `{"log":{"format":"json"}}`, saved: `{"op":"add","path":"/web/log/level","value":"info"}`,
+			ops: `{"op":"add","path":"/web/log","value":{"level":"info"}}{"op":"add","path":"/web/log/format","value":"json"}`,
+		},
+		{
+			static: `{"list":["a"]}`, saved: `{"op":"add","path":"/web/list/1","value":"a"}`,
+			ops: `{"op":"add","path":"/web/list/-","value":"a"}{"op":"add","path":"/web/list/0","value":"a"}{"op":"remove","path":"/web/list/1"}`,
+		},
+	} {
+		section := map[string]any{}
+		if err := json.Unmarshal([]byte(c.static), &section); err != nil {
+			t.Fatal(err)
+		}
+		l := values.Layers{
+			Static: values.Values{"web": section},
+			Saved:  map[string][]values.Saved{"web": values.MergePatches(nil, parsed(t, c.saved), "web/a")},
+		}
+		p, err := NewPatch(l, "base", "web", parsed(t, c.ops))
+		if err != nil || p.Changed {
+			t.Fatalf("%s: changed %t: %v", c.ops, p.Changed, err)
+		}
+		before, _ := l.Section("web")
+		l.Saved["web"] = values.MergePatches(l.Saved["web"], p.Values, "web/a")
+		after, _ := l.Section("web")
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", c.ops, diff)
+		}
+	}
+}
+
+// parsed returns the operations in the text of a patch.
+func parsed(t *testing.T, text string) []values.Op {
+	t.Helper()
+	ops, err := values.ParsePatch([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ops
+}
