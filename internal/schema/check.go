@@ -79,14 +79,27 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 	if s == nil {
 		return nil
 	}
-	found = s.held(key, exact(section))
-	if len(found) == 0 {
-		s.rules.check(key, plain(section), plain(old), old != nil, &found)
+	if found = s.held(key, exact(section)); len(found) == 0 {
+		return s.CheckRules(key, section, old)
 	}
-	slices.SortFunc(found, func(a, b Violation) int {
+	return found.sorted()
+}
+
+// CheckRules is like Check, but evaluates only the rules.
+func (s *Schema) CheckRules(key string, section, old any) (found Violations) {
+	if s == nil {
+		return nil
+	}
+	s.rules.check(key, plain(section), plain(old), old != nil, &found)
+	return found.sorted()
+}
+
+// sorted sorts v, and returns it without duplicates.
+func (v Violations) sorted() Violations {
+	slices.SortFunc(v, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.order(), b.order()), strings.Compare(a.Path, b.Path), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Text, b.Text))
 	})
-	return slices.Compact(found)
+	return slices.Compact(v)
 }
 
 // held returns the violations of OpenAPI keywords by a section. It evaluates no rules. If the

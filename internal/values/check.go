@@ -35,16 +35,21 @@ func (l Layers) CheckConfig(key string, section any) error {
 
 // checkOverFiles validates config, which is a section of the ConfigMap, merged over the values files, with the schema for
 // the ConfigMap. This schema need not know the keys of values files that users cannot set. If there is a schema for
-// values, it validates these keys.
+// values, it validates these keys. Such keys do not stop the evaluation of rules.
 func (l Layers) checkOverFiles(key string, config, old any) schema.Violations {
 	schemas := l.schemas(key)
 	s := schemas.Config
-	found := s.Check(key, over(s, l.Static, key, config), old)
+	merged := over(s, l.Static, key, config)
+	found := s.Check(key, merged, old)
 	if schemas.Values == nil || len(found) == 0 {
 		return found
 	}
 	alone := s.Check(key, over(s, Values{}, key, config), old)
-	return slices.DeleteFunc(found, func(v schema.Violation) bool { return v.Rule == schema.UnknownKey && !slices.Contains(alone, v) })
+	found = slices.DeleteFunc(found, func(v schema.Violation) bool { return v.Rule == schema.UnknownKey && !slices.Contains(alone, v) })
+	if len(found) > 0 {
+		return found
+	}
+	return s.CheckRules(key, merged, old)
 }
 
 // over returns config, which is a section of the ConfigMap, merged over the same section in static, with the defaults

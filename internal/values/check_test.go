@@ -176,6 +176,25 @@ properties:
 	}
 }
 
+func TestRulesHoldAlsoIfValuesFilesHaveKeysThatUsersCannotSet(t *testing.T) {
+	t.Parallel()
+	l := values.Layers{
+		Static: doc(t, `{"m":{"internal":{}}}`),
+		Schemas: schemas(t, `
+properties: {size: {type: integer}}
+x-deckhouse-validations: [{expression: "!has(self.size) || self.size < 10", message: too large}]
+`, "properties: {internal: {type: object}, size: {type: integer}}"),
+	}
+	for section, want := range map[string]string{`{"size":9}`: "", `{"size":10}`: "m: too large (x-deckhouse-validations)"} {
+		l.Config = values.Config{Sections: doc(t, `{"m":`+section+`}`)}
+		for what, err := range map[string]error{"files": l.CheckFiles("m"), "ConfigMap": l.CheckConfig("m", l.Config.Sections["m"])} {
+			if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+				t.Errorf("%s, %s: got %v, want %q", section, what, err, want)
+			}
+		}
+	}
+}
+
 // The example is from the document VALUES of flant/addon-operator. No hook has run at the start, so the values that hooks
 // set are missing. The values that the ConfigMap must have are not.
 func TestValuesThatOnlyHooksSetMayBeMissingAtTheStart(t *testing.T) {
