@@ -142,8 +142,8 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 
 // Unfit returns the saved operations that cause violations of the section's schema. An operation can cause violations
 // if the schema was changed after the operation was saved. An operation is returned only if its removal, alone or
-// together with all other operations, reduces the violations. Two operations on the same path together replace a list
-// element, so Unfit returns both or none of them.
+// together with all other operations, reduces the violations, or if a required value becomes missing instead of wrong.
+// Two operations on the same path together replace a list element, so Unfit returns both or none of them.
 func (l Layers) Unfit(key string) (unfit []Saved) {
 	s := l.schemas(key).Values
 	if s == nil || len(l.Saved[key]) == 0 {
@@ -156,17 +156,17 @@ func (l Layers) Unfit(key string) (unfit []Saved) {
 	}
 	kept := slices.Clone(l.Saved[key])
 	now := wrong(kept)
-	for i := 0; i < len(kept) && now > 0; {
-		end := i + 1
-		if end < len(kept) && kept[end].Path == kept[i].Path {
-			end++
+	// The operations on children come first, so that an operation on their parent is kept if it causes no violation.
+	for end := len(kept); end > 0 && now > 0; {
+		i := end - 1
+		if i > 0 && kept[i-1].Path == kept[i].Path {
+			i--
 		}
 		left := slices.Delete(slices.Clone(kept), i, end)
 		if n := wrong(left); n < now {
 			unfit, kept, now = append(unfit, kept[i:end]...), left, n
-			continue
 		}
-		i = end
+		end = i
 	}
 	if now > 0 && wrong(nil) < now {
 		unfit = append(unfit, kept...)
@@ -175,13 +175,18 @@ func (l Layers) Unfit(key string) (unfit []Saved) {
 	return unfit
 }
 
-// weight returns the sum of the weights of the violations. A violated rule has a small weight, because rules are
+// weight returns the sum of the weights of the violations. A violated rule has the smallest weight, because rules are
 // evaluated only if there are no other violations. So the sum decreases if a violated rule appears in place of
-// another violation.
+// another violation. A missing value has a smaller weight than a wrong one, because a hook can set a missing value.
 func weight(found schema.Violations) (w int) {
 	for _, v := range found {
-		if w++; v.Rule != schema.Rules {
+		switch v.Rule {
+		case schema.Rules:
+			w++
+		case schema.Required:
 			w += 1000
+		default:
+			w += 1000 * 1000
 		}
 	}
 	return w

@@ -1,6 +1,7 @@
 package values_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -306,6 +307,41 @@ func TestASchemaThatChangedTakesAwayOnlyTheOperationsItRefuses(t *testing.T) {
 		if len(l.Saved["m"]) != len(old) {
 			t.Errorf("%s: the operations were changed", c.name)
 		}
+	}
+}
+
+// Only a hook can set the value again. It cannot run while an operation of the earlier schema makes the module broken.
+func TestARequiredValueOfTheWrongTypeIsTakenAway(t *testing.T) {
+	t.Parallel()
+	l := values.Layers{
+		Static: doc(t, `{"m":{"size":1}}`),
+		Saved: map[string][]values.Saved{"m": {
+			saved("add", "/m/keys", `{}`, "a"), saved("add", "/m/keys/ca", `"text"`, "a"), saved("add", "/m/keys/id", `"text"`, "a"), saved("add", "/m/zone", `"x"`, "a"),
+		}},
+		Schemas: schemas(t, "", `
+required: [keys, zone]
+properties:
+  keys: {type: object, required: [ca], properties: {ca: {type: object}, id: {type: string}}}
+  zone: {type: string}
+  size: {type: integer}
+`),
+	}
+	if diff := cmp.Diff([]string{`add /m/keys/ca "text" a`}, brief(l.Unfit("m"))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	l.Saved["m"] = slices.Delete(l.Saved["m"], 1, 2)
+	if err := l.CheckFiles("m"); err != nil {
+		t.Errorf("got %v", err)
+	}
+
+	// A violated rule of another layer takes no required value away.
+	l.Schemas = schemas(t, "", `
+required: [keys, zone]
+properties: {keys: {type: object, additionalProperties: true}, zone: {type: string}, size: {type: integer}}
+x-deckhouse-validations: [{expression: "self.size > 1", message: too small}]
+`)
+	if unfit := l.Unfit("m"); len(unfit) > 0 {
+		t.Errorf("unfit are %v", brief(unfit))
 	}
 }
 
