@@ -125,6 +125,26 @@ const (
 	Rules      = keyRules
 )
 
+// WithoutMissing returns the violations that are not caused by missing values. If a value is missing for which a schema
+// that combines schemas does not match, the violation of the combined schema is omitted, too.
+func (v Violations) WithoutMissing() (wrong Violations) {
+	for _, violation := range v {
+		combined := slices.Contains([]string{"allOf", "anyOf", "oneOf"}, violation.Rule)
+		if violation.Rule != Required && !(combined && v.missingIn(violation.Path)) {
+			wrong = append(wrong, violation)
+		}
+	}
+	return wrong
+}
+
+// missingIn reports whether a value in the map or list at path is missing.
+func (v Violations) missingIn(path string) bool {
+	return slices.ContainsFunc(v, func(missing Violation) bool {
+		below, isIn := strings.CutPrefix(missing.Path, path)
+		return missing.Rule == Required && isIn && (strings.HasPrefix(below, ".") || strings.HasPrefix(below, "["))
+	})
+}
+
 // keywords maps error codes of the validator to the keywords of a schema that cause these errors.
 var keywords = map[int32]string{
 	openapi.InvalidTypeCode: "type", openapi.RequiredFailCode: Required,

@@ -78,8 +78,7 @@ func (l Layers) CheckFiles(key string) error {
 		return nil
 	}
 	section, _ := l.Section(key)
-	found := schemas.Values.Check(key, section, nil)
-	return refuseMerged(schemas.Values, slices.DeleteFunc(found, func(v schema.Violation) bool { return v.Rule == schema.Required }))
+	return refuseMerged(schemas.Values, schemas.Values.Check(key, section, nil).WithoutMissing())
 }
 
 // CheckMerged returns an error if the schema of a section rejects its merged values, the argument section. The argument
@@ -179,13 +178,10 @@ func (l Layers) Unfit(key string) (unfit []Saved) {
 // evaluated only if there are no other violations. So the sum decreases if a violated rule appears in place of
 // another violation. A missing value has a smaller weight than a wrong one, because a hook can set a missing value.
 func weight(found schema.Violations) (w int) {
-	for _, v := range found {
-		switch v.Rule {
-		case schema.Rules:
-			w++
-		case schema.Required:
-			w += 1000
-		default:
+	wrong := found.WithoutMissing()
+	w = 1000 * (len(found) - len(wrong))
+	for _, v := range wrong {
+		if w++; v.Rule != schema.Rules {
 			w += 1000 * 1000
 		}
 	}

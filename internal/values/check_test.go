@@ -177,6 +177,27 @@ properties:
 	}
 }
 
+// The validator reports a combined schema, in addition to the missing values because of which nothing matches it.
+func TestValuesThatACombinedSchemaRequiresMayBeMissingAtTheStart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ combined, static, want string }{
+		{"oneOf: [{required: [ca]}, {required: [issuer]}]", `{}`, ""},
+		{"anyOf: [{required: [ca]}, {required: [issuer]}]", `{}`, ""},
+		{"allOf: [{required: [ca]}, {required: [issuer]}]", `{}`, ""},
+		{"allOf: [{required: [ca]}, {properties: {ca: {type: string}}}]", `{"issuer":1}`, "m.tls.issuer must be of type string"},
+		{"oneOf: [{required: [ca]}, {required: [issuer]}]", `{"ca":"a","issuer":"b"}`, "m.tls must match exactly one of the listed schemas (oneOf)"},
+		{"anyOf: [{properties: {ca: {enum: [a]}}}, {required: [issuer], properties: {ca: {enum: [b]}}}]", `{"ca":"c"}`, "m.tls.ca should be one of"},
+	} {
+		l := values.Layers{
+			Static:  doc(t, `{"m":{"tls":`+c.static+`}}`),
+			Schemas: schemas(t, "", "properties: {tls: {type: object, properties: {ca: {type: string}, issuer: {type: string}}, "+c.combined+"}}"),
+		}
+		if err := l.CheckFiles("m"); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s of %s: got %v, want %q", c.combined, c.static, err, c.want)
+		}
+	}
+}
+
 func TestRulesHoldAlsoIfValuesFilesHaveKeysThatUsersCannotSet(t *testing.T) {
 	t.Parallel()
 	l := values.Layers{
