@@ -32,6 +32,13 @@ func (s *strict) UnmarshalYAML(decode func(any) error) error {
 	return err
 }
 
+// UnmarshalText implements encoding.TextUnmarshaler. For the texts "null" and "~" in quotes, the parser calls it in place
+// of UnmarshalYAML.
+func (s *strict) UnmarshalText(word []byte) error {
+	s.value = string(word)
+	return nil
+}
+
 // isMismatch reports whether err means that the parser has decoded another kind of value than it should.
 func isMismatch(err error) bool { return errors.As(err, new(*goyaml.TypeError)) }
 
@@ -95,4 +102,10 @@ func (k *strictKey) UnmarshalYAML(decode func(any) error) error {
 	k.given = true
 	k.name, err = keyText(key)
 	return err
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler, as that of strict does.
+func (k *strictKey) UnmarshalText(word []byte) error {
+	k.name, k.given = string(word), true
+	return nil
 }

@@ -14,6 +14,9 @@ func TestWordsOfYAMLStayTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]any{
 		"on": "on", "No": "No", "'y'": "y", "true": true, "FALSE": false, "~": nil, "Null": nil, "": nil, "{}": map[string]any{}, "[]": []any{},
+		"'null'": "null", `"~"`: "~", "''": "", "!!str null": "null", "['null', '~', '']": []any{"null", "~", ""},
+		"{'null': x, '~': 'null', '': '~'}":  map[string]any{"null": "x", "~": "null", "": "~"},
+		"{mode: on, sep: '~'}":               map[string]any{"mode": "on", "sep": "~"},
 		"[yes, ~, {n: off}]":                 []any{"yes", nil, map[string]any{"n": "off"}},
 		"on: x":                              map[string]any{"on": "x"},
 		"True: x":                            map[string]any{"true": "x"},
