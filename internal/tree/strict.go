@@ -11,23 +11,21 @@ import (
 type strict struct{ value any }
 
 // UnmarshalYAML implements yaml.Unmarshaler. The parser does not say which kind of value it decodes, so UnmarshalYAML
-// tries a map, then a list, and then a scalar.
-func (s *strict) UnmarshalYAML(decode func(any) error) error {
+// tries a scalar, then a map, and then a list. Most values are scalars. The parser counts each try when it limits aliases.
+func (s *strict) UnmarshalYAML(decode func(any) error) (err error) {
+	if s.value, err = wordOr(decode); !isMismatch(err) {
+		return err
+	}
 	var entries map[strictKey]strict
-	err := decode(&entries)
-	if err == nil {
+	if err = decode(&entries); err == nil {
 		return s.setMap(entries)
 	}
+	if !isMismatch(err) {
+		return err
+	}
 	var items []strict
-	if isMismatch(err) {
-		err = decode(&items)
-	}
-	if err == nil {
+	if err = decode(&items); err == nil {
 		s.setList(items)
-		return nil
-	}
-	if isMismatch(err) {
-		s.value, err = wordOr(decode)
 	}
 	return err
 }
@@ -67,17 +65,17 @@ func (s *strict) setList(items []strict) {
 }
 
 // wordOr decodes a scalar. If the scalar is a word that YAML 1.1 treats as a boolean, and is neither true nor false,
-// wordOr returns the word.
+// wordOr returns the word. For a map or a list, [isMismatch] is true for the error.
 func wordOr(decode func(any) error) (scalar any, err error) {
+	var word string
+	if err := decode(&word); err != nil {
+		return nil, err
+	}
 	if err := decode(&scalar); err != nil {
 		return nil, err
 	}
 	if _, isBool := scalar.(bool); !isBool {
 		return scalar, nil
-	}
-	var word string
-	if err := decode(&word); err != nil {
-		return nil, err
 	}
 	switch word {
 	case "true", "True", "TRUE", "false", "False", "FALSE":
@@ -96,7 +94,10 @@ type strictKey struct {
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (k *strictKey) UnmarshalYAML(decode func(any) error) error {
 	key, err := wordOr(decode)
-	if err != nil {
+	switch {
+	case isMismatch(err):
+		return errKey
+	case err != nil:
 		return err
 	}
 	k.given = true
