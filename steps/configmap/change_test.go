@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -144,6 +145,7 @@ func stepOf(t *testing.T, state *scan.State) *Step {
 // affected returns the names of the modules that a change affects, by fan-out.
 func affected(t *testing.T, state *scan.State, c configChange) map[graph.FanOut][]string {
 	t.Helper()
+	c.record.At = time.Now()
 	lists, err := stepOf(t, state).affected(t.Context(), workflow.Task{}, c)
 	if err != nil {
 		t.Fatal(err)

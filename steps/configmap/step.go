@@ -201,13 +201,12 @@ func (s *Step) facts(tx *store.Tx, c configChange) ([]graph.Fact, error) {
 	for _, key := range d.Modules {
 		names = append(names, values.Kebab(key))
 	}
-	// The new section can repair a module that could not be loaded. The next discovery checks this.
 	repaired, err := store.AnyBroken(tx, names)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case d.Global || c.record.At.IsZero() || repaired:
+	case c.concernsAll(d, repaired):
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
 	case len(d.Flags) > 0 || c.asksScript(s.state.Modules.Disk(), d.Modules):
 		return []graph.Fact{lifecycle.FlagsChanged}, nil
@@ -226,8 +225,8 @@ func (s *Step) affected(ctx context.Context, t workflow.Task, c configChange) (m
 	}
 	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.deletedAtOnce(ctx, c, d))}
 	disk := s.state.Modules.Disk()
-	if (len(d.Flags) > 0 || c.asksScript(disk, d.Modules)) && !c.failing {
-		return lists, nil // the reload that follows runs each module, and no failing task delays the reload
+	if c.concernsAll(d, c.repairs(d)) || (len(d.Flags) > 0 || c.asksScript(disk, d.Modules)) && !c.failing {
+		return lists, nil // the reload that follows runs each module
 	}
 	for _, name := range c.startup.Enabled {
 		key := values.Camel(name)
