@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/scan"
@@ -37,8 +39,37 @@ func changeOfJudged(now values.Config) configChange {
 // A decider decides with a function that gets the context of the decision.
 type decider func(context.Context) bool
 
-func (d decider) Keeps(ctx context.Context, _ workflow.Task, _ *store.DB, _ module.Module, _ values.Config) (bool, error) {
+func (d decider) Keeps(ctx context.Context, _ workflow.Task, _ *store.DB, _ module.Module, _ values.Config, _ []string) (bool, error) {
 	return d(ctx), ctx.Err()
+}
+
+func TestAnEnabledScriptGetsThePrecedingModulesThatTheChangeLeavesEnabled(t *testing.T) {
+	t.Parallel()
+	// The script enables its module if the module web is enabled.
+	state := judgedModules(t, "#!/bin/sh\ngrep -q '\"enabledModules\":\\[\"web\"\\]' $VALUES_PATH && echo true >$MODULE_ENABLED_RESULT || echo false >$MODULE_ENABLED_RESULT\n")
+	for name, c := range map[string]struct {
+		flag string
+		want []string
+	}{"the module stays enabled": {"true", []string{"judged"}}, "the change disables the module": {"false", nil}} {
+		change := changeOfJudged(scantest.Config(t, "webEnabled", c.flag, "judged", "{size: 2}"))
+		if diff := cmp.Diff(c.want, affected(t, state, change)[lifecycle.Changed]); diff != "" {
+			t.Errorf("%s: modules to run at once (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestACanceledAttemptAppliesNoChangeOfAModuleWithAnEnabledScript(t *testing.T) {
+	t.Parallel()
+	state := judgedModules(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	canceled := decider(func(context.Context) bool {
+		cancel()
+		return true
+	})
+	change := changeOfJudged(scantest.Config(t, "judged", "{size: 2}"))
+	if lists, err := New(state, nil, canceled, nil).affected(ctx, workflow.Task{}, change); err == nil {
+		t.Errorf("modules %v without an error", lists)
+	}
 }
 
 func TestNoEnabledScriptRunsBeforeAReloadOfAllModules(t *testing.T) {

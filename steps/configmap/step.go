@@ -27,8 +27,9 @@ type Observer interface {
 // A Decider decides whether a module is enabled.
 type Decider interface {
 	// Keeps reports whether the enabled module m stays enabled if config is the content of the ConfigMap. It runs the
-	// enabled script of m for the task t. The argument db has the other data that the decision needs.
-	Keeps(ctx context.Context, t workflow.Task, db *store.DB, m module.Module, config values.Config) (bool, error)
+	// enabled script of m for the task t. The argument before has the names of the enabled modules that precede m, and
+	// db has the other data that the decision needs.
+	Keeps(ctx context.Context, t workflow.Task, db *store.DB, m module.Module, config values.Config, before []string) (bool, error)
 }
 
 // A Step reads the ConfigMap and puts its content in force.
@@ -228,36 +229,54 @@ func (s *Step) affected(ctx context.Context, t workflow.Task, c configChange) (m
 	if c.concernsAll(d, c.repairs(d)) || (len(d.Flags) > 0 || c.asksScript(disk, d.Modules)) && !c.failing {
 		return lists, nil // the reload that follows runs each module
 	}
-	for _, name := range c.startup.Enabled {
-		key := values.Camel(name)
-		if !slices.Contains(d.Modules, key) || c.switchesOff(disk, name) {
-			continue
-		}
-		if c.asksScript(disk, []string{key}) {
-			if stays, err := s.staysEnabled(ctx, t, name, c.now); err != nil {
-				return nil, err
-			} else if !stays {
-				continue
-			}
-		}
+	changed, err := s.stillEnabled(ctx, t, c, d)
+	for _, name := range changed {
 		list := lifecycle.ChangedUnstarted
 		if record := c.modules[name]; record.HasRunSince(c.startup) {
 			list = lifecycle.Changed
 		}
 		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})
 	}
-	return lists, nil
+	return lists, err
 }
 
-// staysEnabled reports whether the enabled module stays enabled if config is the content of the ConfigMap. If its enabled
-// script fails, staysEnabled returns false: the reload that follows runs the script again, and reports the error.
-func (s *Step) staysEnabled(ctx context.Context, t workflow.Task, name string, config values.Config) (bool, error) {
+// stillEnabled returns the enabled modules whose section has changed, in the order of modules, without those that the
+// change disables. It runs the enabled scripts that must decide again.
+func (s *Step) stillEnabled(ctx context.Context, t workflow.Task, c configChange, d values.Difference) (changed []string, err error) {
+	disk := s.state.Modules.Disk()
+	var before []string // the enabled modules that precede the module name
+	for _, name := range c.startup.Enabled {
+		if c.switchesOff(disk, name) {
+			continue
+		}
+		differs := slices.Contains(d.Modules, values.Camel(name))
+		if differs && c.asksScript(disk, []string{values.Camel(name)}) {
+			stays := s.staysEnabled(ctx, t, name, c.now, before)
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if !stays {
+				continue
+			}
+		}
+		before = append(before, name)
+		if differs {
+			changed = append(changed, name)
+		}
+	}
+	return changed, nil
+}
+
+// staysEnabled reports whether the enabled module stays enabled if config is the content of the ConfigMap. The argument
+// before has the enabled modules that precede it. If its enabled script fails,
+// staysEnabled returns false: the reload that follows runs the script again, and reports the error.
+func (s *Step) staysEnabled(ctx context.Context, t workflow.Task, name string, config values.Config, before []string) bool {
 	m, found := s.state.Modules.Disk().Find(name)
 	if !found {
-		return false, nil
+		return false
 	}
-	stays, err := s.decider.Keeps(ctx, t, s.state.DB, m, config)
-	return err == nil && stays, ctx.Err()
+	stays, err := s.decider.Keeps(ctx, t, s.state.DB, m, config, before)
+	return err == nil && stays
 }
 
 // deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a failing task

@@ -111,9 +111,9 @@ func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, 
 }
 
 // Keeps reports whether the enabled module m stays enabled if config is the content of the ConfigMap. Keeps runs the
-// enabled script of m for the task t. The script gets the names of the preceding modules that the last discovery has
-// enabled. The argument db has the other data that the decision needs.
-func (c *Decider) Keeps(ctx context.Context, t workflow.Task, db *store.DB, m module.Module, config values.Config) (bool, error) {
+// enabled script of m for the task t. The argument before has the names of the enabled modules that precede m; the script
+// receives these names. The argument db has the other data that the decision needs.
+func (c *Decider) Keeps(ctx context.Context, t workflow.Task, db *store.DB, m module.Module, config values.Config, before []string) (bool, error) {
 	var k *Known
 	if err := db.View(func(tx *store.Tx) (err error) {
 		k, err = c.Load(tx, module.Set{Modules: []module.Module{m}})
@@ -122,7 +122,6 @@ func (c *Decider) Keeps(ctx context.Context, t workflow.Task, db *store.DB, m mo
 		return false, err
 	}
 	k.layers.Config = config
-	before := k.Startup.Enabled[:max(0, slices.Index(k.Startup.Enabled, m.Name))]
 	d, err := c.decide(ctx, t, m, k, before)
 	return d.Enabled && d.Broken == "", err
 }
