@@ -3,6 +3,7 @@ package configmap
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -56,6 +58,21 @@ func TestAnEnabledScriptGetsThePrecedingModulesThatTheChangeLeavesEnabled(t *tes
 			t.Errorf("%s: modules to run at once (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+func TestAnEnabledScriptThatDoesNotEndDelaysTheConfigMapOnlyForALimitedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := judgedModules(t, "")
+		hangs := decider(func(ctx context.Context) bool {
+			<-ctx.Done()
+			return true
+		})
+		change := changeOfJudged(scantest.Config(t, "web", "{size: 2}", "judged", "{size: 2}"))
+		lists, err := New(state, nil, hangs, nil).affected(t.Context(), workflow.Task{}, change)
+		if diff := cmp.Diff(graph.ModuleItems([]string{"web"}), lists[lifecycle.Changed]); err != nil || diff != "" {
+			t.Errorf("%v; modules to run at once (-want +got):\n%s", err, diff)
+		}
+	})
 }
 
 func TestACanceledAttemptAppliesNoChangeOfAModuleWithAnEnabledScript(t *testing.T) {

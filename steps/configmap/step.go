@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
@@ -217,6 +218,13 @@ func (s *Step) facts(tx *store.Tx, c configChange) ([]graph.Fact, error) {
 	return nil, nil
 }
 
+// scriptsWithin limits the time that enabled scripts delay the content of the ConfigMap. Content that disables a failing
+// module, for example, must not wait for the script of another module that hangs.
+const scriptsWithin = time.Minute
+
+// errScripts is the cause for which a script is stopped when scriptsWithin has passed.
+var errScripts = fmt.Errorf("enabled scripts delay the ConfigMap for at most %s", scriptsWithin)
+
 // affected lists the modules that a change of the ConfigMap affects: modules to run at once, modules to run after the
 // tasks that already wait, and modules to delete at once.
 func (s *Step) affected(ctx context.Context, t workflow.Task, c configChange) (map[graph.FanOut][]graph.Item, error) {
@@ -243,6 +251,8 @@ func (s *Step) affected(ctx context.Context, t workflow.Task, c configChange) (m
 // stillEnabled returns the enabled modules whose section has changed, in the order of modules, without those that the
 // change disables. It runs the enabled scripts that must decide again.
 func (s *Step) stillEnabled(ctx context.Context, t workflow.Task, c configChange, d values.Difference) (changed []string, err error) {
+	scripts, stop := context.WithTimeoutCause(ctx, scriptsWithin, errScripts)
+	defer stop()
 	disk := s.state.Modules.Disk()
 	var before []string // the enabled modules that precede the module name
 	for _, name := range c.startup.Enabled {
@@ -251,7 +261,7 @@ func (s *Step) stillEnabled(ctx context.Context, t workflow.Task, c configChange
 		}
 		differs := slices.Contains(d.Modules, values.Camel(name))
 		if differs && c.asksScript(disk, []string{values.Camel(name)}) {
-			stays := s.staysEnabled(ctx, t, name, c.now, before)
+			stays := s.staysEnabled(scripts, t, name, c.now, before)
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
@@ -268,11 +278,11 @@ func (s *Step) stillEnabled(ctx context.Context, t workflow.Task, c configChange
 }
 
 // staysEnabled reports whether the enabled module stays enabled if config is the content of the ConfigMap. The argument
-// before has the enabled modules that precede it. If its enabled script fails,
+// before has the enabled modules that precede it. If its enabled script fails, or does not end before ctx ends,
 // staysEnabled returns false: the reload that follows runs the script again, and reports the error.
 func (s *Step) staysEnabled(ctx context.Context, t workflow.Task, name string, config values.Config, before []string) bool {
 	m, found := s.state.Modules.Disk().Find(name)
-	if !found {
+	if !found || ctx.Err() != nil {
 		return false
 	}
 	stays, err := s.decider.Keeps(ctx, t, s.state.DB, m, config, before)
