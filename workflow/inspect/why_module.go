@@ -63,9 +63,7 @@ func (e *explainer) state(name string) error {
 			return err
 		}
 		question = "Why does nothing run for module " + name + "?"
-		if p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Node == discoverModules }); p != nil {
-			e.answer(question, []CauseStep{{At: p.Since, Run: p.Run, Text: p.Node + " fails: " + p.Error}})
-			e.meanwhile(p)
+		if e.discovery(question) {
 			return nil
 		}
 		e.answer(question, []CauseStep{{
@@ -79,6 +77,24 @@ func (e *explainer) state(name string) error {
 	}
 	e.answer(question, causes)
 	return err
+}
+
+// discovery answers question if the discovery of modules does not end: its step fails, or an enabled script takes long.
+// Until the discovery ends, no module runs. The result is false if there is no such problem.
+func (e *explainer) discovery(question string) (answered bool) {
+	p := e.problem(func(p *Problem) bool {
+		return p.Node == discoverModules && (p.Kind == KindFailing || p.Kind == KindSlow)
+	})
+	if p == nil {
+		return false
+	}
+	cause := CauseStep{At: p.Since, Run: p.Run, Text: p.Node + " fails: " + p.Error}
+	if p.Kind == KindSlow {
+		cause.At, cause.Text = p.At, "the enabled script of module "+p.Subject.Module+" runs unusually long: "+p.Error
+	}
+	e.answer(question, []CauseStep{cause})
+	e.meanwhile(p)
+	return true
 }
 
 // changedBeforeBroken adds the changes between the last run of a module and the time at which the module could no
