@@ -258,8 +258,9 @@ var Graph = &graph.Graph{
 		{Number: "15", ID: HelmResourcesAbsent, Group: reactions, Scope: graph.ScopeModule, Junction: true, Doc: "a release lost resources"},
 		{
 			Number: "16", ID: ConfigMapChanged, Group: reactions, Unique: true, WakesFailed: true,
-			Inputs: []graph.Input{ConfigMapContent}, Outputs: []graph.Output{AppliedConfig},
-			Doc: "apply the sections of the ConfigMap and find those that changed",
+			Inputs:  []graph.Input{ConfigMapContent, ConfigGlobal, ConfigModule, ValuesGlobal, ValuesModule, EnabledBefore},
+			Outputs: []graph.Output{AppliedConfig},
+			Doc:     "apply the sections of the ConfigMap and find those that changed; while a failing task delays the main queue, run the enabled scripts of changed modules",
 		},
 	},
 	Edges: []graph.Edge{
@@ -356,9 +357,9 @@ var Graph = &graph.Graph{
 		Disabled: "the disabled modules with a release or state to delete, in reverse order",
 		Unknown:  "the releases without a module directory",
 		Running:  "the tasks of the module that run in other queues",
-		Changed:  "the started modules whose section of the ConfigMap changed; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue; in this case, the enabled script of such a module must still enable the module",
+		Changed:  "the started modules whose section of the ConfigMap changed; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue; in this case, the enabled script of such a module must enable the module within a minute",
 
-		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue; in this case, the enabled script of such a module must still enable the module",
+		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed; with the fact flags changed, the reload runs them instead, unless a failing task delays the main queue; in this case, the enabled script of such a module must enable the module within a minute",
 		SwitchedOff:      "only while a failing task delays the main queue: the installed modules that the ConfigMap has just disabled",
 	},
 	Inputs: map[graph.Input]string{
