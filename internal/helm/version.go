@@ -19,6 +19,7 @@ import (
 type version struct {
 	mu        sync.Mutex
 	oldest    string // the minimum version; "" requests the newest version
+	since     string // the latest write since oldest is ""; "" if there is none
 	forgotten int    // number of calls of forget so far
 }
 
@@ -31,8 +32,8 @@ func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOption
 	v.mu.Unlock()
 	options.ResourceVersion = oldest
 	listed, err := list(options)
-	ahead := apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) // for example, etcd was restored from a backup
-	if ahead {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) { // for example, etcd was restored from a backup
+		v.lower(oldest)
 		options.ResourceVersion = ""
 		listed, err = list(options)
 	}
@@ -41,15 +42,41 @@ func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOption
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.forgotten == forgotten && (v.oldest == "" || ahead && v.oldest == oldest) {
-		v.oldest = listed.GetResourceVersion()
+	if v.forgotten == forgotten && v.oldest == "" {
+		// A write that ended meanwhile may be newer than the list.
+		v.oldest = newer(listed.GetResourceVersion(), v.since)
 	}
 	return listed, nil
 }
 
+// lower makes the next list request the newest version, if the minimum version is still oldest.
+func (v *version) lower(oldest string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.oldest == oldest {
+		v.oldest, v.since = "", ""
+	}
+}
+
+// newer returns the newer of two versions. It returns a if b is "", b if a is "", and "" if the versions cannot be
+// compared.
+func newer(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	switch order, err := resourceversion.CompareResourceVersion(a, b); {
+	case err != nil:
+		return ""
+	case order < 0:
+		return b
+	default:
+		return a
+	}
+}
+
 // written must be called after each create or update, with the result of the request. It makes the resource version of
-// the object the minimum version. After an error, it calls forget. Between a delete and the next list, written
-// has no effect, because a write that ran at the same time as the delete may have an older version.
+// the object the minimum version. After an error, it calls forget. Between a delete and the end of the next list, the
+// minimum version stays "", because a write that ran at the same time as the delete may have an older version.
 func (v *version) written(object metav1.Object, err error) {
 	if err != nil {
 		v.forget() // the write may have succeeded
@@ -57,13 +84,11 @@ func (v *version) written(object metav1.Object, err error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), v.oldest)
-	switch {
-	case err != nil: // the versions cannot be compared, or forget was called
-		v.oldest = ""
-	case order > 0:
-		v.oldest = object.GetResourceVersion()
+	if v.oldest == "" {
+		v.since = newer(v.since, object.GetResourceVersion())
+		return
 	}
+	v.oldest = newer(v.oldest, object.GetResourceVersion())
 }
 
 // forget makes the next list request the newest version. It must be called after each delete, because the response to
@@ -71,7 +96,7 @@ func (v *version) written(object metav1.Object, err error) {
 func (v *version) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.oldest = ""
+	v.oldest, v.since = "", ""
 	v.forgotten++
 }
 
