@@ -100,6 +100,14 @@ func (l Limits) within(fileSystem int64) Limits {
 	return l
 }
 
+// clone returns the size in bytes that a clone of an hg repository can have. A Fetcher reserves this size for each clone.
+// Repository can be the whole space for temporary files. Then half of this space stays free for the index and the addons
+// that are read from the clone, and for other repositories.
+func (l Limits) clone() int64 { return max(min(l.Repository, l.Disk/2), 1) }
+
+// clones returns the maximum number of clones of hg repositories that exist at the same time.
+func (l Limits) clones() int { return int(max(l.Disk/l.clone()-1, 1)) }
+
 // sizeOfFileSystem returns the size in bytes of the file system that contains dir.
 func sizeOfFileSystem(dir string) (int64, error) {
 	var disk syscall.Statfs_t
@@ -115,8 +123,9 @@ type Fetcher struct {
 	limits     Limits
 	knownHosts string
 	client     *client
-	slots      *slots // slots of concurrent HTTP requests
-	commands   *slots // slots of git and hg repositories that are being fetched
+	slots      *slots        // slots of concurrent HTTP requests
+	commands   *slots        // slots of git and hg repositories that are being fetched
+	clones     chan struct{} // an element for each clone of an hg repository
 	packs      chan struct{}
 	disk       *diskSpace
 }
@@ -140,6 +149,7 @@ func New(o Options) (*Fetcher, error) {
 		develop: o.Develop, limits: limits, knownHosts: o.KnownHosts,
 		slots:    newSlots(limits.Requests, limits.RequestsPerHost),
 		commands: newSlots(limits.Commands, limits.CommandsPerHost),
+		clones:   make(chan struct{}, limits.clones()),
 		packs:    make(chan struct{}, 2),
 		disk:     &diskSpace{dir: dir},
 	}

@@ -68,10 +68,25 @@ func (h *hgRepository) close() error {
 	return err
 }
 
-// free removes the directory of a clone, and adds its reserved space to the free space for temporary files.
+// reserve reserves the space for a clone. If too many clones exist, it waits until one of them is freed.
+func (h *hgRepository) reserve(ctx context.Context) error {
+	select {
+	case h.fetcher.clones <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if h.fetcher.disk.left.Add(-h.fetcher.limits.clone()) < 0 {
+		return errors.Join(errNoSpace, h.free(""))
+	}
+	return nil
+}
+
+// free removes the directory of a clone, if there is one, and ends the reservation of its space.
 func (h *hgRepository) free(dir string) error {
-	h.fetcher.disk.left.Add(h.fetcher.limits.Repository)
-	return os.RemoveAll(dir)
+	err := os.RemoveAll(dir)
+	h.fetcher.disk.left.Add(h.fetcher.limits.clone())
+	<-h.fetcher.clones
+	return err
 }
 
 func (h *hgRepository) fetch(ctx context.Context) error {
@@ -82,16 +97,8 @@ func (h *hgRepository) fetch(ctx context.Context) error {
 	if err != nil {
 		return failed("hg repositories need the program hg, which is not installed")
 	}
-	release, err := h.fetcher.commands.acquire(ctx, h.location.root.Host)
-	if err != nil {
+	if err := h.reserve(ctx); err != nil {
 		return err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, h.fetcher.limits.Command)
-	defer cancel()
-	if h.fetcher.disk.left.Add(-h.fetcher.limits.Repository) < 0 {
-		h.fetcher.disk.left.Add(h.fetcher.limits.Repository)
-		return errNoSpace
 	}
 	space := h.fetcher.disk.dir
 	dir, err := inDir(space, func() (string, error) { return os.MkdirTemp(space, "hg-") })
@@ -111,6 +118,13 @@ func (h *hgRepository) fetch(ctx context.Context) error {
 
 // clone clones the repository, and writes the files of the wanted revision to dir/files.
 func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
+	release, err := h.fetcher.commands.acquire(ctx, h.location.root.Host)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, h.fetcher.limits.Command)
+	defer cancel()
 	address := h.location.root.Path
 	failure := func() error { return nil }
 	if h.location.root.Scheme != "file" {
@@ -138,7 +152,7 @@ func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
 func (h *hgRepository) run(ctx context.Context, program, dir string, args ...string) error {
 	// The shell limits the size of each file that hg writes.
 	const inBlocks = 512
-	script := fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, h.fetcher.limits.Repository/inBlocks)
+	script := fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, h.fetcher.limits.clone()/inBlocks)
 	args = append([]string{"-c", script, program, "--noninteractive", "--config", "subrepos.allowed=false"}, args...)
 	command := exec.CommandContext(ctx, "sh", args...)
 	command.Dir = dir
@@ -173,7 +187,7 @@ func (f *Fetcher) startRelay(ctx context.Context, target *url.URL) (*relay, erro
 		return nil, err
 	}
 	r := &relay{client: f.client, target: target, limits: f.limits, prefix: "/" + rand.Text()}
-	r.left.Store(f.limits.Repository)
+	r.left.Store(f.limits.clone())
 	r.address = "http://" + listener.Addr().String() + r.prefix
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: f.limits.Request, BaseContext: func(net.Listener) context.Context { return ctx }}
 	go func() { _ = r.server.Serve(listener) }()

@@ -2,6 +2,8 @@ package source
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -67,9 +69,13 @@ func TestHgRepositoriesAreFetchedByRevision(t *testing.T) {
 	f := newFetcher(t, Options{Develop: true}, server)
 	secret := secretOf("p", password, "t", "token-S3cr3t")
 	overHTTPS := "hg::https://user:{p}@" + server.Listener.Addr().String() + "/r//addons/index.yaml?t={t}"
-	checkRepository(t, open(t, f, overHTTPS, secret), "second")
-	checkRepository(t, open(t, f, overHTTPS+"&rev=v1", secret), "first")
-	checkRepository(t, open(t, f, "hg::file://"+dir+"//addons/index.yaml?rev=v1", nil), "first")
+	for rawURL, text := range map[string]string{
+		overHTTPS: "second", overHTTPS + "&rev=v1": "first", "hg::file://" + dir + "//addons/index.yaml?rev=v1": "first",
+	} {
+		r := open(t, f, rawURL, secret)
+		checkRepository(t, r, text)
+		r.Close() // frees the space for the next clone
+	}
 
 	for rawURL, want := range map[string]string{
 		overHTTPS + "&rev=nothing": "hg fails: unknown revision 'nothing'",
@@ -82,6 +88,36 @@ func TestHgRepositoriesAreFetchedByRevision(t *testing.T) {
 	small := newFetcher(t, Options{Limits: Limits{Repository: 1000}}, server)
 	_, err := open(t, small, overHTTPS, secret).Index(t.Context(), Validators{})
 	checkFailure(t, err, api.FetchingIndexError, "the repository is larger than its limit")
+}
+
+// TestAnHgCloneLeavesSpaceForItsAddons has the limits of a small volume, in which one repository can need all space for
+// temporary files.
+func TestAnHgCloneLeavesSpaceForItsAddons(t *testing.T) {
+	t.Parallel()
+	const space = 4 << 20
+	f := newFetcher(t, Options{Develop: true, Limits: Limits{Disk: space, Repository: space}})
+	rawURL := "hg::file://" + hgRepositoryOf(t) + "//addons/index.yaml"
+	first, second := open(t, f, rawURL, nil), open(t, f, rawURL, nil)
+	if _, err := first.Index(t.Context(), Validators{}); err != nil {
+		t.Fatal(err)
+	}
+	archive := f.disk.newSpool("the archive", space)
+	if _, err := archive.Write([]byte(random(inMemory + 1))); err != nil {
+		t.Errorf("beside a clone: %v", err)
+	}
+	archive.Close()
+
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := second.Index(canceled, Validators{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second clone does not wait for space: %v", err)
+	}
+	first.Close()
+	checkRepository(t, second, "second")
+	second.Close()
+	if left := f.disk.left.Load(); left != space {
+		t.Errorf("after all clones, %d bytes are free, want %d", left, space)
+	}
 }
 
 func TestHgRepositoriesWithoutTheProgramFail(t *testing.T) {
