@@ -2,6 +2,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"regexp"
 	"strings"
 	"time"
@@ -41,8 +42,20 @@ const (
 // pemKey is the end of the name of each kind of private key in PEM.
 const pemKey = "PRIVATE KEY"
 
+// encodedPEM matches a text in PEM that is in base64.
+var encodedPEM = regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/]*={0,2}`)
+
+// encodesPrivateKey reports whether a match of [encodedPEM], which can be cut off at its end, has a private key.
+func encodesPrivateKey(match string) bool {
+	const unit = 4 // characters of base64 that can be decoded on their own
+	match = strings.TrimRight(match, "=")
+	decoded, err := base64.StdEncoding.DecodeString(match[:len(match)/unit*unit])
+	return err == nil && beginsPrivateKey(string(decoded))
+}
+
 // Beginning returns the first lines of a text, in quotation marks. Errors use it to quote an invalid text. Beginning
-// omits everything after the first name of a secret, and after the words that begin a private key in PEM.
+// omits everything after the first name of a secret, after the words that begin a private key in PEM, and after the
+// beginning of such a key in base64.
 func Beginning(text []byte) string {
 	const enough = quotedLines * quotedRunes * 4 // bytes
 	shown := strings.ToValidUTF8(string(text[:min(len(text), 4*enough)]), "?")
@@ -50,6 +63,12 @@ func Beginning(text []byte) string {
 	if beginsPrivateKey(shown) {
 		before, _, _ := strings.Cut(shown, pemKey)
 		shown, cut = before+pemKey+" "+Mark, false
+	}
+	for _, at := range encodedPEM.FindAllStringIndex(shown, -1) {
+		if encodesPrivateKey(shown[at[0]:at[1]]) {
+			shown, cut = shown[:at[0]]+Mark, false
+			break
+		}
 	}
 	for _, at := range word.FindAllStringIndex(shown, -1) {
 		if Secret(strings.TrimRight(shown[at[0]:at[1]], "._-")) {
@@ -104,7 +123,7 @@ var (
 // Text returns text with marks in place of likely secrets. These are likely secrets: the value of an assignment, a
 // field or a flag with the name of a secret, up to the end of the line; the field "value" behind a field "name", as in
 // an environment variable, if the content of "name" is the name of a secret; credentials of HTTP and of URLs; and
-// private keys in PEM.
+// private keys in PEM, also in base64.
 func Text(text string) string {
 	var out []string
 	inKey, isSecret := false, false // isSecret is true if the previous line names a secret whose value can follow
@@ -178,6 +197,12 @@ func quoted(value, opening string) int {
 }
 
 func redactLine(line string) string {
+	line = encodedPEM.ReplaceAllStringFunc(line, func(match string) string {
+		if encodesPrivateKey(match) {
+			return Mark
+		}
+		return match
+	})
 	line = hideNamed(line)
 	for _, at := range setting.FindAllStringSubmatchIndex(line, -1) {
 		isFlag, name, separator := at[2] < at[3], line[at[4]:at[5]], line[at[6]:at[7]]

@@ -19,6 +19,8 @@ func TestBeginningQuotesTheFirstLinesWithoutSecrets(t *testing.T) {
 		"apiVersion: v1\nkind: Secret\ndata:\n  a: aHVudGVyMg==":           "“apiVersion: v1⏎ kind: Secret (redacted)”",
 		"{\"dbPassword\":\n\"hunter2\"":                                    "“{\"dbPassword (redacted)”",
 		`{"key":"-----BEGIN EC PRIVATE KEY-----\nMHcC`:                     `“{"key":"-----BEGIN EC PRIVATE KEY (redacted)”`,
+		`{"key":"LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCk1IY0NB`:         `“{"key":"(redacted)”`,
+		`ca: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t`:                         `“ca: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t”`,
 		"tls: |\n  -----BEGIN PRIVATE KEY-----\n  MIIE\n":                  "“tls: |⏎ -----BEGIN PRIVATE KEY (redacted)”",
 		"-----BEGIN PRIVATE KEY-----\nMIIE\npassword: hunter2":             "“-----BEGIN PRIVATE KEY (redacted)”",
 		strings.Repeat("x", 130):                                           "“" + strings.Repeat("x", 120) + "…”",
@@ -112,6 +114,15 @@ func TestTheValueBesideTheNameOfASecretIsHidden(t *testing.T) {
 			t.Errorf("a second time, %q became %q", once, redact.Text(once))
 		}
 	}
+}
+
+func TestPrivateKeysInBase64AreHidden(t *testing.T) {
+	t.Parallel()
+	checkTexts(t, map[string]string{
+		`{"key":"LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCk1IY0NBUUU=","a":1}`: `{"key":"(redacted)","a":1}`,
+		"    client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1I":        "    client-key-data: (redacted)",
+		"ca: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t":                             "ca: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t",
+	})
 }
 
 func TestCredentialsOfHTTPAndURLsAreHidden(t *testing.T) {

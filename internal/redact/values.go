@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,8 +107,9 @@ func (r Redactor) hide(v any, at place) any {
 	return v
 }
 
-// privateKey reports whether text contains a private key in PEM. The result encoded is true if the key is in base64. Many
-// charts have such a key in a setting whose name, such as key, does not say that it is a secret.
+// privateKey reports whether text contains a private key in PEM, which can be in base64. The result encoded is true if the
+// whole text is in base64. Many charts have such a key in a setting whose name, such as key, does not say that it is a
+// secret. A kubeconfig is a text with such a key in base64.
 func privateKey(text string) (is, encoded bool) {
 	const begin = "LS0tLS1CRUdJTi" // the beginning of a PEM text in base64
 	if strings.HasPrefix(text, begin) {
@@ -120,7 +122,7 @@ func privateKey(text string) (is, encoded bool) {
 			return true, encoded
 		}
 	}
-	return false, false
+	return slices.ContainsFunc(encodedPEM.FindAllString(text, -1), encodesPrivateKey), false
 }
 
 // mark returns the mark for a secret. If r.Secret is set, the mark has a hash of the secret. Unless r.Undated is

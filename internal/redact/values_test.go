@@ -179,7 +179,7 @@ func TestAPrivateKeyIsASecretWhateverItsName(t *testing.T) {
 	if again := of([]byte("s"), encoded(key)); again != hidden {
 		t.Errorf("the key in base64: %s, want %s", again, hidden)
 	}
-	for name, v := range map[string]string{"after a certificate": certificate + key, "both in base64": encoded(certificate + key), "on one line": strings.ReplaceAll(key, "\n", `\n`)} {
+	for name, v := range map[string]string{"after a certificate": certificate + key, "both in base64": encoded(certificate + key), "on one line": strings.ReplaceAll(key, "\n", `\n`), "in a kubeconfig": "users:\n- client-key-data: " + encoded(key)} {
 		if got := of(nil, v); got != `{"tls":{"key":"(redacted)"}}` {
 			t.Errorf("%s: %s", name, got)
 		}
