@@ -110,42 +110,59 @@ var secretForms = []*regexp.Regexp{
 // YAML, or a flag. JSON can be inside a string of JSON, so that its quotation marks are escaped.
 var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(\\*["']?\s*[:=]\s*|\s+)`)
 
-// named matches the name in a field "name", and everything between this name and the value in the field "value", as in
-// an environment variable in JSON, in YAML or in the syntax of Go. namedLine matches a line that has only the field
-// "name", and valueLine matches the beginning of a line with the field "value".
+// named matches the content of a field "name" or "path", and everything between it and the value in the field "value",
+// as in an environment variable or an operation of a JSON Patch, in JSON, in YAML or in the syntax of Go. namedLine
+// matches a line that has only the field "name" or "path", and valueLine matches the beginning of a line with the field
+// "value". blockLine matches a field of YAML whose value is in the lines below it.
 var (
-	named     = regexp.MustCompile(`(?i)\bname\\*["']?\s*[:=]\s*\\*["']?([\pL\pN_.-]+)\\*["']?,?\s*\\*["']?value\\*["']?\s*[:=]\s*`)
-	namedLine = regexp.MustCompile(`(?i)^[\s+-]*["']?name["']?\s*[:=]\s*["']?([\pL\pN_.-]+)["']?,?\s*$`)
+	named     = regexp.MustCompile(`(?i)\b(?:name|path)\\*["']?\s*[:=]\s*\\*["']?([\pL\pN_./~-]+)\\*["']?\s*,?\s*\\*["']?value\\*["']?\s*[:=]\s*`)
+	namedLine = regexp.MustCompile(`(?i)^[\s+-]*["']?(?:name|path)["']?\s*[:=]\s*["']?([\pL\pN_./~-]+)["']?,?\s*$`)
 	valueLine = regexp.MustCompile(`(?i)^[\s+-]*["']?value["']?\s*[:=]\s*`)
+	blockLine = regexp.MustCompile(`:\s+[|>][-+\d]*\s*$`)
 	quote     = regexp.MustCompile(`^\\*["']`)
 )
 
 // Text returns text with marks in place of likely secrets. These are likely secrets: the value of an assignment, a
 // field or a flag with the name of a secret, up to the end of the line; the field "value" behind a field "name", as in
-// an environment variable, if the content of "name" is the name of a secret; credentials of HTTP and of URLs; and
-// private keys in PEM, also in base64.
+// an environment variable, if the content of "name" is the name of a secret; the value of a patch whose path names a
+// secret; the lines of a block of YAML that is the value of such a field; credentials of HTTP and of URLs; and private
+// keys in PEM, also in base64.
 func Text(text string) string {
 	var out []string
 	inKey, isSecret := false, false // isSecret is true if the previous line names a secret whose value can follow
+	const none = -1
+	block := none // indentation of the field whose value is a hidden block of lines
 	for line := range strings.SplitSeq(text, "\n") {
+		if block != none && (indentation(line) > block || strings.TrimSpace(line) == "") {
+			continue
+		}
+		block = none
 		value := valueLine.FindString(line)
 		hidden := isSecret && value != "" && len(value) < len(line)
 		name := namedLine.FindStringSubmatch(line)
-		isSecret = name != nil && Secret(name[1])
+		isSecret = name != nil && secretPath(name[1])
+		shown := redactLine(line)
+		if hidden {
+			shown = value + Mark
+		}
 		switch {
 		case inKey:
 			inKey = !strings.Contains(line, "-----END ")
 		case beginsPrivateKey(line):
 			inKey = !strings.Contains(line, "-----END ")
 			out = append(out, Mark)
-		case hidden:
-			out = append(out, value+Mark)
 		default:
-			out = append(out, redactLine(line))
+			out = append(out, shown)
+			if shown != line && blockLine.MatchString(line) {
+				block = indentation(line)
+			}
 		}
 	}
 	return strings.Join(out, "\n")
 }
+
+// indentation returns the number of characters before the first field in a line of YAML or of a comparison of such lines.
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t+-")) }
 
 // beginsPrivateKey reports whether a private key in PEM begins in the text.
 func beginsPrivateKey(text string) bool {
@@ -163,7 +180,7 @@ func hideNamed(line string) string {
 		opening := quote.FindString(value)
 		end := quoted(value, opening)
 		switch {
-		case !Secret(name) || end == len(opening):
+		case !secretPath(name) || end == len(opening):
 		case opening == "":
 			return out.String() + Mark
 		default:

@@ -107,6 +107,10 @@ func TestTheValueBesideTheNameOfASecretIsHidden(t *testing.T) {
 		"[map[name:A value:b] map[name:DB_PASSWORD value:hunter2]]":                            "[map[name:A value:b] map[name:DB_PASSWORD value:(redacted)",
 		"- name: DB_PASSWORD\n  value: hunter2\n- name: A\n  value: b":                         "- name: DB_PASSWORD\n  value: (redacted)\n- name: A\n  value: b",
 		"\"name\": \"TOKEN\",\n\"value\": \"c\"":                                               "\"name\": \"TOKEN\",\n\"value\": (redacted)",
+		`[{"op":"add","path":"/data/password","value":"a"},{"path":"/a","value":"b"}]`:         `[{"op":"add","path":"/data/password","value":"(redacted)"},{"path":"/a","value":"b"}]`,
+		`{\"path\":\"/token/a~1b\",\"value\":{\"a\":1}}`:                                       `{\"path\":\"/token/a~1b\",\"value\":(redacted)`,
+		"- op: add\n  path: /spec/token\n  value: a":                                           "- op: add\n  path: /spec/token\n  value: (redacted)",
+		`{ "name" : "TOKEN" , "value" : "a" }`:                                                 `{ "name" : "TOKEN" , "value" : "(redacted)" }`,
 		"- name: TOKEN\n  valueFrom: x":                                                        "- name: TOKEN\n  valueFrom: x",
 	})
 	for _, text := range []string{`Name:"TOKEN", Value:"a"}: b`, "map[name:TOKEN value:a]", "name: TOKEN\nvalue: a"} {
@@ -114,6 +118,16 @@ func TestTheValueBesideTheNameOfASecretIsHidden(t *testing.T) {
 			t.Errorf("a second time, %q became %q", once, redact.Text(once))
 		}
 	}
+}
+
+func TestSecretsInBlocksOfYAMLAreHidden(t *testing.T) {
+	t.Parallel()
+	checkTexts(t, map[string]string{
+		"- name: TOKEN\n  value: |\n    a\n\n    b\n- name: A\n  value: |\n    c": "- name: TOKEN\n  value: (redacted)\n- name: A\n  value: |\n    c",
+		"password: >-\n  a\n  b\nname: c":                                         "password: (redacted)\nname: c",
+		"+  - name: TOKEN\n+    value: |2-\n+      a\n     b: c":                  "+  - name: TOKEN\n+    value: (redacted)\n     b: c",
+		"note: |\n  a\n  token: b\n  c":                                           "note: |\n  a\n  token: (redacted)\n  c",
+	})
 }
 
 func TestPrivateKeysInBase64AreHidden(t *testing.T) {
