@@ -88,7 +88,7 @@ type RepositoryResult struct {
 	Addons []AddonResult   `json:"addons,omitempty"`
 	// If the index could not be read, Known has the addons of the last index that was read, and Index identifies that
 	// index. The round holds the contents of these addons, so that the next round does not fetch unchanged contents
-	// again.
+	// again. If no index of this URL was ever read, Known has the names and versions of the addons of replaced URLs.
 	Known []AddonResult `json:"known,omitempty"`
 }
 

@@ -58,7 +58,7 @@ func (s *fetchStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.post
 // fetchAll fetches all repositories of a configuration.
 func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.Configuration, repositories []api.Repository) (out workflow.Outcome, err error) {
 	r := newRound(s.Runtime, id, known)
-	if err := r.readEarlier(known); err != nil {
+	if err := r.readEarlier(known, repositories); err != nil {
 		return out, err
 	}
 	if err := s.inParallel(min(len(repositories), registry.MaxRepositories), mostRepositories, func(i int) error {
@@ -121,6 +121,8 @@ type round struct {
 	round store.ID
 	// earlier has the results of the last complete round of the configuration, by the URL of the repository.
 	earlier map[string]store.RepositoryResult
+	// replaced has the addons of the earlier repositories whose URLs the configuration does not have any more.
+	replaced []store.AddonResult
 	// deadline is the time at which the requests of the round are canceled.
 	deadline time.Time
 	tooLong  error // the error of requests that are canceled at the deadline
@@ -144,12 +146,22 @@ func (r *round) limit(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 // readEarlier sets r.earlier to the results of the last complete round, so that unchanged files are not fetched
-// again.
-func (r *round) readEarlier(known store.Configuration) error {
+// again. The argument repositories has the repositories of the configuration.
+func (r *round) readEarlier(known store.Configuration, repositories []api.Repository) error {
+	present := map[string]bool{}
+	for _, of := range repositories {
+		present[of.URL] = true
+	}
 	return r.DB.View(func(tx *store.Tx) error {
 		results, err := registry.Results(tx, cmp.Or(known.Registered, known.Earlier))
 		for _, result := range results {
 			r.earlier[result.URL] = result
+			if present[result.URL] {
+				continue
+			}
+			for _, addon := range latest(result) {
+				r.replaced = append(r.replaced, store.AddonResult{Entry: addon.Entry, EntryVersion: addon.EntryVersion})
+			}
 		}
 		return err
 	})
@@ -401,9 +413,14 @@ func latest(result store.RepositoryResult) []store.AddonResult {
 }
 
 // saveKnown copies the addons and validators of an earlier round to result, which belongs to a repository whose index
-// could not be read. So the next round can still skip unchanged files.
+// could not be read. So the next round can still skip unchanged files. If the URL of the repository is new, saveKnown
+// copies the names and versions of the addons of replaced URLs: until the index has been read, it can have these addons.
 func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) error {
-	earlier := r.earlier[result.URL]
+	earlier, known := r.earlier[result.URL]
+	if !known {
+		result.Known = r.replaced
+		return nil
+	}
 	for _, addon := range latest(earlier) {
 		result.Known = append(result.Known, store.AddonResult{
 			Entry: addon.Entry, EntryVersion: addon.EntryVersion, EntryError: addon.EntryError, Source: addon.Source, Content: addon.Content,

@@ -104,11 +104,15 @@ func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Confi
 	t.Helper()
 	id, known := api.Identity{Name: name}, begin(t, r, name)
 	fetching := newRound(r, id, known)
-	if err := fetching.readEarlier(known); err != nil {
+	var repositories []api.Repository
+	for _, url := range urls {
+		repositories = append(repositories, api.Repository{URL: url})
+	}
+	if err := fetching.readEarlier(known, repositories); err != nil {
 		t.Fatal(err)
 	}
-	for i, url := range urls {
-		if err := fetching.fetch(t.Context(), i, api.Repository{URL: url}); err != nil {
+	for i, of := range repositories {
+		if err := fetching.fetch(t.Context(), i, of); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -222,6 +226,26 @@ func TestRepositoryWhoseIndexCouldNotBeFetchedIsNotDownloadedAgain(t *testing.T)
 	}
 	if diff := cmp.Diff([]string{"a-1.0.0.tgz 304", "b-1.0.0.tgz 304", "index.yaml 304"}, repository.responded()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestAddonsStayKnownWhenTheURLOfTheirRepositoryChanges replaces the URL of a repository by URLs that cannot be read. The
+// modules that are made from its addons must not be downgraded because of that.
+func TestAddonsStayKnownWhenTheURLOfTheirRepositoryChanges(t *testing.T) {
+	t.Parallel()
+	r := newRuntime(t)
+	index := []byte("entries: {a: [{version: 1.0.0}]}")
+	repository := serve(t, map[string][]byte{"index.yaml": index, "b/index.yaml": index, "a-1.0.0.tgz": archive(t, "A", "a")})
+	same := repository.URL + "/b/index.yaml"
+	process(t, r, "c", repository.URL+"/index.yaml", same)
+	for _, url := range []string{repository.URL + "/absent.yaml", repository.URL + "/absent.yaml", ""} {
+		_, results := process(t, r, "c", url, same)
+		if diff := cmp.Diff([]store.AddonResult{{Entry: "a", EntryVersion: "1.0.0"}}, results[0].Known); diff != "" {
+			t.Errorf("the addons that are known for %q (-want +got):\n%s", url, diff)
+		}
+		if results[1].Known != nil {
+			t.Errorf("the other repository knows %+v", results[1].Known)
+		}
 	}
 }
 
