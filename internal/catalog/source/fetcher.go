@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"math"
+	"math/bits"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -108,13 +110,23 @@ func (l Limits) clone() int64 { return max(min(l.Repository, l.Disk/2), 1) }
 // clones returns the maximum number of clones of hg repositories that exist at the same time.
 func (l Limits) clones() int { return int(max(l.Disk/l.clone()-1, 1)) }
 
-// sizeOfFileSystem returns the size in bytes of the file system that contains dir.
-func sizeOfFileSystem(dir string) (int64, error) {
+// sizeOfFileSystem returns the size in bytes of the file system that contains dir, or 0 if it is not known.
+func sizeOfFileSystem(dir string) int64 {
 	var disk syscall.Statfs_t
-	if err := syscall.Statfs(dir, &disk); err != nil {
-		return 0, fmt.Errorf("reading the size of the file system of %s: %w", dir, err)
+	if syscall.Statfs(dir, &disk) != nil {
+		return 0
 	}
-	return int64(disk.Blocks * uint64(disk.Bsize)), nil //nolint:gosec // no file system has 2^63 bytes
+	return sizeOf(disk)
+}
+
+// sizeOf returns the size in bytes of a file system, or 0 if it is not known. Blocks counts units of Frsize. Bsize is the
+// best size of a read, which is much larger for file systems in user space.
+func sizeOf(disk syscall.Statfs_t) int64 {
+	high, size := bits.Mul64(disk.Blocks, uint64(cmp.Or(disk.Frsize, disk.Bsize))) //nolint:gosec // sizes are not negative
+	if high > 0 || size > math.MaxInt64 {
+		return 0
+	}
+	return int64(size)
 }
 
 // A Fetcher opens repositories. It is safe for concurrent use.
@@ -140,11 +152,7 @@ func New(o Options) (*Fetcher, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory for temporary files of addons: %w", err)
 	}
-	fileSystem, err := sizeOfFileSystem(dir)
-	if err != nil {
-		return nil, err
-	}
-	limits := o.Limits.orDefault().within(fileSystem)
+	limits := o.Limits.orDefault().within(sizeOfFileSystem(dir))
 	f := &Fetcher{
 		develop: o.Develop, limits: limits, knownHosts: o.KnownHosts,
 		slots:    newSlots(limits.Requests, limits.RequestsPerHost),

@@ -1,6 +1,9 @@
 package source
 
-import "testing"
+import (
+	"syscall"
+	"testing"
+)
 
 // TestTemporaryFilesUseAtMostHalfOfTheirFileSystem checks that fetches leave room for the files of hooks in the pod of
 // the operator, where both are in a volume of 128 MiB.
@@ -8,10 +11,7 @@ func TestTemporaryFilesUseAtMostHalfOfTheirFileSystem(t *testing.T) {
 	t.Parallel()
 	const mebibyte, unlimited = 1 << 20, 1 << 60
 	f := newFetcher(t, Options{Limits: Limits{Disk: unlimited, Repository: unlimited}})
-	fileSystem, err := sizeOfFileSystem(f.disk.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fileSystem := sizeOfFileSystem(f.disk.dir)
 	if left := f.disk.left.Load(); left > fileSystem/2 || f.limits.Repository > left {
 		t.Errorf("the temporary files can have %d bytes, and a repository %d bytes, in a file system of %d bytes", left, f.limits.Repository, fileSystem)
 	}
@@ -30,6 +30,24 @@ func TestTemporaryFilesUseAtMostHalfOfTheirFileSystem(t *testing.T) {
 		l := DefaultLimits.within(c.fileSystem)
 		if got := (limits{l.Disk, l.Repository}); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestTheSizeOfAFileSystemIsNotCountedInUnitsOfReads(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		disk syscall.Statfs_t
+		want int64
+	}{
+		"in memory":                       {syscall.Statfs_t{Blocks: 1 << 15, Bsize: 4096, Frsize: 4096}, 128 << 20},
+		"in user space, with large reads": {syscall.Statfs_t{Blocks: 1 << 15, Bsize: 1 << 20, Frsize: 4096}, 128 << 20},
+		"without units":                   {syscall.Statfs_t{Blocks: 1 << 15, Bsize: 4096}, 128 << 20},
+		"in memory, without a limit":      {syscall.Statfs_t{Bsize: 4096, Frsize: 4096}, 0},
+		"larger than any number":          {syscall.Statfs_t{Blocks: 1 << 60, Bsize: 4096, Frsize: 4096}, 0},
+	} {
+		if got := sizeOf(c.disk); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
 		}
 	}
 }
