@@ -365,8 +365,11 @@ func TestADeletionDoesNotTakeTheSlotOfTheStepThatWaitedForItsFailingModule(t *te
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, newGraph(
 			[]graph.Node{
-				{ID: "begin"}, {ID: "last"}, {ID: "run", Scope: graph.ScopeModule, Group: "run", Unique: true, RetryQueue: true},
-				{ID: "delete", Scope: graph.ScopeModule, Group: "delete"}, {ID: "purge", Scope: graph.ScopeModule, Group: "delete"},
+				{ID: "begin"},
+				{ID: "last"},
+				{ID: "run", Scope: graph.ScopeModule, Group: "run", Unique: true, RetryQueue: true},
+				{ID: "delete", Scope: graph.ScopeModule, Group: "delete"},
+				{ID: "purge", Scope: graph.ScopeModule, Group: "delete"},
 			},
 			graph.Edge{On: "go", To: "begin", Place: graph.Tail}, graph.Edge{From: "begin", To: "run", ForEach: "some"},
 			graph.Edge{From: "begin", To: "last"}, graph.Edge{On: "off", To: "delete", Place: graph.Tail},

@@ -129,10 +129,11 @@ const (
 // that combines schemas does not match, the violation of the combined schema is omitted, too.
 func (v Violations) WithoutMissing() (wrong Violations) {
 	for _, violation := range v {
-		combined := slices.Contains([]string{"allOf", "anyOf", "oneOf"}, violation.Rule)
-		if violation.Rule != Required && !(combined && v.missingIn(violation.Path)) {
-			wrong = append(wrong, violation)
+		combines := slices.Contains([]string{"allOf", "anyOf", "oneOf"}, violation.Rule)
+		if violation.Rule == Required || combines && v.missingIn(violation.Path) {
+			continue
 		}
+		wrong = append(wrong, violation)
 	}
 	return wrong
 }

@@ -98,11 +98,8 @@ func (w written) op(prefix string) (Op, error) {
 	if op.Value = *w.Value; w.Action == Add && op.Value < 0 {
 		return op, fmt.Errorf(`field "value": is %v, and a counter only grows; use action set for a value that can decrease`, op.Value)
 	}
-	var err error
-	if op.Labels, err = plainLabels(w.Labels); err != nil {
-		return op, err
-	}
-	if err := checkLabels(op); err != nil {
+	op, err := op.withLabels(w.Labels)
+	if err != nil {
 		return op, err
 	}
 	return op.withBuckets(w.Buckets)
@@ -120,6 +117,16 @@ func plainName(name, others string) string {
 		}
 		return '_'
 	}, name)
+}
+
+// withLabels returns op with the plain names of the given labels. It returns an error if the labels are invalid.
+func (op Op) withLabels(labels map[string]string) (Op, error) {
+	plain, err := plainLabels(labels)
+	if err != nil {
+		return op, err
+	}
+	op.Labels = plain
+	return op, checkLabels(op)
 }
 
 // plainLabels returns labels with their plain names. It returns an error if two labels have the same plain name.

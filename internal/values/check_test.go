@@ -157,7 +157,8 @@ properties:
 `),
 	}
 	for _, c := range []struct{ section, want string }{
-		{`{}`, ""}, {`{"size":1}`, ""},
+		{`{}`, ""},
+		{`{"size":1}`, ""},
 		{`{"internal":{}}`, "m.internal is not known"},
 		{`{"list":[{"hidden":true}]}`, "m.list[0].hidden is not known"},
 		{`{"size":"x"}`, "m.size must be of type integer"},

@@ -340,8 +340,13 @@ func TestTouchingOperationsAreAtAboveOrBelowASavedOne(t *testing.T) {
 	before := []values.Saved{saved("add", "/m/a/b", "1", "h")}
 	var got []string
 	for _, op := range values.Touching([]values.Op{
-		{Op: "add", Path: "/m"}, {Op: "add", Path: "/m/a"}, {Op: "remove", Path: "/m/a/b"}, {Op: "add", Path: "/m/a/b/c"},
-		{Op: "add", Path: "/m/a/bc"}, {Op: "add", Path: "/m/ab"}, {Op: "add", Path: "/m/c"},
+		{Op: "add", Path: "/m"},
+		{Op: "add", Path: "/m/a"},
+		{Op: "remove", Path: "/m/a/b"},
+		{Op: "add", Path: "/m/a/b/c"},
+		{Op: "add", Path: "/m/a/bc"},
+		{Op: "add", Path: "/m/ab"},
+		{Op: "add", Path: "/m/c"},
 	}, before) {
 		got = append(got, op.Path)
 	}

@@ -51,8 +51,9 @@ func TestAPatchThatOnlyRepeatsValuesOfLowerLayersIsNotSaved(t *testing.T) {
 	l.Saved = map[string][]values.Saved{"web": values.MergePatches(l.Saved["web"], p.Values, "web/a")}
 	l.Config.Sections = values.Values{"web": map[string]any{"zone": "b"}}
 	section, _ := l.Section("web")
-	if zone := section.(map[string]any)["zone"]; zone != "b" {
-		t.Errorf("the zone is %v, and not as in the ConfigMap", zone)
+	want := any(map[string]any{"log": map[string]any{"level": "info"}, "mode": "x", "size": int64(1), "zone": "b"})
+	if diff := cmp.Diff(want, section); diff != "" {
+		t.Errorf("the section is not as in the ConfigMap (-want +got):\n%s", diff)
 	}
 }
 
