@@ -40,8 +40,8 @@ func TestRejectedFieldsHaveNoValues(t *testing.T) {
 func TestRejectedFieldsHaveNoValuesInTheSyntaxOfGo(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
-		`Invalid value: core.PodTemplateSpec{Env:[]core.EnvVar{core.EnvVar{Name:"A", Value:"hun}ter: 2", From:(*core.Source)(nil)}}}: field is immutable`: "Invalid value: field is immutable",
-		"Invalid value: []string{`hunter: 2`}: field is immutable":                                                                                        "Invalid value: field is immutable",
+		`Invalid value: core.Pod{Env:[]core.Env{core.Env{Name:"A", Value:"hun}ter: 2"}}}: field is immutable`: "Invalid value: field is immutable",
+		"Invalid value: []string{`hunter: 2`}: field is immutable":                                            "Invalid value: field is immutable",
 		`Invalid value: hun ter: 2`:       "Invalid value",
 		`Invalid value: {"a": "hunter: 2`: "Invalid value",
 		`Invalid value: {"a"}}`:           "Invalid value",
