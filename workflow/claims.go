@@ -49,7 +49,7 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 			return nil, err
 		}
 	}
-	if n.Batch && !limit.NoBatch {
+	if n.Batch && (t.Journal || !limit.NoBatch) { // a journal belongs to all tasks of its batch
 		if err := cs.batches.extendBatch(b, c, old); err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -420,6 +421,27 @@ func TestSingleTasksAreNoRange(t *testing.T) {
 		w.start(hookEvent("other", "x"), hookEvent("h", "0"), hookEvent("h", "1"))
 		open(workflow.Outcome{}, nil)
 		w.expectTold("0 other x", "0 h 0", "0 h 1")
+	})
+}
+
+func TestEffectsEndAllTasksOfTheirBatchAlthoughTheHookNoLongerHasBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, limits := newLimited(t, workflow.RateLimit{})
+		open := w.gate("event m/other b")
+		w.set("event m/h b", returns(effects("of both")))
+		failure := map[string]error{"of both": errors.New("503")}
+		done := w.doEffects(failure)
+		w.start(hookEvent("other", "x"), hookEvent("h", "0"), hookEvent("h", "1"))
+		open(workflow.Outcome{}, nil)
+		w.expectTold("0 other x", "0 h 0 1")
+		limits["h"] = workflow.RateLimit{NoBatch: true}
+		w.locked(func() { clear(failure) })
+		w.sleep(5 * time.Second)
+		w.expectTold() // the effects of the first attempt end both events
+		if diff := cmp.Diff([]string{"of both", "of both"}, *done); diff != "" {
+			t.Error(diff)
+		}
+		w.expectAllEnded()
 	})
 }
 
