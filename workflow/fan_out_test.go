@@ -540,3 +540,27 @@ func TestTriggerIsTheEndOfAListOfManyThatOnlyStarts(t *testing.T) {
 		}
 	})
 }
+
+func TestTheStepBehindALongFanOutIsNotLost(t *testing.T) {
+	for n := 250; n < 260; n++ { // one transition tries the head of a queue about as often
+		t.Run(fmt.Sprint(n, " items"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+				var items []graph.Item
+				for i := range n {
+					items = append(items, graph.Item{Subject: graph.Subject{Hook: fmt.Sprint("h", i)}, Queue: "q"})
+				}
+				w.lists("each", items[0])
+				open := w.gate("each h0")
+				w.start(on("go"))
+				w.expectAny("each h0", "next")
+				w.lists("each", items...)
+				w.raise(on("go"))
+				w.expect("next") // while queue q is busy
+				w.reports("each h0")
+				open(workflow.Outcome{}, nil)
+				w.expectAllEnded()
+			})
+		})
+	}
+}

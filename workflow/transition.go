@@ -169,12 +169,15 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 			break
 		}
 		c, wait, err := m.tryStart(t)
-		if c != nil || wait || err != nil {
+		switch {
+		case c != nil || err != nil:
 			return c, err
+		case wait:
+			return nil, m.queues.saveTop()
 		}
 	}
 	m.claimHeadLater(queue)
-	return nil, nil
+	return nil, m.queues.saveTop() // the head is the task behind a fan-out that has just ended, if there is one
 }
 
 // mostStarts is the maximum number of tasks at the head of one queue that a transition processes
