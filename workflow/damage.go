@@ -34,7 +34,7 @@ var engineTables = []store.Table{
 
 // repair corrects the records of the engine after one of them could not be read. After the repair,
 // the marks of waiting tasks, the records of newest events and the index of events lead to existing
-// tasks, and each count matches these tasks. A task can still name a lost task as its parent.
+// tasks, each count matches these tasks, and no record is left of a task that is lost. A task can still name a lost task as its parent.
 type repair struct {
 	*txn
 	history  *history
@@ -152,8 +152,8 @@ func (rp *repair) byID(id store.ID) (found *store.Task, err error) {
 
 // recount counts all tasks, and corrects the stored numbers of tasks: those of runs, fan-out tasks,
 // lanes and backlogs, and the numbers of lagging tasks. If a task does not exist any more, recount
-// deletes its mark, and the record that names it as the newest event of an object. recount also
-// corrects the index of events.
+// deletes its mark, its pieces, and the record that names it as the newest event of an object.
+// recount also corrects the index of events.
 func (rp *repair) recount() error {
 	c := census{
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lagging: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
@@ -202,6 +202,7 @@ func (rp *repair) recount() error {
 	if err := rp.recountLagging(c, last); err != nil {
 		return err
 	}
+	rp.dropPieces(c)
 	return store.ReindexEvents(rp.tx)
 }
 
@@ -306,6 +307,21 @@ func (rp *repair) recountMarks(c census) error {
 		}
 	}
 	return nil
+}
+
+// dropPieces deletes the payloads, items, journals and notes of tasks that no longer exist.
+func (rp *repair) dropPieces(c census) {
+	exists := map[store.ID]bool{}
+	for _, id := range c.keys {
+		exists[id] = true
+	}
+	for _, table := range []store.Table{store.Payloads, store.Journal, store.Notes} {
+		for k := range rp.tx.Range(store.At(table)) {
+			if piece, ok := store.ParsePiece(k); ok && !exists[piece.Task] {
+				rp.tx.Delete(k)
+			}
+		}
+	}
 }
 
 // recountBacklogs corrects the numbers of pending events of bindings, and deletes references to

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// damagedRecord is the content of a damaged record. It cannot be decoded.
+const damagedRecord = `{"id":"1-`
+
 // damage overwrites the record under k with bytes that cannot be decoded. damage also calls unchecked.
 func (w *fixture) damage(k store.Key) {
 	w.t.Helper()
@@ -25,7 +29,7 @@ func (w *fixture) damage(k store.Key) {
 		if tx.Get(k) == nil {
 			w.t.Errorf("there is no record %s", k)
 		}
-		tx.Put(k, []byte(`{"id":"1-`))
+		tx.Put(k, []byte(damagedRecord))
 		return nil
 	}); err != nil {
 		w.t.Fatal(err)
@@ -73,7 +77,7 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		w.expect("event m/a b", "event m/c b")
 		d := w.damaged()
-		if len(d) != 1 || string(d[0].Value) != `{"id":"1-` || !strings.Contains(d[0].String(), "of queue q") {
+		if len(d) != 1 || string(d[0].Value) != damagedRecord || !strings.Contains(d[0].String(), "of queue q") {
 			t.Fatalf("damaged records: %+v", d)
 		}
 		w.expectAllEnded()
@@ -84,6 +88,38 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 			t.Errorf("damaged records after the skip: %+v", left)
 		}
 	})
+}
+
+func TestThePiecesOfAnUnreadableTaskAreDeleted(t *testing.T) {
+	long := strconv.Quote(strings.Repeat("x", store.InlinePayload))
+	for what, lose := range map[string]func(w *fixture) *store.Task{
+		"a long payload": func(w *fixture) *store.Task {
+			w.gate("event m/a b")
+			w.start(event("a", "b", "1", false), event("lost", "b", long, false))
+			return w.pending("q")[1]
+		},
+		"a journal": func(w *fixture) *store.Task {
+			w.set("event m/lost b", returns(effects("of lost")))
+			w.doEffects(map[string]error{"of lost": errors.New("503")})
+			w.start(event("lost", "b", "1", false))
+			return w.pending("q")[0]
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t, eventGraph())
+				lost := lose(w)
+				w.damage(lost.Key())
+				w.crash()
+				w.set("event m/a b", nil)
+				w.start()
+				if d := w.damaged(); len(d) != 1 { // damaged also checks the store
+					t.Errorf("damaged records: %+v", d)
+				}
+				w.expectAllEnded()
+			})
+		})
+	}
 }
 
 func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
