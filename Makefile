@@ -68,8 +68,8 @@ every-step: build controlplane ## Kill the operator before and after every step 
 simulate: ## Simulate SIMULATE_DAYS=100000 days of the operator, from SIMULATE_SEED=1 on
 	SIMULATE_DAYS=$(or $(SIMULATE_DAYS),100000) go test -count=1 -timeout 600m -v -run 'Simulated|Histories' ./e2e/simulate
 
-histories: ## Let HISTORIES=100000 random histories happen to the engine, for each of two tests
-	go test -count=1 -timeout 240m -v -run TestWhateverHappens ./workflow -rapid.checks=$(or $(HISTORIES),100000)
+histories: ## Let HISTORIES=30000 random histories happen to the engine, for each test
+	go test -count=1 -timeout 240m -v -run TestWhateverHappens ./workflow -rapid.checks=$(or $(HISTORIES),30000)
 
 crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=13000 random images for each moment
 	CRASH_IMAGES=$(or $(CRASH_IMAGES),13000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow

@@ -49,12 +49,12 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 		return false, err
 	}
 	from, to := uint64(0), uint64(0)
-	if n >= mostEvents {
+	if n >= l.sizes.backlog {
 		if from, to, err = coveredBy(l.tx, t); err != nil {
 			return false, err
 		}
 	}
-	many := n-int(to-from) >= mostEvents //nolint:gosec // an attempt covers a bounded number of slots
+	many := n-int(to-from) >= l.sizes.backlog //nolint:gosec // an attempt covers a bounded number of slots
 	if many && known && t.Object.Event == modified {
 		old, ok, err := store.LoadAt(l.tx, at.Key)
 		if err != nil {
@@ -84,7 +84,7 @@ func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	if err != nil || counted {
 		return n, counted, err
 	}
-	if long, err := hasBacklog(l.tx, t); err != nil || !long {
+	if long, err := l.hasBacklog(t); err != nil || !long {
 		return 0, false, err
 	}
 	return store.CountEvents(l.tx, t), true, nil
@@ -92,17 +92,17 @@ func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 
 // hasBacklog reports whether the lane or queue of the new task t is so long that the events of t's
 // binding must be counted.
-func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
+func (l *backlogs) hasBacklog(t *store.Task) (long bool, err error) {
 	if t.IsHeld() {
-		lane, _, err := store.LoadLane(tx, t.LaneKey())
-		return lane.Tasks >= mostEvents, err
+		lane, _, err := store.LoadLane(l.tx, t.LaneKey())
+		return lane.Tasks >= l.sizes.backlog, err
 	}
 	first := store.Pos{Slot: t.Slot}
-	for k := range tx.Range(store.QueueKey(t.Queue)) {
+	for k := range l.tx.Range(store.QueueKey(t.Queue)) {
 		first, err = store.ParsePos(k)
 		break
 	}
-	return t.Slot-first.Slot >= mostEvents, err
+	return t.Slot-first.Slot >= uint64(l.sizes.backlog), err //nolint:gosec // the size is small
 }
 
 // countBacklog starts to count the pending events of t's binding. If t is not an event, or these

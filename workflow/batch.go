@@ -66,7 +66,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 		if err != nil {
 			return err
 		}
-		if !b.alike(t, other) || len(c.task.Batch) == batchTasks || old != nil && !covered(old, len(c.task.Batch), other) {
+		if !b.alike(t, other) || len(c.task.Batch) == k.sizes.batch || old != nil && !covered(old, len(c.task.Batch), other) {
 			return nil
 		}
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {

@@ -2,6 +2,22 @@ package workflow
 
 import "addon-operator/store"
 
+// sizes bound the work of one transition, and the backlogs of events. Tests use smaller sizes.
+type sizes struct {
+	backlog int // number of events of a binding from which new events are coalesced
+	batch   int // maximum number of tasks in a batch
+	keys    int // number of keys that a transition writes at most, if a later transition can continue; 0 means the budget of the store
+}
+
+// budget returns the budget of a transition in tx.
+func (s sizes) budget(tx *store.Tx) store.Limits {
+	budget := tx.Budget()
+	if s.keys > 0 {
+		budget.Ops = s.keys
+	}
+	return budget
+}
+
 // A cost estimates how many keys and bytes a piece of work adds to a transaction.
 type cost struct{ keys, bytes int }
 

@@ -158,7 +158,7 @@ func (d *deferral) exempt(t *store.Task) error {
 		if err != nil {
 			return err
 		}
-		if other.ID != t.ID && (p.NoBatch || !b.alike(t, other)) || tasks == batchTasks {
+		if other.ID != t.ID && (p.NoBatch || !b.alike(t, other)) || tasks == d.sizes.batch {
 			break
 		}
 		if tasks++; put.Expedited.Before(other.ID) {

@@ -48,6 +48,7 @@ type Engine struct {
 	// moment. Checkpoint must be set before Start.
 	Checkpoint func(t Task, at Moment)
 
+	sizes    sizes
 	workers  workers
 	alarms   alarms
 	attempts attempts
@@ -58,7 +59,7 @@ type Engine struct {
 // trigger.
 func New(db *store.DB, observer Observer, implementations ...Implementation) (*Engine, error) {
 	e := &Engine{
-		db: db, observer: observer,
+		db: db, observer: observer, sizes: sizes{backlog: mostEvents, batch: batchTasks},
 		graphs: graphs{named: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}},
 	}
 	for _, implementation := range implementations {

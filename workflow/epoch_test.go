@@ -18,10 +18,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// defaultChecks is the number of cases of a property test, unless the command line sets another number.
+const defaultChecks = "400"
+
 func TestMain(m *testing.M) {
 	// Property tests check more cases than by default, because a case takes only a few
 	// milliseconds, and unusual cases are rare.
-	if err := flag.Set("rapid.checks", "400"); err != nil {
+	if err := flag.Set("rapid.checks", defaultChecks); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

@@ -2,6 +2,11 @@ package workflow
 
 import "addon-operator/store"
 
+// LowerSizes makes e coalesce events from three waiting events of a binding on, limits batches to
+// three tasks, and lets a transition write few keys before it leaves the rest to a later one. It
+// must be called before Start.
+func (e *Engine) LowerSizes() { e.sizes = sizes{backlog: 3, batch: 3, keys: 24} }
+
 // Withdraw removes the events that w names, in the transaction tx and without an attempt of a step.
 func (e *Engine) Withdraw(tx *store.Tx, w Withdrawal) error {
 	m := e.transition(tx)

@@ -80,7 +80,7 @@ func (l *lanes) enterLane(k store.LaneKey, t *store.Task, reason *store.Reason) 
 	if err := store.SaveLane(l.tx, lane); err != nil {
 		return err
 	}
-	if lane.Tasks%mostEvents == 0 {
+	if lane.Tasks%l.sizes.backlog == 0 {
 		return l.backlogs.countBacklog(t)
 	}
 	return nil

@@ -279,7 +279,7 @@ func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	if err := l.queues.save(t); err != nil {
 		return err
 	}
-	if put.Tasks++; put.Tasks%mostEvents == 0 {
+	if put.Tasks++; put.Tasks%l.sizes.backlog == 0 {
 		return l.backlogs.countBacklog(t)
 	}
 	return nil

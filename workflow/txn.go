@@ -13,6 +13,7 @@ type txn struct {
 	tx       *store.Tx
 	epoch    uint64
 	now      time.Time
+	sizes    sizes
 	graphs   *graphs
 	observer *Observer
 
@@ -49,7 +50,7 @@ func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subjec
 // removal of canceled tasks. The first such work of a transition fits if any budget is left, so
 // that a transition with nothing else to do always makes progress.
 func (x *txn) fits(c cost) bool {
-	budget, spent := x.tx.Budget(), x.tx.Written()
+	budget, spent := x.sizes.budget(x.tx), x.tx.Written()
 	spent.Ops += x.reserved.keys
 	spent.Bytes += x.reserved.bytes
 	if spent.Ops > budget.Ops || spent.Bytes > budget.Bytes {

@@ -134,7 +134,7 @@ func (e *Engine) dispatch(now time.Time, f followUp) {
 // transition returns a transition in tx.
 func (e *Engine) transition(tx *store.Tx) *transition {
 	m := &transition{dispatcher: e, workers: &e.workers, attempts: &e.attempts, txn: txn{
-		tx: tx, epoch: tx.Epoch(), now: tx.Now(), graphs: &e.graphs, observer: &e.observer, continueOnFailure: e.ContinueOnFailure,
+		tx: tx, epoch: tx.Epoch(), now: tx.Now(), graphs: &e.graphs, observer: &e.observer, continueOnFailure: e.ContinueOnFailure, sizes: e.sizes,
 	}}
 	m.connect(&m.txn)
 	m.batches.memory = &e.attempts.loaded
