@@ -325,7 +325,7 @@ func (rp *repair) dropPieces(c census) {
 }
 
 // recountBacklogs corrects the numbers of pending events of bindings, and deletes references to
-// events that no longer exist.
+// events that no longer exist. If a number is lost, recountBacklogs counts the events again.
 func (rp *repair) recountBacklogs(c census) error {
 	for k := range rp.tx.Range(store.At(store.Backlogs)) {
 		if n, ok := c.backlogs[string(k)]; ok {
@@ -337,6 +337,15 @@ func (rp *repair) recountBacklogs(c census) error {
 		at, _, err := store.Load[store.NewestEvent](rp.tx, k)
 		if id, ok := c.keys[string(at.Key)]; err != nil || !ok || id != at.ID {
 			rp.tx.Delete(k)
+			continue
+		}
+		newest, _, err := store.LoadAt(rp.tx, at.Key)
+		if err != nil {
+			return err
+		}
+		// Without the number, later events would not update the record of the newest event.
+		if err := rp.backlogs.countBacklog(newest); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -90,6 +90,33 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 	})
 }
 
+func TestTheEventsOfABindingAreCountedAgainWhenTheirNumberIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		w.e.LowerSizes()
+		open := w.gate("event m/h b")
+		w.start(event("h", "b", "0", false))
+		alone := seen("Modified", "d", 1)
+		alone.NoBatch = true
+		w.raise(seen("Modified", "a", 1), seen("Modified", "b", 1), seen("Modified", "c", 1), alone, seen("Modified", "o", 1))
+		w.damage(store.BacklogKey(w.pending("q")[1], nil))
+		open(workflow.Outcome{}, nil)
+		open(workflow.Outcome{}, nil) // the number is needed at the end of a batch
+		for _, ev := range []workflow.Event{seen("Modified", "o", 2), seen("Modified", "a", 2), seen("Modified", "b", 2), seen("Modified", "o", 3)} {
+			w.raise(ev)
+		}
+		w.reports("event m/h b")
+		open(workflow.Outcome{}, nil)
+		w.sleep(time.Second)
+		heard := slices.DeleteFunc(w.heard(), func(ev string) bool { return !strings.HasPrefix(ev, "Modified o") })
+		if diff := cmp.Diff([]string{"Modified o 1", "Modified o 2", "Modified o 3"}, heard); diff != "" {
+			t.Errorf("events of the object o (-want +got):\n%s", diff)
+		}
+		w.damaged()
+		w.expectAllEnded()
+	})
+}
+
 func TestThePiecesOfAnUnreadableTaskAreDeleted(t *testing.T) {
 	long := strconv.Quote(strings.Repeat("x", store.InlinePayload))
 	for what, lose := range map[string]func(w *fixture) *store.Task{
