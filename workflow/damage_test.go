@@ -117,6 +117,30 @@ func TestTheEventsOfABindingAreCountedAgainWhenTheirNumberIsLost(t *testing.T) {
 	})
 }
 
+func TestTwoRecordsOfAnEventCanBeUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		w.e.LowerSizes()
+		long := strconv.Quote(strings.Repeat("x", store.InlinePayload))
+		open := w.gate("event m/first b")
+		w.start(event("first", "b", "0", false))
+		for range 6 {
+			w.raise(about(event("h", "b", long, false), "o"))
+		}
+		lost := w.pending("q")[1]
+		w.damage(store.BacklogKey(lost, nil))
+		w.damage(store.At(store.Payloads).Uint(lost.ID.Epoch).Uint(lost.ID.N).Uint(0))
+		open(workflow.Outcome{}, nil)
+		if ran := w.ran(); len(ran) < 2 || ran[1] != "event m/h b" {
+			t.Errorf("ran: %q", ran)
+		}
+		if d := w.damaged(); len(d) != 2 {
+			t.Errorf("damaged records: %+v", d)
+		}
+		w.expectAllEnded()
+	})
+}
+
 func TestThePiecesOfAnUnreadableTaskAreDeleted(t *testing.T) {
 	long := strconv.Quote(strings.Repeat("x", store.InlinePayload))
 	for what, lose := range map[string]func(w *fixture) *store.Task{

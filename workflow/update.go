@@ -1,8 +1,10 @@
 package workflow
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"addon-operator/internal/failpoint"
@@ -68,8 +70,29 @@ func (e *Engine) update(fn func(*transition) error) error {
 func Repairable(err error) bool { return repairable(err) != nil }
 
 // repair moves an unreadable record to the table of damaged records, in a transaction of its own,
-// and corrects the counts. If repair finds other unreadable records, repair moves these as well.
+// and corrects the counts. If repair finds other unreadable records, repair moves these as well. If
+// it cannot move the record without reading another unreadable record, it moves the other one first.
 func (e *Engine) repair(damaged *store.RecordError) error {
+	waiting := []*store.RecordError{damaged}
+	for len(waiting) > 0 {
+		err := e.repairOne(waiting[len(waiting)-1])
+		other := repairable(err)
+		waits := func(r *store.RecordError) bool { return bytes.Equal(r.Key, other.Key) }
+		switch {
+		case err == nil:
+			waiting = waiting[:len(waiting)-1]
+		case other == nil || slices.ContainsFunc(waiting, waits):
+			return err
+		default:
+			waiting = append(waiting, other)
+		}
+	}
+	return nil
+}
+
+// repairOne moves one record as repair describes. If it reads another unreadable record, it changes
+// nothing, and returns the error of this record.
+func (e *Engine) repairOne(damaged *store.RecordError) error {
 	return e.db.Update(func(tx *store.Tx) error {
 		m := e.transition(tx)
 		found, err := m.repair.moveDamaged(damaged)
