@@ -288,7 +288,12 @@ func (rp *repair) recountLanes(c census) error {
 	}
 	for k, n := range c.lanes {
 		rp.queues.touch(k.Queue)
-		if err := store.SaveLane(rp.tx, store.Lane{LaneKey: k, Open: true, Tasks: n, Since: rp.now}); err != nil {
+		tail, err := store.TailSlot(rp.tx, k.Queue)
+		if err != nil {
+			return err
+		}
+		// The held tasks must return before newer tasks of their hook that are in the queue already.
+		if err := store.SaveLane(rp.tx, store.Lane{LaneKey: k, Open: true, After: tail - 1, Tasks: n, Since: rp.now}); err != nil {
 			return err
 		}
 	}

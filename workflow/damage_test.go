@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// damagedRecord is the content of a damaged record. It cannot be decoded.
-const damagedRecord = `{"id":"1-`
+// damagedRecord is the content of a damaged record. It cannot be decoded, also as a part of a longer record.
+const damagedRecord = "{\"id\":\"1-\x00"
 
 // damage overwrites the record under k with bytes that cannot be decoded. damage also calls unchecked.
 func (w *fixture) damage(k store.Key) {
@@ -87,6 +87,31 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 		if left := w.damaged(); len(left) != 0 {
 			t.Errorf("damaged records after the skip: %+v", left)
 		}
+	})
+}
+
+func TestHeldEventsWhoseLaneIsLostComeBeforeNewerOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGated(t)
+		first, last := w.gate("event m/first b"), w.gate("event m/last b")
+		w.start(hookEvent("first", "0"), hookEvent("h", "1"), hookEvent("last", "0"), hookEvent("h", "2"))
+		w.shut("h")
+		first(workflow.Outcome{}, nil)
+		w.expectTold("0 first 0", "0 last 0")
+		var lane store.Key
+		w.view(func(tx *store.Tx) error {
+			for lane = range tx.Range(store.At(store.Lanes)) {
+				break
+			}
+			return nil
+		})
+		w.damage(lane)
+		w.raise(on("ready", "m"))
+		w.expectTold("0")
+		last(workflow.Outcome{}, nil)
+		w.expectTold("0 h 1 2")
+		w.damaged()
+		w.expectAllEnded()
 	})
 }
 
