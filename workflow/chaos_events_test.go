@@ -167,7 +167,7 @@ func (c *chaos) recordEvent(r store.Record) {
 		switch r.State {
 		case store.Joined:
 			c.watched.coalesced[r.Run] = true
-		case store.Dropped, store.Skipped, store.Allowed:
+		case store.Dropped, store.Skipped, store.Allowed, store.Superseded:
 			c.watched.lost[r.Run] = true
 		}
 	})
@@ -195,8 +195,15 @@ func (c *chaos) openGates(modules ...string) {
 	}
 }
 
-// doneKey identifies the step of t.
-func doneKey(t workflow.Task) string { return fmt.Sprint(t.ID, name(t.Node, t.Subject), len(t.Batch)) }
+// doneKey identifies the attempts at t. Attempts at other batches with the same first task are other attempts, unless a
+// damaged record has taken a task out of the batch.
+func (c *chaos) doneKey(t workflow.Task) string {
+	tasks := len(t.Batch)
+	if c.unsound {
+		tasks = 1
+	}
+	return fmt.Sprint(t.ID, name(t.Node, t.Subject), tasks)
+}
 
 // applyStep is the method Apply of all steps. It records the deliveries of events, opens gates, and withdraws the events
 // that a Synchronization has made unnecessary.
@@ -205,7 +212,7 @@ func (c *chaos) applyStep(tx *store.Tx, t workflow.Task, out workflow.Outcome) (
 		return nil, nil
 	}
 	c.locked(func() {
-		if !c.did[doneKey(t)] {
+		if !c.did[c.doneKey(t)] {
 			c.t.Errorf("%s is done, but its last attempt has not succeeded", name(t.Node, t.Subject))
 		}
 	})
