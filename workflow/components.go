@@ -105,5 +105,6 @@ func (c *components) connect(x *txn) {
 	}
 	c.repair = repair{
 		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, backlogs: &c.backlogs, remover: &c.remover,
+		limits: &c.limits,
 	}
 }

@@ -42,6 +42,7 @@ type repair struct {
 	parents  *parents
 	backlogs *backlogs
 	remover  *remover
+	limits   *limits
 }
 
 // moveDamaged moves an unreadable record to the table of damaged records. If the record is a piece
@@ -159,50 +160,16 @@ func (rp *repair) recount() error {
 		runs: map[uint64]int{}, items: map[store.ID]int{}, lagging: map[store.ID]int{}, lanes: map[store.LaneKey]int{}, backlogs: map[string]int{},
 		keys: map[string]store.ID{},
 	}
-	var fans, last []*store.Task
-	if err := rp.eachTask(func(t *store.Task) error {
-		c.runs[t.Run]++
-		c.keys[string(t.Key())] = t.ID
-		if t.Parent != nil && t.Parent.Lags {
-			c.lagging[t.Parent.ID]++
-		} else if t.Parent != nil {
-			c.items[t.Parent.ID]++
+	if err := rp.eachTask(func(t *store.Task) error { rp.countTask(&c, t); return nil }); err != nil {
+		return err
+	}
+	for _, correct := range []func(census) error{
+		rp.recountItems, rp.recountRuns, rp.recountLanes, rp.recountMarks, rp.recountBacklogs, rp.recountDeferrals, rp.recountLagging, rp.dropPieces,
+	} {
+		if err := correct(c); err != nil {
+			return err
 		}
-		if t.IsHeld() {
-			c.lanes[t.LaneKey()]++
-		}
-		if rp.backlogs.isEvent(t) {
-			c.backlogs[string(store.BacklogKey(t, nil))]++
-		}
-		if t.FanOut != nil {
-			fans = append(fans, t)
-		}
-		if t.Lagging > 0 {
-			last = append(last, t)
-		}
-		return nil
-	}); err != nil {
-		return err
 	}
-	if err := rp.recountItems(c, fans); err != nil {
-		return err
-	}
-	if err := rp.recountRuns(c); err != nil {
-		return err
-	}
-	if err := rp.recountLanes(c); err != nil {
-		return err
-	}
-	if err := rp.recountMarks(c); err != nil {
-		return err
-	}
-	if err := rp.recountBacklogs(c); err != nil {
-		return err
-	}
-	if err := rp.recountLagging(c, last); err != nil {
-		return err
-	}
-	rp.dropPieces(c)
 	return store.ReindexEvents(rp.tx)
 }
 
@@ -214,11 +181,39 @@ type census struct {
 	lanes    map[store.LaneKey]int // number of tasks held in each lane
 	backlogs map[string]int        // number of events of each binding; the map key is the key under which the store has this number
 	keys     map[string]store.ID   // ids of the tasks, by the keys of their headers
+
+	fans, last, limited []*store.Task // fan-out tasks, tasks that wait for lagging tasks, and tasks that rate limits have deferred
 }
 
-// recountItems corrects the numbers of pending items of the given fan-out tasks.
-func (rp *repair) recountItems(c census, fans []*store.Task) error {
-	for _, t := range fans {
+// countTask adds t to c.
+func (rp *repair) countTask(c *census, t *store.Task) {
+	c.runs[t.Run]++
+	c.keys[string(t.Key())] = t.ID
+	if t.Parent != nil && t.Parent.Lags {
+		c.lagging[t.Parent.ID]++
+	} else if t.Parent != nil {
+		c.items[t.Parent.ID]++
+	}
+	if t.IsHeld() {
+		c.lanes[t.LaneKey()]++
+	}
+	if rp.backlogs.isEvent(t) {
+		c.backlogs[string(store.BacklogKey(t, nil))]++
+	}
+	if t.FanOut != nil {
+		c.fans = append(c.fans, t)
+	}
+	if t.Lagging > 0 {
+		c.last = append(c.last, t)
+	}
+	if t.IsOutOfQueue() && !t.IsHeld() && t.Every > 0 {
+		c.limited = append(c.limited, t)
+	}
+}
+
+// recountItems corrects the numbers of pending items of the fan-out tasks.
+func (rp *repair) recountItems(c census) error {
+	for _, t := range c.fans {
 		if n := c.items[t.ID]; t.FanOut.Open != n {
 			t.FanOut.Open = n
 			rp.queues.touch(t.Queue)
@@ -230,11 +225,11 @@ func (rp *repair) recountItems(c census, fans []*store.Task) error {
 	return nil
 }
 
-// recountLagging corrects the field Lagging of each given task: the number of lagging tasks that the
-// task waits for. Each given task is the last task of its run. The caller must call recountMarks first, because recountLagging
-// can move the tasks and their marks.
-func (rp *repair) recountLagging(c census, last []*store.Task) error {
-	for _, t := range last {
+// recountLagging corrects the field Lagging of the tasks that wait for lagging tasks: the number of these lagging tasks.
+// Each waiting task is the last task of its run. The caller must call recountMarks first, because recountLagging can move
+// the tasks and their marks.
+func (rp *repair) recountLagging(c census) error {
+	for _, t := range c.last {
 		if n := c.lagging[t.ID]; t.Lagging != n {
 			if err := rp.parents.setLagging(t, n); err != nil {
 				return err
@@ -315,7 +310,7 @@ func (rp *repair) recountMarks(c census) error {
 }
 
 // dropPieces deletes the payloads, items, journals and notes of tasks that no longer exist.
-func (rp *repair) dropPieces(c census) {
+func (rp *repair) dropPieces(c census) error {
 	exists := map[store.ID]bool{}
 	for _, id := range c.keys {
 		exists[id] = true
@@ -327,6 +322,25 @@ func (rp *repair) dropPieces(c census) {
 			}
 		}
 	}
+	return nil
+}
+
+// recountDeferrals creates the deferrals of deferred tasks again if the buckets of their hooks are lost. Without its
+// deferral, newer tasks of the hook would start before the deferred ones.
+func (rp *repair) recountDeferrals(c census) error {
+	for _, t := range c.limited { // those that are due first come first
+		_, bucket, err := bucketOf(rp.tx, t.Subject)
+		if err != nil {
+			return err
+		}
+		if _, ok := bucket.Deferrals[t.Queue]; ok {
+			continue
+		}
+		if err := rp.limits.saveDeferral(t, store.Deferral{Due: t.Due, Every: t.Every}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recountBacklogs corrects the numbers of pending events of bindings, and deletes references to

@@ -90,6 +90,28 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 	})
 }
 
+func TestDeferredEventsWhoseBucketIsLostComeBeforeNewerOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLimited(t, everyThree)
+		w.start(hookEvent("h", "1"))
+		w.raise(hookEvent("h", "2"))
+		w.expectTold("0 h 1")
+		w.damage(store.BucketKey(graph.Subject{Module: "m", Hook: "h"}))
+		raise := func(tx *store.Tx) error { return w.e.Raise(tx, hookEvent("h", "3")) }
+		if err := w.db.Update(raise); !workflow.Repairable(err) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := w.db.Update(raise); err != nil { // as a trigger raises the event again
+			t.Fatal(err)
+		}
+		w.sleep(3 * time.Second)
+		w.expectTold("3 h 2 3")
+		w.damaged()
+		w.expectAllEnded()
+	})
+}
+
 func TestHeldEventsWhoseLaneIsLostComeBeforeNewerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated(t)
