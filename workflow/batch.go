@@ -142,6 +142,9 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 // of these tasks refer to the run of t.
 func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
+		if k.isLost(other) {
+			continue
+		}
 		k.history.join(other.Run, t.Run)
 		if err := k.remover.removeLast(other, nil); err != nil {
 			return err
@@ -149,6 +152,9 @@ func (k *batches) endBatch(c *claim, t *store.Task) error {
 	}
 	return nil
 }
+
+// isLost reports whether other, a task of a running batch, was removed because its record could not be read.
+func (k *batches) isLost(other *store.Task) bool { return k.tx.Get(other.Key()) == nil }
 
 // endAllowedFailures ends the tasks of c's batch whose bindings allow failures. endAllowedFailures
 // returns the first remaining task, which takes over the claim and the failures of t, the first
@@ -158,6 +164,8 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 	for i, other := range c.task.Batch {
 		if i == 0 {
 			other = t
+		} else if k.isLost(other) {
+			continue
 		}
 		if !other.AllowFailure {
 			if first == nil {

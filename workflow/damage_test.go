@@ -112,6 +112,30 @@ func TestDeferredEventsWhoseBucketIsLostComeBeforeNewerOnes(t *testing.T) {
 	})
 }
 
+func TestAnEventThatIsLostDuringItsAttemptIsRemovedOnce(t *testing.T) {
+	for what, allowed := range map[string]bool{"success": false, "allowed failure": true} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t, eventGraph())
+				open := w.gate("event m/h b")
+				w.start(event("h", "b", "1", false), event("h", "b", "2", allowed), event("h", "b", "3", allowed))
+				lost := w.pending("q")[1]
+				w.damage(lost.Key())
+				if err := w.e.Retry(lost.ID, "ann", ""); !errors.Is(err, workflow.ErrNoTask) { // reads the record
+					t.Error(err)
+				}
+				if allowed {
+					open(workflow.Outcome{}, errors.New("as the test requires"))
+					w.sleep(5 * time.Second)
+				}
+				open(workflow.Outcome{}, nil)
+				w.damaged()
+				w.expectAllEnded()
+			})
+		})
+	}
+}
+
 func TestHeldEventsWhoseLaneIsLostComeBeforeNewerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated(t)
