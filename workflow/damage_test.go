@@ -136,6 +136,33 @@ func TestAnEventThatIsLostDuringItsAttemptIsRemovedOnce(t *testing.T) {
 	}
 }
 
+func TestAllQueuesContinueWhenThePauseOfAllWorkIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		w.start()
+		if err := w.e.Pause("test", workflow.PauseTarget{}, "mia", "an incident"); err != nil {
+			t.Fatal(err)
+		}
+		w.raise(event("a", "b", "1", false))
+		w.expect()
+		var pause store.Key
+		w.view(func(tx *store.Tx) error {
+			for pause = range tx.Range(store.At(store.Quarantine)) {
+				break
+			}
+			return nil
+		})
+		w.damage(pause)
+		other := in("other", event("c", "b", "2", false))
+		if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, other) }); !workflow.Repairable(err) {
+			t.Error(err)
+		}
+		w.expect("event m/a b")
+		w.damaged()
+		w.expectAllEnded()
+	})
+}
+
 func TestHeldEventsWhoseLaneIsLostComeBeforeNewerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated(t)

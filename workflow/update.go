@@ -110,7 +110,7 @@ func (e *Engine) repairOne(damaged *store.RecordError) error {
 				return err
 			}
 		}
-		if table := damaged.Key.Table(); table == store.Meta || table == store.Modules { // because tasks of all queues may have waited for the record
+		if table := damaged.Key.Table(); table == store.Meta || table == store.Modules || table == store.Quarantine { // because tasks of all queues may have waited for the record
 			if err := m.lanes.touchAll(); err != nil {
 				return err
 			}
