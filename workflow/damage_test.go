@@ -163,6 +163,31 @@ func TestAllQueuesContinueWhenThePauseOfAllWorkIsLost(t *testing.T) {
 	})
 }
 
+func TestADeferredEventAndTheBucketOfItsHookCanBeUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newLimited(t, everyThree)
+		w.start(hookEvent("h", "1"))
+		w.raise(hookEvent("h", "2"), hookEvent("h", "3"))
+		var lost store.Key
+		w.view(func(tx *store.Tx) error {
+			for first, err := range store.DeferredTasks(tx) {
+				lost = first.Key()
+				return err
+			}
+			return nil
+		})
+		w.damage(lost)
+		w.damage(store.BucketKey(graph.Subject{Module: "m", Hook: "h"}))
+		w.e.RateLimitsChanged()
+		w.sleep(3 * time.Second)
+		w.expectTold("0 h 1", "3 h 3")
+		if d := w.damaged(); len(d) != 2 {
+			t.Errorf("damaged records: %+v", d)
+		}
+		w.expectAllEnded()
+	})
+}
+
 func TestHeldEventsWhoseLaneIsLostComeBeforeNewerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated(t)

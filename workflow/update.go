@@ -73,14 +73,15 @@ func Repairable(err error) bool { return repairable(err) != nil }
 // and corrects the counts. If repair finds other unreadable records, repair moves these as well. If
 // it cannot move the record without reading another unreadable record, it moves the other one first.
 func (e *Engine) repair(damaged *store.RecordError) error {
-	waiting := []*store.RecordError{damaged}
+	waiting, moved := []*store.RecordError{damaged}, false
 	for len(waiting) > 0 {
-		err := e.repairOne(waiting[len(waiting)-1])
+		last := waiting[len(waiting)-1]
+		err := e.repairOne(last)
 		other := repairable(err)
 		waits := func(r *store.RecordError) bool { return bytes.Equal(r.Key, other.Key) }
 		switch {
-		case err == nil:
-			waiting = waiting[:len(waiting)-1]
+		case err == nil, moved && other != nil && waits(last): // the repair of another record has moved last too
+			waiting, moved = waiting[:len(waiting)-1], true
 		case other == nil || slices.ContainsFunc(waiting, waits):
 			return err
 		default:
