@@ -1,0 +1,84 @@
+package workflow_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"addon-operator/store"
+)
+
+// damagedTables are the tables of the records that the action "damage" damages. The engine can continue without each
+// of these records.
+var damagedTables = []store.Table{
+	store.Queues, store.Deferred, store.Held, store.Payloads, store.Journal, store.Events, store.Backlogs, store.Buckets,
+	store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
+}
+
+// damageOne damages one of the records of the first table, from a random one on, that has records. It does not damage
+// the header of a running task: without the header, the engine does not know that the task is running, and starts the
+// next task of its queue at the same time.
+func (c *chaos) damageOne(which int) {
+	var keys []store.Key
+	c.view(func(tx *store.Tx) error {
+		for i := range damagedTables {
+			for k := range tx.Range(store.At(damagedTables[(which+i)%len(damagedTables)])) {
+				if !isRunning(tx, k) {
+					keys = append(keys, slices.Clone(k))
+				}
+			}
+			if len(keys) > 0 {
+				break
+			}
+		}
+		return nil
+	})
+	if len(keys) > 0 {
+		c.damage(keys[(which*7+len(keys)/2)%len(keys)])
+	}
+	synctest.Wait()
+}
+
+// isRunning reports whether k is the key of the header of a running task.
+func isRunning(tx *store.Tx, k store.Key) bool {
+	if k.Table() != store.Queues {
+		return false
+	}
+	t, ok, err := store.LoadAt(tx, k)
+	return err == nil && ok && t.Claim != nil && t.Claim.Epoch == tx.Epoch()
+}
+
+// A damaged record can take its work with it, but no other work: everything else ends, and no event is delivered twice
+// or after a newer one of its object.
+func TestWhateverHappensToRecordsAllOtherWorkEnds(t *testing.T) {
+	actions := append(slices.Clone(chaosActions), "damage", "damage", "damage")
+	draw := func(rt *rapid.T) chaosStory { return drawStory(rt, actions) }
+	chaosLaw(t, draw, func(o *oracle, story chaosStory) {
+		c := newChaos(o)
+		c.unsound, c.fragile = true, true
+		c.run(story)
+		c.removeDamaged()
+		c.expectNothingLeft("damaged", "problems")
+	})
+}
+
+// removeDamaged removes the damaged records that the engine has not read, because it did not need them. Then the store
+// must be consistent.
+func (c *chaos) removeDamaged() {
+	if err := c.db.Update(func(tx *store.Tx) error {
+		for k, v := range tx.Range(nil) {
+			if string(v) == damagedRecord {
+				tx.Delete(k)
+			}
+		}
+		return nil
+	}); err != nil {
+		c.t.Error(err)
+	}
+	c.unsound = false
+	if err := c.db.Check(); err != nil {
+		c.t.Error(err)
+	}
+}
