@@ -36,8 +36,8 @@ type watchedObject struct {
 }
 
 type watchedEvent struct {
-	N       int    // is in the payload
-	Padding string // makes the payload long
+	N       int    `json:"n"`
+	Padding string `json:"padding"` // makes the payload long
 	run     uint64
 }
 
@@ -169,6 +169,7 @@ func (c *chaos) recordEvent(r store.Record) {
 			c.watched.coalesced[r.Run] = true
 		case store.Dropped, store.Skipped, store.Allowed, store.Superseded:
 			c.watched.lost[r.Run] = true
+		case store.Done, store.Failed, store.Quarantined:
 		}
 	})
 }

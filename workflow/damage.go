@@ -34,7 +34,8 @@ var engineTables = []store.Table{
 
 // repair corrects the records of the engine after one of them could not be read. After the repair,
 // the marks of waiting tasks, the records of newest events and the index of events lead to existing
-// tasks, each count matches these tasks, and no record is left of a task that is lost. A task can still name a lost task as its parent.
+// tasks, each count matches these tasks, and no record is left of a task that is lost. A task can
+// still name a lost task as its parent.
 type repair struct {
 	*txn
 	history  *history
