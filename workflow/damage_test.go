@@ -163,6 +163,29 @@ func TestAllQueuesContinueWhenThePauseOfAllWorkIsLost(t *testing.T) {
 	})
 }
 
+func TestTasksThatWaitForAnExclusiveTaskStartWhenItIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		w.gate("event n/a b")
+		w.start(in("queue", on("event", "n", "a", "b")))
+		w.crash()
+		w.start()
+		w.gate("event n/first b")
+		w.raise(in("q", on("event", "n", "first", "b")))
+		w.expectAny("event n/a b", "event n/first b")
+		w.crash()
+		first := w.gate("event n/first b")
+		w.start()
+		w.raise(in("behind", on("event", "n", "last", "b")))
+		w.expect("event n/first b") // the task a must run alone after two crashes, so it waits, and the task last waits for it
+		w.damage(w.pending("queue")[0].Key())
+		first(workflow.Outcome{}, nil)
+		w.expect("event n/last b")
+		w.damaged()
+		w.expectAllEnded()
+	})
+}
+
 func TestADeferredEventAndTheBucketOfItsHookCanBeUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)

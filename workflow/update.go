@@ -111,10 +111,8 @@ func (e *Engine) repairOne(damaged *store.RecordError) error {
 				return err
 			}
 		}
-		if table := damaged.Key.Table(); table == store.Meta || table == store.Modules || table == store.Quarantine { // because tasks of all queues may have waited for the record
-			if err := m.lanes.touchAll(); err != nil {
-				return err
-			}
+		if err := m.lanes.touchAll(); err != nil { // because tasks of all queues may have waited for the record
+			return err
 		}
 		for _, queue := range m.queues.touched {
 			m.claimHeadLater(queue)
