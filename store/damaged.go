@@ -72,6 +72,14 @@ func AllDamaged(tx *Tx) iter.Seq2[Damaged, error] {
 	return records[Damaged](tx, At(DamagedRecords))
 }
 
+// HasDamaged reports whether there are damaged records.
+func HasDamaged(tx *Tx) bool {
+	for range tx.Range(At(DamagedRecords)) {
+		return true
+	}
+	return false
+}
+
 // A PieceOf identifies the task to which a separately stored piece belongs. If the piece is an item of
 // a fan-out task, IsItem is set, and Item is the number of the item.
 type PieceOf struct {

@@ -141,10 +141,11 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 // endBatch removes the other tasks of c's batch, which end together with t. The records of the runs
 // of these tasks refer to the run of t.
 func (k *batches) endBatch(c *claim, t *store.Task) error {
-	for _, other := range c.task.Batch[1:] {
-		if k.isLost(other) {
-			continue
-		}
+	others, err := k.othersOf(c)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
 		k.history.join(other.Run, t.Run)
 		if err := k.remover.removeLast(other, nil); err != nil {
 			return err
@@ -153,20 +154,36 @@ func (k *batches) endBatch(c *claim, t *store.Task) error {
 	return nil
 }
 
-// isLost reports whether other, a task of a running batch, was removed because its record could not be read.
-func (k *batches) isLost(other *store.Task) bool { return k.tx.Get(other.Key()) == nil }
+// othersOf returns the tasks of c's batch behind the first one, without those that were removed during the attempt because
+// their records could not be read. Another task can have the slot of a removed one.
+func (k *batches) othersOf(c *claim) ([]*store.Task, error) {
+	others := c.task.Batch[1:]
+	if !store.HasDamaged(k.tx) {
+		return others, nil
+	}
+	var left []*store.Task
+	for _, other := range others {
+		stored, ok, err := store.LoadAt(k.tx, other.Key())
+		if err != nil {
+			return nil, err
+		}
+		if ok && stored.ID == other.ID {
+			left = append(left, other)
+		}
+	}
+	return left, nil
+}
 
 // endAllowedFailures ends the tasks of c's batch whose bindings allow failures. endAllowedFailures
 // returns the first remaining task, which takes over the claim and the failures of t, the first
 // task of the batch.
 func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store.Task, error) {
+	others, err := k.othersOf(c)
+	if err != nil {
+		return nil, err
+	}
 	var first *store.Task
-	for i, other := range c.task.Batch {
-		if i == 0 {
-			other = t
-		} else if k.isLost(other) {
-			continue
-		}
+	for _, other := range append([]*store.Task{t}, others...) {
 		if !other.AllowFailure {
 			if first == nil {
 				first = other
