@@ -331,6 +331,9 @@ func (rp *repair) dropPieces(c census) error {
 func (rp *repair) recountDeferrals(c census) error {
 	for _, t := range c.limited { // those that are due first come first
 		_, bucket, err := bucketOf(rp.tx, t.Subject)
+		if Repairable(err) {
+			continue // a later repair moves this bucket, and creates its deferrals again
+		}
 		if err != nil {
 			return err
 		}

@@ -213,6 +213,26 @@ func TestADeferredEventAndTheBucketOfItsHookCanBeUnreadable(t *testing.T) {
 	})
 }
 
+func TestTheBucketsOfTwoHooksWithDeferredEventsCanBeUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, limits := newLimited(t, everyThree)
+		limits["g"] = everyThree
+		w.start(hookEvent("g", "1"), hookEvent("h", "1"))
+		w.raise(hookEvent("g", "2"), hookEvent("h", "2"))
+		w.expectTold("0 g 1", "0 h 1")
+		for _, hook := range []string{"g", "h"} {
+			w.damage(store.BucketKey(graph.Subject{Module: "m", Hook: hook}))
+		}
+		w.e.RateLimitsChanged()
+		w.sleep(3 * time.Second)
+		w.expectTold("3 g 2", "3 h 2")
+		if d := w.damaged(); len(d) != 2 {
+			t.Errorf("damaged records: %+v", d)
+		}
+		w.expectAllEnded()
+	})
+}
+
 func TestHeldEventsWhoseLaneIsLostComeBeforeNewerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated(t)
