@@ -277,9 +277,11 @@ func (c *chaos) intervene(d chaosAction) {
 	case "cancel":
 		c.cancel(d)
 	case "limit":
-		c.limits[fmt.Sprint("h", d.Which%2)] = workflow.RateLimit{
-			Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3, NoBatch: d.Which%5 == 0,
-		}
+		c.locked(func() {
+			c.limits[fmt.Sprint("h", d.Which%2)] = workflow.RateLimit{
+				Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3, NoBatch: d.Which%5 == 0,
+			}
+		})
 		c.e.RateLimitsChanged()
 		synctest.Wait()
 	}

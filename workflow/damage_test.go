@@ -233,6 +233,24 @@ func TestTheBucketsOfTwoHooksWithDeferredEventsCanBeUnreadable(t *testing.T) {
 	})
 }
 
+func TestTwoTransitionsCanRepairTheSameRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		w.gate("event m/a b")
+		w.start(event("a", "b", "1", false), event("c", "b", "2", false))
+		lost := w.pending("q")[1].Key()
+		w.damage(lost)
+		var unreadable error
+		w.view(func(tx *store.Tx) error { _, _, unreadable = store.LoadAt(tx, lost); return nil })
+		for _, want := range []bool{true, false} {
+			if found, err := w.e.Repair(unreadable); found != want || err != nil {
+				t.Errorf("found %t, want %t: %v", found, want, err)
+			}
+		}
+		w.damaged()
+	})
+}
+
 func TestHeldEventsWhoseLaneIsLostComeBeforeNewerOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGated(t)

@@ -7,6 +7,9 @@ import "addon-operator/store"
 // must be called before Start.
 func (e *Engine) LowerSizes() { e.sizes = sizes{backlog: 3, batch: 3, keys: 24} }
 
+// Repair moves the unreadable record that err is about, and reports whether there was one.
+func (e *Engine) Repair(err error) (found bool, _ error) { return e.repair(repairable(err)) }
+
 // Withdraw removes the events that w names, in the transaction tx and without an attempt of a step.
 func (e *Engine) Withdraw(tx *store.Tx, w Withdrawal) error {
 	m := e.transition(tx)

@@ -54,7 +54,8 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	if failed != nil {
 		// If the step has read a damaged record, no transition repairs it.
 		if damaged := repairable(failed.err); damaged != nil {
-			failed.err = errors.Join(failed.err, w.e.repair(damaged))
+			_, err := w.e.repair(damaged)
+			failed.err = errors.Join(failed.err, err)
 		}
 	}
 	why := canceled(c.ctx)

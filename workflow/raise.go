@@ -44,7 +44,7 @@ func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	if damaged := repairable(err); damaged != nil {
 		// The transaction does not belong to the engine, so only its owner can repeat it.
 		e.workers.run(func() {
-			if err := e.repair(damaged); err != nil {
+			if _, err := e.repair(damaged); err != nil {
 				e.observer.broken("", err)
 			}
 		})

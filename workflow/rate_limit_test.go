@@ -25,8 +25,9 @@ type limited struct {
 	limits map[string]workflow.RateLimit
 }
 
-func (s limited) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
-	return s.limits[t.Subject.Hook]
+func (s limited) RateLimit(_ *store.Tx, t *store.Task) (limit workflow.RateLimit) {
+	s.w.locked(func() { limit = s.limits[t.Subject.Hook] })
+	return limit
 }
 
 // A panicking step panics when it is asked for the rate limit of the hook named "broken", until repaired is true.
@@ -434,8 +435,10 @@ func TestEffectsEndAllTasksOfTheirBatchAlthoughTheHookNoLongerHasBatches(t *test
 		w.start(hookEvent("other", "x"), hookEvent("h", "0"), hookEvent("h", "1"))
 		open(workflow.Outcome{}, nil)
 		w.expectTold("0 other x", "0 h 0 1")
-		limits["h"] = workflow.RateLimit{NoBatch: true}
-		w.locked(func() { clear(failure) })
+		w.locked(func() {
+			limits["h"] = workflow.RateLimit{NoBatch: true}
+			clear(failure)
+		})
 		w.sleep(5 * time.Second)
 		w.expectTold() // the effects of the first attempt end both events
 		if diff := cmp.Diff([]string{"of both", "of both"}, *done); diff != "" {

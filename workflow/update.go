@@ -20,6 +20,7 @@ import (
 func (e *Engine) update(fn func(*transition) error) error {
 	var failing map[fanOutRef]error
 	var stuck map[string]error
+	var moved store.Key
 	for {
 		var m *transition
 		err := e.db.Update(func(tx *store.Tx) error {
@@ -41,8 +42,13 @@ func (e *Engine) update(fn func(*transition) error) error {
 			e.attempts.loaded.Add(-int64(m.batches.loaded))
 		}
 		if damaged := repairable(err); damaged != nil {
-			if err := e.repair(damaged); err != nil {
+			switch found, err := e.repair(damaged); {
+			case err != nil:
 				return err
+			case !found && bytes.Equal(moved, damaged.Key):
+				return fmt.Errorf("move the damaged record: %w", damaged)
+			case !found: // another transition has moved the record meanwhile
+				moved = damaged.Key
 			}
 			continue
 		}
@@ -72,36 +78,33 @@ func Repairable(err error) bool { return repairable(err) != nil }
 // repair moves an unreadable record to the table of damaged records, in a transaction of its own,
 // and corrects the counts. If repair finds other unreadable records, repair moves these as well. If
 // it cannot move the record without reading another unreadable record, it moves the other one first.
-func (e *Engine) repair(damaged *store.RecordError) error {
-	waiting, moved := []*store.RecordError{damaged}, false
+// The result found is false if no record was moved, because none of them exists any more.
+func (e *Engine) repair(damaged *store.RecordError) (found bool, err error) {
+	waiting := []*store.RecordError{damaged}
 	for len(waiting) > 0 {
-		last := waiting[len(waiting)-1]
-		err := e.repairOne(last)
+		moved, err := e.repairOne(waiting[len(waiting)-1])
 		other := repairable(err)
-		waits := func(r *store.RecordError) bool { return bytes.Equal(r.Key, other.Key) }
 		switch {
-		case err == nil, moved && other != nil && waits(last): // the repair of another record has moved last too
-			waiting, moved = waiting[:len(waiting)-1], true
-		case other == nil || slices.ContainsFunc(waiting, waits):
-			return err
+		case err == nil:
+			waiting, found = waiting[:len(waiting)-1], found || moved
+		case other == nil || slices.ContainsFunc(waiting, func(r *store.RecordError) bool { return bytes.Equal(r.Key, other.Key) }):
+			return found, err
 		default:
 			waiting = append(waiting, other)
 		}
 	}
-	return nil
+	return found, nil
 }
 
-// repairOne moves one record as repair describes. If it reads another unreadable record, it changes
-// nothing, and returns the error of this record.
-func (e *Engine) repairOne(damaged *store.RecordError) error {
-	return e.db.Update(func(tx *store.Tx) error {
+// repairOne moves one record as repair describes. The result found is false if there was nothing to
+// move: a repair of another record, or of another transition, has moved it already. If repairOne reads
+// another unreadable record, it changes nothing, and returns the error of this record.
+func (e *Engine) repairOne(damaged *store.RecordError) (found bool, err error) {
+	err = e.db.Update(func(tx *store.Tx) error {
 		m := e.transition(tx)
-		found, err := m.repair.moveDamaged(damaged)
-		if err != nil {
+		found, err = m.repair.moveDamaged(damaged)
+		if err != nil || !found {
 			return err
-		}
-		if !found {
-			return fmt.Errorf("move the damaged record: %w", damaged)
 		}
 		if err := m.repair.recount(); err != nil {
 			return err
@@ -123,6 +126,7 @@ func (e *Engine) repairOne(damaged *store.RecordError) error {
 		m.publish()
 		return nil
 	})
+	return found, err
 }
 
 // claimHead claims the next task of queue in a transition of its own.
