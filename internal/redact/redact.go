@@ -42,8 +42,10 @@ const (
 // pemKey is the end of the name of each kind of private key in PEM.
 const pemKey = "PRIVATE KEY"
 
-// encodedPEM matches a text in PEM that is in base64.
-var encodedPEM = regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/]*={0,2}`)
+// encodedBegin is the beginning of a text in PEM that is in base64, and encodedPEM matches such a text.
+const encodedBegin = "LS0tLS1CRUdJTi"
+
+var encodedPEM = regexp.MustCompile(encodedBegin + `[A-Za-z0-9+/]*={0,2}`)
 
 // encodesPrivateKey reports whether a match of [encodedPEM], which can be cut off at its end, has a private key.
 func encodesPrivateKey(match string) bool {
@@ -141,10 +143,6 @@ func Text(text string) string {
 		hidden := isSecret && value != "" && len(value) < len(line)
 		name := namedLine.FindStringSubmatch(line)
 		isSecret = name != nil && secretPath(name[1])
-		shown := redactLine(line)
-		if hidden {
-			shown = value + Mark
-		}
 		switch {
 		case inKey:
 			inKey = !strings.Contains(line, "-----END ")
@@ -152,6 +150,10 @@ func Text(text string) string {
 			inKey = !strings.Contains(line, "-----END ")
 			out = append(out, Mark)
 		default:
+			shown := value + Mark
+			if !hidden {
+				shown = redactLine(line)
+			}
 			out = append(out, shown)
 			if shown != line && blockLine.MatchString(line) {
 				block = indentation(line)

@@ -111,8 +111,7 @@ func (r Redactor) hide(v any, at place) any {
 // whole text is in base64. Many charts have such a key in a setting whose name, such as key, does not say that it is a
 // secret. A kubeconfig is a text with such a key in base64.
 func privateKey(text string) (is, encoded bool) {
-	const begin = "LS0tLS1CRUdJTi" // the beginning of a PEM text in base64
-	if strings.HasPrefix(text, begin) {
+	if strings.HasPrefix(text, encodedBegin) {
 		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
 			text, encoded = string(decoded), true
 		}
