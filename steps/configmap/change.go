@@ -50,15 +50,10 @@ func (c configChange) decide(m module.Module, config values.Config) bool {
 }
 
 // concernsAll reports whether the change with the difference d concerns all modules, so that a reload runs each of them.
-// The argument repaired says whether the section of a module that could not be loaded has changed. The new section can
-// repair this module; the next discovery checks this.
-func (c configChange) concernsAll(d values.Difference, repaired bool) bool {
-	return d.Global || c.record.At.IsZero() || repaired
-}
-
-// repairs reports whether the section of a module that could not be loaded has changed.
-func (c configChange) repairs(d values.Difference) bool {
-	return slices.ContainsFunc(d.Modules, func(key string) bool { return c.modules[values.Kebab(key)].Broken != "" })
+// A new section can repair a module that could not be loaded; the next discovery checks this.
+func (c configChange) concernsAll(d values.Difference) bool {
+	return d.Global || c.record.At.IsZero() ||
+		slices.ContainsFunc(d.Modules, func(key string) bool { return c.modules[values.Kebab(key)].Broken != "" })
 }
 
 // asksScript reports whether the change can change the decision of an enabled script. The argument keys has the keys of

@@ -186,29 +186,24 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 		return nil, err
 	}
 	c := configChange{before: before, now: read.Config, record: record}
+	if c.modules, err = store.LoadModules(tx); err != nil {
+		return nil, err
+	}
 	if c.enabledOverrides, err = sections.Overrides(tx); err != nil {
 		return nil, err
 	}
-	return s.facts(tx, c)
+	return s.facts(c)
 }
 
 // facts returns the fact that says what the change concerns: everything, the decisions which modules are enabled, or
 // single modules. If the change concerns nothing, facts returns nil.
-func (s *Step) facts(tx *store.Tx, c configChange) ([]graph.Fact, error) {
+func (s *Step) facts(c configChange) ([]graph.Fact, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, key := range d.Modules {
-		names = append(names, values.Kebab(key))
-	}
-	repaired, err := store.AnyBroken(tx, names)
-	if err != nil {
-		return nil, err
-	}
 	switch {
-	case c.concernsAll(d, repaired):
+	case c.concernsAll(d):
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
 	case len(d.Flags) > 0 || c.asksScript(s.state.Modules.Disk(), d.Modules):
 		return []graph.Fact{lifecycle.FlagsChanged}, nil
@@ -234,7 +229,7 @@ func (s *Step) affected(ctx context.Context, t workflow.Task, c configChange) (m
 	}
 	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.deletedAtOnce(ctx, c, d))}
 	disk := s.state.Modules.Disk()
-	if c.concernsAll(d, c.repairs(d)) || (len(d.Flags) > 0 || c.asksScript(disk, d.Modules)) && !c.failing {
+	if c.concernsAll(d) || (len(d.Flags) > 0 || c.asksScript(disk, d.Modules)) && !c.failing {
 		return lists, nil // the reload that follows runs each module
 	}
 	changed, err := s.stillEnabled(ctx, t, c, d)
