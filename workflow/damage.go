@@ -331,7 +331,7 @@ func (rp *repair) dropPieces(c census) error {
 func (rp *repair) recountDeferrals(c census) error {
 	for _, t := range c.limited { // those that are due first come first
 		_, bucket, err := bucketOf(rp.tx, t.Subject)
-		if Repairable(err) {
+		if repairable(err) != nil {
 			continue // a later repair moves this bucket, and creates its deferrals again
 		}
 		if err != nil {

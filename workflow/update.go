@@ -20,7 +20,7 @@ import (
 func (e *Engine) update(fn func(*transition) error) error {
 	var failing map[fanOutRef]error
 	var stuck map[string]error
-	var moved store.Key
+	var gone store.Key // of an unreadable record that another transition has moved
 	for {
 		var m *transition
 		err := e.db.Update(func(tx *store.Tx) error {
@@ -42,13 +42,8 @@ func (e *Engine) update(fn func(*transition) error) error {
 			e.attempts.loaded.Add(-int64(m.batches.loaded))
 		}
 		if damaged := repairable(err); damaged != nil {
-			switch found, err := e.repair(damaged); {
-			case err != nil:
+			if gone, err = e.repairUnless(gone, damaged); err != nil {
 				return err
-			case !found && bytes.Equal(moved, damaged.Key):
-				return fmt.Errorf("move the damaged record: %w", damaged)
-			case !found: // another transition has moved the record meanwhile
-				moved = damaged.Key
 			}
 			continue
 		}
@@ -70,6 +65,20 @@ func (e *Engine) update(fn func(*transition) error) error {
 	}
 }
 
+// repairUnless repairs the damaged record. If there is no such record, because another transition has moved it, the result
+// is its key; otherwise the result is the argument gone. repairUnless returns an error if there was no such record before,
+// that is, if gone is its key.
+func (e *Engine) repairUnless(gone store.Key, damaged *store.RecordError) (store.Key, error) {
+	found, err := e.repair(damaged)
+	switch {
+	case err != nil || found:
+		return gone, err
+	case bytes.Equal(gone, damaged.Key):
+		return gone, fmt.Errorf("move the damaged record: %w", damaged)
+	}
+	return damaged.Key, nil
+}
+
 // Repairable reports whether err is about an unreadable record without which the engine can
 // continue. If so, the engine moves the record to the table of damaged records as soon as it needs
 // the record.
@@ -82,7 +91,11 @@ func Repairable(err error) bool { return repairable(err) != nil }
 func (e *Engine) repair(damaged *store.RecordError) (found bool, err error) {
 	waiting := []*store.RecordError{damaged}
 	for len(waiting) > 0 {
-		moved, err := e.repairOne(waiting[len(waiting)-1])
+		moved := false
+		err := e.db.Update(func(tx *store.Tx) (err error) {
+			moved, err = e.transition(tx).repairOne(waiting[len(waiting)-1])
+			return err
+		})
 		other := repairable(err)
 		switch {
 		case err == nil:
@@ -96,37 +109,32 @@ func (e *Engine) repair(damaged *store.RecordError) (found bool, err error) {
 	return found, nil
 }
 
-// repairOne moves one record as repair describes. The result found is false if there was nothing to
-// move: a repair of another record, or of another transition, has moved it already. If repairOne reads
-// another unreadable record, it changes nothing, and returns the error of this record.
-func (e *Engine) repairOne(damaged *store.RecordError) (found bool, err error) {
-	err = e.db.Update(func(tx *store.Tx) error {
-		m := e.transition(tx)
-		found, err = m.repair.moveDamaged(damaged)
-		if err != nil || !found {
-			return err
+// repairOne moves one record as [Engine.repair] describes. The result found is false if there was nothing to move: a repair
+// of another record, or of another transition, has moved it already. If repairOne reads another unreadable record, it
+// returns the error of this record, and m must not be committed.
+func (m *transition) repairOne(damaged *store.RecordError) (found bool, err error) {
+	if found, err = m.repair.moveDamaged(damaged); err != nil || !found {
+		return false, err
+	}
+	if err := m.repair.recount(); err != nil {
+		return false, err
+	}
+	if damaged.Key.Table() == store.Quarantine {
+		if err := m.openings.reopenAll(); err != nil {
+			return false, err
 		}
-		if err := m.repair.recount(); err != nil {
-			return err
-		}
-		if damaged.Key.Table() == store.Quarantine {
-			if err := m.openings.reopenAll(); err != nil {
-				return err
-			}
-		}
-		if err := m.lanes.touchAll(); err != nil { // because tasks of all queues may have waited for the record
-			return err
-		}
-		for _, queue := range m.queues.touched {
-			m.claimHeadLater(queue)
-		}
-		if err := m.history.saveRuns(); err != nil {
-			return err
-		}
-		m.publish()
-		return nil
-	})
-	return found, err
+	}
+	if err := m.lanes.touchAll(); err != nil { // because tasks of all queues may have waited for the record
+		return false, err
+	}
+	for _, queue := range m.queues.touched {
+		m.claimHeadLater(queue)
+	}
+	if err := m.history.saveRuns(); err != nil {
+		return false, err
+	}
+	m.publish()
+	return true, nil
 }
 
 // claimHead claims the next task of queue in a transition of its own.
