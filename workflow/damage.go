@@ -348,7 +348,7 @@ func (rp *repair) recountDeferrals(c census) error {
 }
 
 // recountBacklogs corrects the numbers of pending events of bindings, and deletes references to
-// events that no longer exist. If a number is lost, recountBacklogs counts the events again.
+// events that no longer exist. A lost number is written again if a newest event of the binding is recorded.
 func (rp *repair) recountBacklogs(c census) error {
 	for k := range rp.tx.Range(store.At(store.Backlogs)) {
 		if n, ok := c.backlogs[string(k)]; ok {
@@ -367,7 +367,8 @@ func (rp *repair) recountBacklogs(c census) error {
 			return err
 		}
 		// Without the number, later events would not update the record of the newest event.
-		if err := rp.backlogs.countBacklog(newest); err != nil {
+		number := store.BacklogKey(newest, nil)
+		if err := store.Save(rp.tx, number, c.backlogs[string(number)]); err != nil {
 			return err
 		}
 	}

@@ -327,6 +327,30 @@ func TestTwoRecordsOfAnEventCanBeUnreadable(t *testing.T) {
 	})
 }
 
+func TestAnUnreadableEventIsNotCountedWhenTheNumberOfItsBindingIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, eventGraph())
+		w.e.LowerSizes()
+		open := w.gate("event m/h b")
+		w.start(event("h", "b", "0", false))
+		w.raise(seen("Modified", "a", 1), seen("Modified", "b", 1), seen("Modified", "c", 1), seen("Modified", "d", 1), seen("Modified", "o", 1))
+		events := w.pending("q")
+		w.damage(events[2].Key())
+		w.damage(store.BacklogKey(events[2], nil))
+		raise := func(tx *store.Tx) error { return w.e.Raise(tx, seen("Modified", "o", 2)) } // reads the number alone
+		if err := w.db.Update(raise); !workflow.Repairable(err) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if d := w.damaged(); len(d) != 2 { // also checks the number
+			t.Errorf("damaged records: %+v", d)
+		}
+		w.reports("event m/h b")
+		open(workflow.Outcome{}, nil)
+		w.expectAllEnded()
+	})
+}
+
 func TestThePiecesOfAnUnreadableTaskAreDeleted(t *testing.T) {
 	long := strconv.Quote(strings.Repeat("x", store.InlinePayload))
 	for what, lose := range map[string]func(w *fixture) *store.Task{
