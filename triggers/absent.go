@@ -91,7 +91,7 @@ func (a *Absent) Run(ctx context.Context) error {
 	}
 }
 
-// followAll makes the next call of follow read all releases in the store.
+// After followAll, the next call of follow reads all releases in the store.
 func (a *Absent) followAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	trimEvery = time.Hour
 	// trimPiece is the maximum number of records of runs and of their history that one transaction removes.
 	trimPiece = 2000
-	// snapshotsKept is the number of newest snapshots of the store that are not removed.
+	// snapshotsKept is the maximum number of snapshots of the store. If the disk has too little space, fewer are kept.
 	snapshotsKept = 3
 	snapshotTime  = "20060102T150405Z"
 	// snapshotNames matches the end of the name of a snapshot, after the name of the store.
@@ -202,9 +202,9 @@ func (m *maintenance) snapshot() error {
 	return errors.Join(removed, removeSnapshots(old[:max(0, len(old)-(snapshotsKept-1))]))
 }
 
-// olderThan returns the paths of the snapshots beside the store, oldest first, without the snapshot at path, which is
-// the newest one. Snapshots with a later name than path were written while the clock was ahead. They are older than the
-// others.
+// olderThan returns the paths of the existing snapshots of the store, oldest first. The argument path is the path of the
+// new snapshot, which the result excludes. Snapshots with a later name than path were written while the clock was ahead.
+// They are older than the others.
 func (m *maintenance) olderThan(path string) ([]string, error) {
 	found, err := m.snapshots()
 	found = slices.DeleteFunc(found, func(other string) bool { return other == path })

@@ -20,9 +20,10 @@ import (
 	"addon-operator/internal/lease"
 )
 
-// effectFailpoints are the failpoints of the operator's effects. The operator is killed when it reaches the chosen
-// failpoint for the n-th time, where n is random between first and last. The value of first is high enough that each
-// process makes progress before the kill: three crashes during the same work would put the work in quarantine.
+// effectFailpoints are failpoints at commits, hooks, Helm actions, writes of the ConfigMap and changes of the Lease.
+// The operator is killed when it reaches the chosen failpoint for the n-th time, where n is random between first and
+// last. The value of first is high enough that each process makes progress before the kill: three crashes during the
+// same work would put the work in quarantine.
 var effectFailpoints = []struct {
 	name        string
 	first, last int

@@ -171,7 +171,7 @@ properties:
 		}
 	}
 
-	// Without a schema for values, nothing else validates the keys.
+	// Without a schema for values, the schema of the section also validates the keys of values files.
 	l.Config, l.Schemas = values.Config{}, schemas(t, "properties: {domain: {type: string}}", "")
 	if err := l.CheckFiles("m"); err == nil || !strings.Contains(err.Error(), "m.internal is not known") {
 		t.Errorf("got %v", err)

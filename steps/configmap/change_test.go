@@ -135,7 +135,7 @@ func (s scripts) RunScript(ctx context.Context, _ workflow.Task, run hook.Enable
 	return s.Enabled(ctx, run)
 }
 
-// stepOf returns a step without charts, which runs enabled scripts.
+// stepOf returns a step that has no charts and runs the enabled scripts of modules.
 func stepOf(t *testing.T, state *scan.State) *Step {
 	t.Helper()
 	runner := scantest.Runner(t)

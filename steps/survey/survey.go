@@ -304,8 +304,8 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 	})
 }
 
-// The method missing reports installed modules that have no directory, and whose releases the next converge purges. If
-// the last discovery did not find the directory either, the steps that keep the release report this.
+// The method missing reports installed modules that have no directory, and whose releases the next converge purges. It
+// omits modules whose directory was already missing at the last discovery: the steps report these modules.
 func (v *surveyRun) missing(set module.Set) {
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
 		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off || v.known[name].Missing {

@@ -368,7 +368,7 @@ func (e *explainer) failure() error {
 			return err
 		}
 		at := len(more)
-		if len(e.changes) > 1 { // there is at least one change besides the last success
+		if len(e.changes) > 1 { // the last element is not a change: it is the last success, or says that there is none
 			at = 0
 		}
 		more = slices.Insert(more, at, Answer{changedQuestion, e.changes})
