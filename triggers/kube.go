@@ -138,8 +138,8 @@ type closedView struct {
 }
 
 // forget deletes the cursors of the closed views that no binding uses any more. If the cursor of a closed view stays,
-// forget removes the owner of the closed view from it, unless the owner follows the view again. Otherwise, after
-// the owner was attached again in this epoch with another selection, the cursor would have it as an owner that has not
+// forget removes the owner of the closed view from it, unless the owner follows the view again. Otherwise, after the
+// owner was attached again in this epoch with another selection, the cursor would have it as an owner that has not
 // joined the view yet.
 func (k *Kube) forget(ctx context.Context, closed []closedView) error {
 	for _, c := range closed {

@@ -25,7 +25,7 @@ func (c *chaos) damageOne(which int) {
 	c.view(func(tx *store.Tx) error {
 		for i := range damagedTables {
 			for k := range tx.Range(store.At(damagedTables[(which+i)%len(damagedTables)])) {
-				if !isRunning(tx, k) {
+				if !isRunning(tx, queuedAt(tx, k)) {
 					keys = append(keys, slices.Clone(k))
 				}
 			}
@@ -37,32 +37,34 @@ func (c *chaos) damageOne(which int) {
 	})
 	if len(keys) > 0 {
 		k := keys[(which*7+len(keys)/2)%len(keys)]
-		c.overlap = c.overlap || hasPendingItems(c, k)
+		c.view(func(tx *store.Tx) error {
+			c.overlap = c.overlap || hasPendingItems(queuedAt(tx, k))
+			return nil
+		})
 		c.damage(k)
 	}
 	synctest.Wait()
 }
 
-// hasPendingItems reports whether k is the key of the header of a fan-out task that waits for its items.
-func hasPendingItems(c *chaos, k store.Key) (has bool) {
-	c.view(func(tx *store.Tx) error {
-		if k.Table() == store.Queues {
-			t, ok, err := store.LoadAt(tx, k)
-			has = err == nil && ok && t.FanOut != nil && t.FanOut.Open > 0
-		}
+// queuedAt returns the header of the task with the key k; nil if k is not the key of a readable header in a queue.
+func queuedAt(tx *store.Tx, k store.Key) *store.Task {
+	if k.Table() != store.Queues {
 		return nil
-	})
-	return has
+	}
+	t, _, err := store.LoadAt(tx, k)
+	if err != nil {
+		return nil
+	}
+	return t
 }
 
-// isRunning reports whether k is the key of the header of a running task.
-func isRunning(tx *store.Tx, k store.Key) bool {
-	if k.Table() != store.Queues {
-		return false
-	}
-	t, ok, err := store.LoadAt(tx, k)
-	return err == nil && ok && t.Claim != nil && t.Claim.Epoch == tx.Epoch()
+// isRunning reports whether t, which can be nil, is running.
+func isRunning(tx *store.Tx, t *store.Task) bool {
+	return t != nil && t.Claim != nil && t.Claim.Epoch == tx.Epoch()
 }
+
+// hasPendingItems reports whether t, which can be nil, is a fan-out task that waits for its items.
+func hasPendingItems(t *store.Task) bool { return t != nil && t.FanOut != nil && t.FanOut.Open > 0 }
 
 // A damaged record can take its work with it, but no other work: everything else ends, and no event is delivered twice
 // or after a newer one of its object.
