@@ -177,10 +177,11 @@ func (k *Kube) sweep(ctx context.Context) {
 	}
 }
 
-// isUnused reports whether the binding with the given text is followed and does not use the view v, whose source has no
-// kind. If the binding has no views, for example because its kind is not served, it is unknown which views it will use,
-// and isUnused returns false. A binding has a view before it becomes an owner of the view's cursor. So if isUnused is
-// called in a transaction that has read this owner, the result is still correct when the transaction is committed.
+// isUnused reports whether it is certain that a binding does not use the view v, whose source has no kind. The text is
+// the [graph.Subject.String] of the binding. If the binding is not followed, or has no views yet, for example because its
+// kind is not served, isUnused returns false. A binding has a view before it becomes an owner of the view's cursor. So if
+// isUnused is called in a transaction that has read this owner, the result is still correct when the transaction is
+// committed.
 func (k *Kube) isUnused(text string, v kube.View) bool {
 	subject, attached := k.attachedAs(text)
 	k.mu.Lock()

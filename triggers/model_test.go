@@ -214,7 +214,7 @@ func checkModel(t *rapid.T, settings string) {
 		if c.fails = -1; err == nil {
 			continue
 		}
-		owners = us // in the next process, only the bindings in the variable us have joined
+		owners = us // the operator starts again after the error, and the bindings of them have not joined yet
 		if err := listed(kube.Gap, owners); err != nil {
 			t.Fatal(err)
 		}

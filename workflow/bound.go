@@ -43,9 +43,9 @@ func (b *bound) prepares(n *graph.Node) bool {
 	return ok
 }
 
-// first returns the node at which a run that is at n starts over after a quarantine or a pause, in a
-// new container, or when a start run begins. After a failure, RetryFrom alone decides. For example,
-// step 5b has no RetryFrom, so the step itself is retried.
+// first returns the node at which a run that has reached n starts over: after a quarantine, after a
+// pause, in a new container, or because a start run begins. After a failure, the engine uses
+// RetryFrom alone, and not first. For example, step 5b has no RetryFrom, so it is itself retried.
 //   - If n has RetryFrom, the run starts over at that node. Step 5c starts over at 5.
 //   - If the scope of n is a configuration, the run starts over at the first node of this scope to
 //     which a trigger leads.

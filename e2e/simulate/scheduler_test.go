@@ -17,7 +17,7 @@ import (
 // end of a hook. When all goroutines wait, at a gate or for another reason, the scheduler opens one gate, which it
 // chooses at random from the seed. If no goroutine is at a gate, the simulated time advances.
 type scheduler struct {
-	chance  *rand.Rand // used only by the goroutine that the scheduler has let continue
+	chance  *rand.Rand // see [scheduler.below]
 	arrived chan struct{}
 	opened  func(gate string) // called when a gate is opened; can be nil
 
@@ -165,8 +165,9 @@ func (s *scheduler) idle(until time.Time) {
 	}
 }
 
-// below returns a random number from 0 to n-1. Only the goroutine that the scheduler has let
-// continue may call it.
+// below returns a random number from 0 to n-1. It may be called by the goroutine that the scheduler
+// has let continue, and by the goroutine of the simulation while all others wait. So the order of the
+// calls, and with it the numbers, depend on the seed alone.
 func (s *scheduler) below(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

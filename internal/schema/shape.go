@@ -127,9 +127,9 @@ func union(first, second []string) []string {
 	return names
 }
 
-// closed returns a copy of s that rejects unknown keys. If a property sets additionalProperties,
-// the schema of the property and its subschemas stay unchanged. If the root or the schema of list
-// elements sets additionalProperties, this value stays, but the subschemas reject unknown keys.
+// closed returns a copy of s that rejects unknown keys, unless s sets additionalProperties. Its
+// properties and list elements are closed in the same way, but a property that sets
+// additionalProperties stays unchanged, with all its subschemas.
 func closed(s spec.Schema) (spec.Schema, error) {
 	if s.AdditionalProperties == nil {
 		s.AdditionalProperties = &spec.SchemaOrBool{Allows: false}

@@ -37,7 +37,7 @@ func scalars() *rapid.Generator[any] {
 		rapid.Just[any](nil),
 		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
 		rapid.Map(rapid.Int64(), func(i int64) any { return i }),
-		// The result must not be -0, because no decoder returns -0. Adding 0 turns -0 into 0.
+		// The text of -0 is decoded as the integer 0, which differs from -0. So 0 is added, which turns -0 into 0.
 		rapid.Map(rapid.Float64Range(-1e300, 1e300), func(f float64) any { return f + 0 }),
 		rapid.Map(rapid.String(), func(s string) any { return s }),
 		rapid.Map(rapid.SampledFrom([]string{"", "y", "no", "true", "1e3", "0x1f", "010", "12:30", "~", "null", "<<", "2020-01-02", "- a", "a: b", "#", "\t", "\n", "\u007f", "\u0085", "\u2028", "\ufeff"}),

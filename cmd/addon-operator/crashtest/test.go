@@ -62,8 +62,8 @@ type Finding struct {
 	Moment      string       `json:"moment"`
 	Failures    []Failure    `json:"failures,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
-	// Unfinished is the reason why the operator did not finish its work. Unfinished is empty if the operator finished, or
-	// if the round was stopped because of the step in Failures that failed repeatedly.
+	// Unfinished is the reason why the operator did not finish its work. Unfinished is empty if the operator finished. It
+	// is also empty if a step failed so often that the round was stopped: Failures has this step.
 	Unfinished string `json:"unfinished,omitempty"`
 	// Files is the directory with the log and the store of the round.
 	Files string `json:"files"`
