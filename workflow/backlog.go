@@ -25,8 +25,8 @@ type backlogs struct {
 	unique  *unique
 }
 
-// isEvent reports whether t is an event that is counted. Unique tasks are not counted: at most one
-// of several equal ones waits.
+// isEvent reports whether t is an event that is counted. Unique tasks are not counted, because at
+// most one of several equal tasks waits.
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
 // coalesceEvent replaces the newest waiting event of an object with t, a new Modified event of the

@@ -6,11 +6,12 @@ import (
 	"addon-operator/store"
 )
 
-// Limits of the batch of one claim. If the first task alone exceeds the limit in bytes, the batch
-// has only this task. In a new batch, the limit batchBytes also includes the bytes of a
-// [BatchSizer]. The payloads of all running batches share sharedBytes of memory. Even if the other
-// batches use all of this memory, a batch may use leastBytes, and a batch that repeats an earlier
-// attempt may use batchBytes.
+// Limits of the batch of one claim, in tasks and in bytes of payloads. If the first task alone
+// exceeds the limit in bytes, the batch has only this task. In a new batch, batchBytes also limits the
+// whole input of the step, as a [BatchSizer] estimates it. The payloads of all running batches share
+// sharedBytes of memory. Even if the other batches use all of this memory, a new batch may use
+// leastBytes. A batch that repeats an interrupted attempt, or executes a journal again, may use
+// batchBytes in any case.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
@@ -48,7 +49,7 @@ type batches struct {
 // extendBatch adds to the batch of c the tasks that directly follow the first task of the batch and
 // belong to the same hook. If an interrupted attempt is repeated, or a journal is executed again,
 // old is the earlier claim on the task; otherwise old is nil. If old is not nil, the batch has only
-// tasks that old covered. If the task has a journal, the batch has all of them.
+// tasks that old covered. If the task has a journal, the batch has all of these tasks.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit, err := k.deferral(b, c)
@@ -154,8 +155,8 @@ func (k *batches) endBatch(c *claim, t *store.Task) error {
 	return nil
 }
 
-// othersOf returns the tasks of c's batch behind the first one, without those that were removed during the attempt because
-// their records could not be read. Another task can have the slot of a removed one.
+// othersOf returns the tasks of c's batch behind the first one. It leaves out tasks that were removed during the
+// attempt, because their records could not be read. Another task can have the slot of a removed task.
 func (k *batches) othersOf(c *claim) ([]*store.Task, error) {
 	others := c.task.Batch[1:]
 	if !store.HasDamaged(k.tx) {

@@ -130,8 +130,8 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 	return reason
 }
 
-// quarantineReason returns the reason why a quarantine or a pause holds t; nil if none does. See
-// [store.QuarantinedItem.Holds] for the work that they hold. A task with a journal is not held,
+// quarantineReason returns the reason why a quarantine or a pause holds t; nil if none does.
+// [store.QuarantinedItem.Holds] says which work is held. A task with a journal is not held,
 // because its step has run already. An abandoned task is not held, because its step does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {

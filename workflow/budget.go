@@ -2,11 +2,12 @@ package workflow
 
 import "addon-operator/store"
 
-// sizes bound the work of one transition, and the backlogs of events. Tests use smaller sizes.
+// sizes are limits for the work of one transition and for the backlogs of events. Tests use smaller
+// sizes.
 type sizes struct {
-	backlog int // number of events of a binding from which new events are coalesced
+	backlog int // minimum number of waiting events of a binding at which new events are coalesced
 	batch   int // maximum number of tasks in a batch
-	keys    int // number of keys that a transition writes at most, if a later transition can continue; 0 means the budget of the store
+	keys    int // maximum number of keys that a transition writes, if a later transition can continue; 0 means the budget of the store
 }
 
 // budget returns the budget of a transition in tx.

@@ -1,6 +1,6 @@
 package workflow
 
-// A Moment is a point in an attempt. A crash before a Moment has other consequences than a crash
+// A Moment is a point in an attempt. A crash before a Moment has different consequences from a crash
 // after it.
 type Moment string
 

@@ -89,9 +89,9 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 
 // tryClaim claims t. If the operator has crashed at least twice (exclusiveAfter) while t ran, t is
 // claimed only when no other task runs; until then, the result wait is true. If the operator has
-// crashed at least three times (quarantineAfter) while t ran, and t ran alone in the last of these
-// crashes, tryClaim quarantines t instead. If t is a fan-out task, all this applies to its current
-// item, the parameter item.
+// crashed at least three times (quarantineAfter) while t ran, and t ran exclusively in the last of
+// these crashes, tryClaim quarantines t instead. If t is a fan-out task, all this applies to its
+// current item, the parameter item.
 func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err
@@ -113,8 +113,8 @@ func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.It
 }
 
 // restoreInterruption gives t the claim that was saved when an earlier task with the same item was
-// removed, or when the item was released from quarantine. If no claim was saved, or t has begun
-// itself, restoreInterruption does nothing.
+// removed, or when the item was released from quarantine. restoreInterruption does nothing if no
+// claim was saved, if t has a claim or a journal already, or if the node of t has Batch.
 func (cs *claims) restoreInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
 	if t.Claim != nil || t.Journal || n.Batch {
 		return nil

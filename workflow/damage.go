@@ -226,9 +226,9 @@ func (rp *repair) recountItems(c census) error {
 	return nil
 }
 
-// recountLagging corrects the field Lagging of the tasks that wait for lagging tasks: the number of these lagging tasks.
-// Each waiting task is the last task of its run. The caller must call recountMarks first, because recountLagging can move
-// the tasks and their marks.
+// recountLagging corrects the field Lagging of the tasks that wait for lagging tasks. Lagging is the number of these
+// lagging tasks. Each waiting task is the last task of its run. The caller must call recountMarks first, because
+// recountLagging can move the waiting tasks and their marks.
 func (rp *repair) recountLagging(c census) error {
 	for _, t := range c.last {
 		if n := c.lagging[t.ID]; t.Lagging != n {
@@ -326,10 +326,10 @@ func (rp *repair) dropPieces(c census) error {
 	return nil
 }
 
-// recountDeferrals creates the deferrals of deferred tasks again if the buckets of their hooks are lost. Without its
-// deferral, newer tasks of the hook would start before the deferred ones.
+// recountDeferrals creates the deferrals of deferred tasks again if the buckets of their hooks are lost. Without a
+// deferral, newer tasks of the hook would start before its deferred tasks.
 func (rp *repair) recountDeferrals(c census) error {
-	for _, t := range c.limited { // those that are due first come first
+	for _, t := range c.limited { // in the order of their due times
 		_, bucket, err := bucketOf(rp.tx, t.Subject)
 		if repairable(err) != nil {
 			continue // a later repair moves this bucket, and creates its deferrals again

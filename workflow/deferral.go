@@ -33,7 +33,7 @@ func (d *deferral) deferNew(t *store.Task, due time.Time) error {
 	return d.limits.armDeferred()
 }
 
-// If a deferred task is due, enqueueDue puts it at the tail of its queue.
+// enqueueDue puts the deferred tasks that are due at the tails of their queues.
 func (d *deferral) enqueueDue() error {
 	newer := newerTasks{limits: d.limits}
 	err := eachDeferred(d.tx, func(t *store.Task) error {

@@ -1,10 +1,10 @@
 // Package workflow is the engine, which runs graphs and stores their tasks in durable queues.
 //
-// A trigger raises events, and each event adds a task to a queue. A transaction claims the first
-// task of the queue and gives it to a worker. The worker executes the task's step, and ends the task
-// in one transaction, the transition. A transition writes the result, removes the task, adds the
-// tasks of the next edges, and claims the next task of the queue for the same worker. So the store
-// always has exactly the pending tasks, and a new process continues with them.
+// A trigger raises events, and each event adds a task to a queue. A transition is one transaction of
+// the engine. A transition claims the first task of the queue, and then a worker executes the step of
+// this task. Another transition ends the task: it writes the result, removes the task, adds the tasks
+// of the next edges, and claims the next task of the queue for the same worker. So the store always
+// has exactly the pending tasks, and a new process continues with them.
 //
 // A step reports facts and never decides which node comes next; the graph does.
 //
@@ -34,8 +34,8 @@ type Engine struct {
 	graphs   graphs
 
 	// ContinueOnFailure moves the run of a failing module to a retry queue, so that the tasks
-	// behind the run continue. The last step of a converge waits for the runs in retry queues.
-	// ContinueOnFailure must be set before Start.
+	// behind the run continue. The last step of a converge waits for those module runs of the
+	// converge that are in retry queues. ContinueOnFailure must be set before Start.
 	ContinueOnFailure bool
 
 	// NewContainer is set if this process runs in another container than the previous process. Files

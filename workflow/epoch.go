@@ -6,9 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// If exclusiveAfter processes have crashed while they processed a task, the task runs alone. If
-// quarantineAfter processes have crashed, and the task ran alone in the last of these crashes, the
-// task is quarantined.
+// After exclusiveAfter crashes of the operator during a task, the task runs exclusively. After
+// quarantineAfter such crashes, the task is quarantined if it ran exclusively in the last of these
+// crashes.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3

@@ -13,7 +13,7 @@ var ErrRuns = errors.New("the task is running")
 // it only waits for its items.
 var ErrWaitsForItems = errors.New("the task waits for its items")
 
-// ErrHeld is returned for a held task, which cannot start.
+// ErrHeld is returned for a held task, which can be neither retried nor released.
 var ErrHeld = errors.New("the task is held")
 
 // ErrNotRunning is returned for a task without a running attempt.

@@ -51,9 +51,9 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 	return saveItems(fs.tx, t, items)
 }
 
-// abandonChanged abandons the tasks in other queues that are running or have begun their effects for
-// items with the field Changed. So the new fan-out task t does not wait for these tasks, but starts
-// the items again behind them.
+// abandonChanged abandons the tasks of items with the field Changed that are running in other queues,
+// or have begun their effects there. So the new fan-out task t does not wait for these tasks, but
+// starts the items again behind them.
 func (fs *fanOuts) abandonChanged(t *store.Task, items []graph.Item) error {
 	changed := map[graph.Subject]bool{}
 	for _, item := range items {

@@ -28,8 +28,8 @@ const (
 	bringDueTasks                   // put the deferred tasks that are due into their queues
 	bringExpeditedTasks             // put the expedited tasks into their queues
 	recheckDeferred                 // put the tasks that their rate limits no longer defer into their queues
-	openLanes                       // open the lanes whose tasks nothing blocks any more
-	openLanesOf                     // open the lanes of one module whose tasks nothing blocks any more
+	openLanes                       // open the lanes whose tasks are no longer blocked
+	openLanesOf                     // open the lanes of one module whose tasks are no longer blocked
 	wakeFailedTasks                 // retry failed tasks now
 	continuePreparation             // continue an incomplete preparation
 	withdrawEvents                  // remove the remaining events of a withdrawal

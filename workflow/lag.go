@@ -52,8 +52,8 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	return err
 }
 
-// waitsForRun reports whether the head of t's queue is running, and belongs to another run of t's module. Then the run of
-// t must not go on in another queue.
+// waitsForRun reports whether the head of t's queue is running, and belongs to another run of t's module. While this is
+// the case, the run of t must not go on in another queue.
 func (g *lagging) waitsForRun(t *store.Task) (bool, error) {
 	head, ok, err := store.Head(g.tx, t.Queue)
 	return ok && head.Slot != t.Slot && head.Subject.Module == t.Subject.Module && claimed(g.tx, head), err
@@ -208,10 +208,10 @@ func (g *lagging) divert(b *bound, n *graph.Node, t *store.Task) (moved bool, er
 	return true, g.arrivals.tail(&next, queue)
 }
 
-// followFailing moves the run of t behind the tasks in the retry queue of its module, if there are any. The run of t can
-// meet such a failing run if it waited in a parallel queue behind the failing run, or if an earlier process interrupted
-// the run of t, and the failing run came before it, at the front of the main queue. The remaining effects of t do not
-// wait, because they must not undo effects of the failing run.
+// followFailing moves the run of t behind the tasks in the retry queue of its module, if there are any. There are such
+// tasks if the run of t waited in a parallel queue behind the failing run. There are also such tasks if an earlier
+// process interrupted the run of t, and the failing run was put before it, at the front of the main queue. If t has a
+// journal, it stays: if its remaining effects waited, they could undo effects of the failing run.
 func (g *lagging) followFailing(b *bound, n *graph.Node, t *store.Task) (moved bool, err error) {
 	if !g.continueOnFailure || t.Journal || !inRetriedRun(b, n, t) || t.Queue == retryQueue(t.Subject.Module) {
 		return false, nil

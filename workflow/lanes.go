@@ -170,8 +170,8 @@ type laneRow struct {
 
 // drain moves the tasks of the open lanes of queue back to its tail, oldest first. When a lane opens,
 // its queue can still have older tasks that belong to the lane. So drain ignores the lane until all
-// tasks that were in the queue at that time have left it. drain moves as many tasks as the budget allows, and
-// later transitions move the rest.
+// tasks that were in the queue at that time have left the queue. drain moves as many tasks as the
+// budget allows, and later transitions move the rest.
 func (l *lanes) drain(queue string) error {
 	rows, err := l.openRows(queue)
 	if err != nil || len(rows) == 0 {

@@ -8,8 +8,9 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of events after their commit. The functions of an Observer can be nil. Workers and commits
-// call these functions, so a function must neither block nor write to the store.
+// An Observer is notified of events. If an event changes the store, the notification comes after the commit, except for
+// PutTime. The functions of an Observer can be nil. Workers and commits call these functions, so a function must
+// neither block nor write to the store.
 type Observer struct {
 	// Began is called when an attempt begins.
 	Began func(t Task)
@@ -18,7 +19,8 @@ type Observer struct {
 	Context func(ctx context.Context, t Task) context.Context
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)
-	// Raised is called for each run that a trigger begins.
+	// Raised is called for each run that begins: after an event of a trigger, or after the end of a quarantine or a
+	// pause.
 	Raised func(run store.Run)
 	// Ended is called for each run that has ended.
 	Ended func(run store.Run)

@@ -50,7 +50,7 @@ func (o *openings) reopenChanged() error {
 	return nil
 }
 
-// reopenAll opens the lanes whose tasks nothing blocks any more.
+// reopenAll opens the shut lanes whose first tasks are no longer blocked.
 func (o *openings) reopenAll() error {
 	return o.reopen(store.ShutLanes(o.tx), followUp{work: openLanes, queue: deferredTasks})
 }

@@ -55,7 +55,7 @@ func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, rea
 }
 
 // hasFellow reports whether item, the next item of t, is followed by an item of the same group. If the first item of a
-// group has no fellow, it runs in the queue of t.
+// group is the only one, it runs in the queue of t.
 func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	if t.FanOut.Next+1 == t.FanOut.Len {
 		return false, nil
@@ -106,8 +106,8 @@ func (g *groups) failing(module string) (string, error) {
 	return queue, nil
 }
 
-// leftOver returns the parallel queue in which an abandoned step of module still runs; empty if
-// there is none. The new run of the module, which is t or an item of t, must wait behind this step.
+// leftOver returns the parallel queue in which an abandoned task of module has not ended; empty if
+// there is none. The new run of the module, which is t or an item of t, must wait behind this task.
 // If t's node is Unique, the new run also waits behind every earlier run in a parallel queue, so
 // that a module never runs twice at the same time.
 func (g *groups) leftOver(t *store.Task, module string) (string, error) {

@@ -91,9 +91,9 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 	return (queue == Main || strings.HasPrefix(queue, parallelPrefix)) && tx.Get(store.PreparationKey()) != nil
 }
 
-// If a run of a module has no running task and is past its first node, restartRuns moves the run
-// back to its first node. Runs at an Uninterruptible node stay. A moved run joins an equal pending
-// run, if there is one. restartRuns returns errEnough if the budget is spent.
+// restartRuns moves the runs of modules back to their first nodes. Runs with a running task, and runs
+// at an Uninterruptible node, stay. A moved run joins an equal pending run, if there is one.
+// restartRuns returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		b, first := ps.runStart(t)

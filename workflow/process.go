@@ -43,8 +43,8 @@ func (w worker) work(c *claim) {
 
 // process runs an attempt of the task of c and ends it in a transition. process returns the claim
 // on the next task of the queue; nil if no task can start now. If ctx has ended and the step has
-// returned an error, process writes nothing. In this case, the claim in the store shows that the
-// task was interrupted.
+// returned an error, there is no such transition. In this case, the claim in the store shows that
+// the task was interrupted.
 func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
 	if w.e.observer.Began != nil {
 		w.e.observer.Began(c.task)
@@ -52,7 +52,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	w.reach(c, AtClaimed)
 	out, failed := w.do(w.e.observer.context(c.ctx, c.task), c)
 	if failed != nil {
-		// If the step has read a damaged record, no transition repairs it.
+		// A transition repairs the damaged records that it reads, but a step reads outside of transitions.
 		if damaged := repairable(failed.err); damaged != nil {
 			_, err := w.e.repair(damaged)
 			failed.err = errors.Join(failed.err, err)

@@ -23,7 +23,7 @@ type Event struct {
 	// NoBatch keeps the task out of batches with other tasks of its hook.
 	NoBatch bool
 	// Supersedes names a node. The new run replaces all runs in the main queue and in the queue Parked that have begun
-	// the node or have yet to reach it.
+	// the node or have yet to reach it. The new run also replaces the deferred tasks at the node.
 	Supersedes graph.NodeID
 }
 

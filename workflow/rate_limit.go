@@ -15,7 +15,7 @@ import (
 // Only the tasks of nodes with Batch are deferred. If a task reaches the head of its queue before
 // the limit allows an attempt, the task leaves the queue. Later tasks of the same hook are deferred
 // with this task, so that one attempt can process all of them. The items of a fan-out are not
-// deferred, but their attempts count for the limit too.
+// deferred, but their attempts count against the limit too.
 type RateLimiter interface {
 	RateLimit(tx *store.Tx, t *store.Task) RateLimit
 }
@@ -300,10 +300,10 @@ type returning struct {
 }
 
 // deferFor defers the tasks that are newer than t, have the same hook and queue as t, and have not begun. It does this
-// only if t is the first deferred task of this hook and queue that returns. If deferFor has deferred a task, it returns
-// errEnough, and t does not return yet: a later transition calls deferFor again, which may find further newer tasks. A
-// separate transition is used because a transaction that has deleted many tasks finds the tail of the queue slowly. If
-// no rate limit has deferred t, deferFor does nothing.
+// only if t is the first deferred task of this hook and queue that returns in this transition. If deferFor has deferred
+// a task, it returns errEnough, and t does not return yet: a later transition calls deferFor again, which may find
+// further newer tasks. A separate transition is used because a transaction that has deleted many tasks finds the tail
+// of the queue slowly. If no rate limit has deferred t, deferFor does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
 	if t.Every == 0 || n.find(t) != nil {
 		return nil
@@ -364,7 +364,7 @@ func (n *newerTasks) save() error {
 }
 
 // deferNewer defers the newer tasks for [newerTasks.deferFor]. The parameter first is the first deferred task that
-// returns. The newer tasks get its due time. deferNewer returns errEnough if it has deferred any of them.
+// returns. The newer tasks get the due time of first. deferNewer returns errEnough if it has deferred any of them.
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 // retries schedules the next attempts of failed tasks. A failed task, or its run from RetryFrom on, is tried again
 // until it succeeds. It stays in its slot, unless ContinueOnFailure moves it to a retry queue, or the rate limit of its
 // hook defers the task. The task records the number of consecutive failures of each failed step, and the time of the
-// next attempt. The delay depends on the failures of all steps, so that it does not fall if another step fails.
+// next attempt. The delay depends on the failures of all steps, so that it does not become shorter if another step
+// fails.
 type retries struct {
 	*txn
 	history   *history
@@ -73,9 +74,9 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	return rt.lagging.lagBehind(b, back)
 }
 
-// letPass moves the task behind t to the front of the main queue if both tasks were put at the front: t by finishFirst,
-// because t has a journal, and the task behind t by its edge, like the first task of a start run. The effects of t have
-// failed, and the start run may remove the cause, for example by installing a CRD.
+// letPass moves the task behind t to the front of the main queue, if t has a journal and both tasks were put at the
+// front. finishFirst puts tasks with a journal there, and an edge puts the first task of a start run there. The effects
+// of t have failed, and the start run may remove the cause, for example by installing a CRD.
 func (rt *retries) letPass(t *store.Task) error {
 	if t.Queue != Main || t.Slot >= store.FirstSlot || !t.Journal || t.Abandoned {
 		return nil

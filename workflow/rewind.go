@@ -62,7 +62,7 @@ func (w *rewinds) rewind(b *bound, t *store.Task) error {
 }
 
 // isStuck reports whether the run of s is stuck: the task on top of s has failed at least stuckAfter times in a row, or
-// the run waits for a queue whose first task has.
+// the run waits for a queue whose first task has failed that often.
 func (w *rewinds) isStuck(s stack) (stuck bool, err error) {
 	top := s[0]
 	if stuck = top.Failed.Total() >= stuckAfter; stuck || top.FanOut == nil || top.FanOut.Open == 0 {

@@ -29,9 +29,8 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 		return r.remover.removeLast(t, facts)
 	}
 	var here []*store.Task
-	// t keeps its slot until its successors are known. If t left its slot before its successors are
-	// known, a successor that is added to the tail of a queue without other tasks would get the
-	// slot of t.
+	// t keeps its slot until its successors are known. Otherwise, a successor that is added to the
+	// tail of a queue without other tasks would get the slot of t.
 	if err := r.queues.saveTop(); err != nil {
 		return err
 	}

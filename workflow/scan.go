@@ -10,7 +10,7 @@ import (
 )
 
 // heads yields the tasks of queue that may have begun: those in slots below store.FirstSlot, which
-// are for tasks with the place Front, and the first task behind them.
+// were put at the front of the queue, and the first task behind them.
 func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		for t, err := range store.Tasks(tx, queue) {
@@ -113,8 +113,8 @@ func MainWaitsFor(tx *store.Tx, match func(*store.Task) bool) (bool, error) {
 	return awaitsHead(tx, match, func(by *store.Task) bool { return by.Queue == Main })
 }
 
-// awaitsHead reports whether a fan-out task for which by returns true waits for a queue in which match returns true for a
-// task that may have begun.
+// awaitsHead reports whether a fan-out task waits for a queue in which a task may have begun. The function by must
+// return true for the fan-out task, and the function match for the task that may have begun.
 func awaitsHead(tx *store.Tx, match, by func(*store.Task) bool) (awaits bool, err error) {
 	err = eachHead(tx, func(t *store.Task) (err error) {
 		if !awaits && match(t) {
@@ -206,8 +206,8 @@ func isStandalone(tx *store.Tx, t *store.Task) (bool, error) {
 	return !awaited, err
 }
 
-// itemOf returns the current subject of t: the subject of its current item if t is a fan-out task
-// that processes its items itself.
+// itemOf returns the current subject of t. If t is a fan-out task that processes its items itself,
+// this is the subject of its current item.
 func itemOf(tx *store.Tx, t *store.Task) (graph.Subject, error) {
 	l := t.FanOut
 	if l == nil || l.Edge || l.Next == l.Len {

@@ -56,7 +56,8 @@ func addSkip(t *store.Task, step store.StepRef) {
 	}
 }
 
-// fansOutEdge reports whether t starts the items of an edge. Then the current step of t has no subject of its own.
+// fansOutEdge reports whether t is the fan-out task of an edge. Such a task has no step of its own: it starts a task
+// for each item.
 func fansOutEdge(t *store.Task) bool { return t.FanOut != nil && t.FanOut.Edge }
 
 // dropSkips must be called when other joins kept, an equal task, because the run of kept then also does the work of

@@ -60,8 +60,8 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 }
 
 // Drain stops the engine from claiming tasks. After Drain, running attempts continue to their
-// transitions, and no other attempt starts. Drain records the clean exit of this epoch in the
-// store.
+// transitions, and no other attempt starts. Drain records the clean exit of this epoch in the store
+// or, if the disk is full, in a note beside the store.
 func (e *Engine) Drain() {
 	was := e.workers.close()
 	e.alarms.close()

@@ -114,10 +114,10 @@ type Step interface {
 // An Effecter executes the effects of its step's outcomes in order, one per call. After an error made by [Refused], the
 // attempt has failed, and the remaining effects are dropped. After any other error, and after a crash, execution starts
 // again later at the first effect, so Effect must first check whether the effect is done. Effect can keep notes for
-// this check with [store.SaveNote]. If a task is abandoned before its effects begin, none of them begins. If the module
-// of a task is being deleted, the running effect of the task is completed, and the effects after it do not begin. If
-// the running effect fails, it is not executed again. If an effect was interrupted or waits for its retry, at most the
-// first effect of the outcome is executed again.
+// this check with [store.SaveNote]. If a task is abandoned before its journal is stored, no effect begins. If the
+// module of a task is being deleted, the engine completes the running effect of the task, and does not begin the
+// effects after it. If the running effect fails, it is not executed again. If such a task was interrupted, or waits for
+// its retry, at most the first effect of its outcome is executed again.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error
 }

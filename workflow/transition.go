@@ -177,7 +177,7 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 		}
 	}
 	m.claimHeadLater(queue)
-	return nil, m.queues.saveTop() // the head is the task behind a fan-out that has just ended, if there is one
+	return nil, m.queues.saveTop() // the write of the new head can be delayed
 }
 
 // mostStarts is the maximum number of tasks at the head of one queue that a transition processes

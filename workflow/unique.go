@@ -5,7 +5,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// unique ensures that of several equal tasks of a queue at most one waits. unique stores a mark for
+// unique ensures that at most one of several equal tasks of a queue waits. unique stores a mark for
 // each waiting task. The mark contains the key under which the task's header is stored.
 type unique struct {
 	*txn

@@ -65,9 +65,9 @@ func (e *Engine) update(fn func(*transition) error) error {
 	}
 }
 
-// repairUnless repairs the damaged record. If there is no such record, because another transition has moved it, the result
-// is its key; otherwise the result is the argument gone. repairUnless returns an error if there was no such record before,
-// that is, if gone is its key.
+// repairUnless repairs the damaged record, and returns gone. If there is no such record, because another transition has
+// moved it, repairUnless returns the key of the record instead. If gone is this key already, the record was also
+// missing at an earlier call, and repairUnless returns an error.
 func (e *Engine) repairUnless(gone store.Key, damaged *store.RecordError) (store.Key, error) {
 	found, err := e.repair(damaged)
 	switch {
@@ -109,9 +109,9 @@ func (e *Engine) repair(damaged *store.RecordError) (found bool, err error) {
 	return found, nil
 }
 
-// repairOne moves one record as [Engine.repair] describes. The result found is false if there was nothing to move: a repair
-// of another record, or of another transition, has moved it already. If repairOne reads another unreadable record, it
-// returns the error of this record, and m must not be committed.
+// repairOne moves one record as [Engine.repair] describes. The result found is false if there was nothing to move: a
+// repair of another record, or of another transition, has moved it already. If repairOne reads another unreadable
+// record, it returns the error of that record, and m must not be committed.
 func (m *transition) repairOne(damaged *store.RecordError) (found bool, err error) {
 	if found, err = m.repair.moveDamaged(damaged); err != nil || !found {
 		return false, err

@@ -31,8 +31,9 @@ const (
 	Deleted  graph.Fact = "deleted"
 	IDsFreed graph.Fact = "addons unregistered"
 	Newer    graph.Fact = "changed meanwhile"
-	// AllFetched is a fact of its own. It would not be enough to check that Newer is absent: if a person skips the
-	// step, the step reports no facts, and the addons of a round without all results must not be registered.
+	// AllFetched is a fact of its own, because it would not be enough to check that Newer is absent. If a person skips
+	// the step, the step reports no facts, although the results of repositories can be missing. In this case, no addons
+	// must be registered.
 	AllFetched graph.Fact = "repositories fetched"
 )
 

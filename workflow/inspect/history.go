@@ -118,7 +118,8 @@ func (s *scan) resumed(epoch uint64, lines []line) (first time.Time, _ error) {
 	if err != nil {
 		return first, err
 	}
-	// The line of a task that ended without an attempt in this epoch can have the time of an attempt in an earlier one.
+	// The line of a task that ended without an attempt in this epoch can have the time of an attempt in an earlier
+	// epoch.
 	began := func(at time.Time) {
 		if !at.IsZero() && !at.Before(start.Began) && (first.IsZero() || at.Before(first)) {
 			first = at

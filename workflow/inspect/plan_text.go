@@ -8,8 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// If the layout cuts texts, mostFields is the maximum number of changed fields that are shown for one object or section.
-// It is also the maximum number of changed lines that are shown for one field.
+// mostFields is the maximum number of changed fields that are shown for one object or section, if the layout cuts
+// texts. It is also the maximum number of changed lines that are shown for one field.
 const mostFields = 12
 
 // PlanText returns p as lines for a terminal. The text begins with a summary of the changes, the problems and the

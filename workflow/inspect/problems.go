@@ -72,9 +72,9 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// If steps fail because of a webhook that a hook answers, explainReviews adds the last error of the
-// hook to the meaning of these steps. The errors that the API server returns to these steps do not
-// contain the last error of the hook.
+// explainReviews explains steps that fail because of a webhook that a hook answers. It adds the last
+// error of the hook to the meaning of the errors of these steps. The API server does not return the
+// last error of the hook to the steps.
 func (r *Reader) explainReviews(problems []Problem) {
 	for i := range problems {
 		m := problems[i].Meaning

@@ -25,7 +25,7 @@ func sameCause(problems []Problem) (groups [][]*Problem) {
 		groups = append(groups, []*Problem{p})
 	}
 	for _, group := range groups {
-		// About a missing right, the error of a step without a hook shows more than the error of a hook.
+		// The error of a step without a hook shows more about a missing right than the error of a hook.
 		if i := slices.IndexFunc(group, func(p *Problem) bool { return p.Meaning != nil && p.Meaning.byOperator }); i > 0 {
 			group[0], group[i] = group[i], group[0]
 		}
