@@ -175,8 +175,9 @@ func TestBatchIsLimitedByTheInputOfItsStep(t *testing.T) {
 	})
 }
 
-// The tasks of the batch must be repeated together. In a later batch, an attempt for some of them would not know that
-// an attempt for them was interrupted.
+// TestInterruptedBatchIsKeptAlthoughItsInputHasGrown interrupts an attempt at three tasks, and then makes their input
+// larger. The next attempt must have all three tasks. Otherwise, the attempt at the other tasks would not know that an
+// earlier attempt at them was interrupted.
 func TestInterruptedBatchIsKeptAlthoughItsInputHasGrown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, added := newSized(t, 1<<20)

@@ -17,9 +17,9 @@ var damagedTables = []store.Table{
 	store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
-// damageOne damages one of the records of the first table, from a random one on, that has records. It does not damage
-// the header of a running task: without the header, the engine does not know that the task is running, and starts the
-// next task of its queue at the same time.
+// damageOne damages a record. It begins with a random one of the damagedTables, and selects a record of the first table
+// that has records. It does not damage the header of a running task: without the header, the engine does not know that
+// the task is running, and starts the next task of its queue at the same time.
 func (c *chaos) damageOne(which int) {
 	var keys []store.Key
 	c.view(func(tx *store.Tx) error {
@@ -66,8 +66,8 @@ func isRunning(tx *store.Tx, t *store.Task) bool {
 // hasPendingItems reports whether t, which can be nil, is a fan-out task that waits for its items.
 func hasPendingItems(t *store.Task) bool { return t != nil && t.FanOut != nil && t.FanOut.Open > 0 }
 
-// A damaged record can take its work with it, but no other work: everything else ends, and no event is delivered twice
-// or after a newer one of its object.
+// TestWhateverHappensToRecordsAllOtherWorkEnds damages records in random histories. The work of a damaged record can be
+// lost. All other work must end, and no event must be delivered twice, or after a newer event of its object.
 func TestWhateverHappensToRecordsAllOtherWorkEnds(t *testing.T) {
 	actions := append(slices.Clone(chaosActions), "damage", "damage", "damage")
 	draw := func(rt *rapid.T) chaosStory { return drawStory(rt, actions) }

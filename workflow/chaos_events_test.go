@@ -101,7 +101,7 @@ func (c *chaos) happenToEvents(d chaosAction) {
 		c.raiseEvents(which...)
 	case "withdraw":
 		if c.unsound {
-			return // the withdrawals of applyStep remain: the engine repeats their transitions after a repair
+			return // the method withdraw fails if it reads a damaged record; the withdrawals of applyStep remain
 		}
 		binding, object := bindingOf(d.Which), fmt.Sprint("o", d.Which%3)
 		c.withdraw(binding.Queue, fmt.Sprint("m", d.Which%3), binding.Subject.Hook, func(t *store.Task) bool { return t.Object.Name == object })

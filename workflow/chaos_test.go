@@ -157,9 +157,9 @@ func (c *chaos) attempt(ctx context.Context, t workflow.Task) (workflow.Outcome,
 	}
 }
 
-// enterModule records that the step of t runs, if it is a step in the run of a module, until the returned function is
-// called. It reports an error if a step of another run of the module runs. The Synchronizations that have queues of
-// their own belong to the same run.
+// enterModule records that the step of t is running, until the returned function is called. It reports an error if a
+// step of another run of the module is running. enterModule ignores steps that are not part of the run of a module. It
+// also ignores Synchronizations in queues of their own, because they run at the same time as other steps of their run.
 func (c *chaos) enterModule(t workflow.Task) (leave func()) {
 	n, _ := lifecycle.Graph.Node(graph.NodeID(t.Node))
 	first, _ := lifecycle.Graph.Node(lifecycle.ModuleRun)
@@ -331,7 +331,8 @@ func (c *chaos) release() {
 	synctest.Wait()
 }
 
-// readable returns what all yields. It leaves out the records that the action "damage" has made unreadable.
+// readable returns the records that the function all yields. It leaves out the records that the action "damage" has
+// made unreadable.
 func readable[T any](c *chaos, all func(*store.Tx) iter.Seq2[T, error]) (found []T) {
 	c.view(func(tx *store.Tx) error {
 		for v, err := range all(tx) {

@@ -18,7 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// damagedRecord is the content of a damaged record. It cannot be decoded, also as a part of a longer record.
+// damagedRecord is the content of a damaged record. Neither damagedRecord nor a longer record that contains it can be
+// decoded.
 const damagedRecord = "{\"id\":\"1-\x00"
 
 // damage overwrites the record under k with bytes that cannot be decoded. damage also calls unchecked.
@@ -179,7 +180,7 @@ func TestTasksThatWaitForAnExclusiveTaskStartWhenItIsLost(t *testing.T) {
 		first := w.gate("event n/first b")
 		w.start()
 		w.raise(in("behind", on("event", "n", "last", "b")))
-		w.expect("event n/first b") // the task a must run alone after two crashes, so it waits, and the task last waits for it
+		w.expect("event n/first b") // after two crashes, task a must run exclusively, so it waits; the task last waits for task a
 		w.damage(w.pending("queue")[0].Key())
 		first(workflow.Outcome{}, nil)
 		w.expect("event n/last b")

@@ -300,10 +300,10 @@ func expectOldFirst(t *testing.T, n int, got []string) {
 	}
 }
 
-// In this test, a person retries more deferred events than one transaction can return to the queue.
-// Between the transitions that return the retried events, newer events arrive, or the process is
-// killed. All retried events must be delivered at once, in their order, and before the newer
-// events.
+// TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes retries more deferred events than
+// one transaction can return to the queue. Between the transitions that return the retried events,
+// newer events arrive, or the process is killed. All retried events must be delivered at once, in
+// their order, and before the newer events.
 func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) {
 	const deferred = 7000
 	for _, burst := range []int{1, 10} {

@@ -29,8 +29,8 @@ func TestRunEndsBeforeWhatWaitsBehindIt(t *testing.T) {
 	})
 }
 
-// A reload runs the Synchronizations of a module again while the first one is running. The fan-out of the reload takes
-// over the running item, unless the item has changed.
+// TestARunningItemThatHasChangedStartsAgain reloads all modules while a Synchronization is running. The fan-out of the
+// reload must take over the running item, unless the item has changed.
 func TestARunningItemThatHasChangedStartsAgain(t *testing.T) {
 	for _, c := range []struct{ changed, wait bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
 		t.Run(fmt.Sprintf("changed %t, wait %t", c.changed, c.wait), func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestAnItemThatHasChangedStartsAgainAfterItsEffects(t *testing.T) {
 	}
 }
 
-// newSynchronizing returns a fixture with the module m, whose runs repeat the returned item: a Synchronization in another
-// queue. The argument wait says whether the runs wait for it.
+// newSynchronizing returns a fixture with the module m. Each run of m has the returned item, a Synchronization in
+// another queue. The argument wait says whether the runs wait for this item.
 func newSynchronizing(t *testing.T, wait bool) (*fixture, graph.Item) {
 	t.Helper()
 	w := newLifecycle(t)

@@ -308,8 +308,9 @@ func TestNoTaskWaitsForADeferredRunOfAFailingModule(t *testing.T) {
 	})
 }
 
-// After the restart, the run of module b waits in queue main, and still has its parent of the previous process. The item
-// of the new converge replaces this run. The fan-out task must count this item exactly once.
+// TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule restarts the operator while the run of module b fails. After
+// the restart, this run waits in queue main, and still has its parent of the previous process. The item of the new
+// converge replaces the run. The fan-out task must count this item exactly once.
 func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
@@ -323,7 +324,8 @@ func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
 	})
 }
 
-// The failing effect is one of a Synchronization that an earlier start began.
+// TestAnAbandonedSynchronizationThatFailsDoesNotHoldUpTheNextStart makes an effect of a Synchronization fail that an
+// earlier start began. The new start must reach module c nevertheless.
 func TestAnAbandonedSynchronizationThatFailsDoesNotHoldUpTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
@@ -530,7 +532,8 @@ func TestARunBehindAJournalInARetryQueueWaitsForTheNextStart(t *testing.T) {
 	})
 }
 
-// In the new process, a change of the ConfigMap begins another run of the module, before the interrupted run goes on.
+// TestAnInterruptedRunWaitsBehindTheRetriesOfAnotherRunOfItsModule interrupts a run of a module. In the new process, a
+// change of the ConfigMap begins another run of the module before the interrupted run goes on. The other run fails.
 func TestAnInterruptedRunWaitsBehindTheRetriesOfAnotherRunOfItsModule(t *testing.T) {
 	for step, rest := range map[string][]string{
 		"module-run b":    {"module-run b", "release-check b", "release-upgrade b"},
@@ -558,7 +561,9 @@ func TestAnInterruptedRunWaitsBehindTheRetriesOfAnotherRunOfItsModule(t *testing
 	}
 }
 
-// The effects of a step fail, so the run in the retry queue goes on with this step, and does not join the requested run.
+// TestARequestedRunWaitsBehindTheRetriesOfTheRunInAGroup requests a run of a module while another run of the module is
+// in a parallel queue. Then an effect of a step of that run fails, and the run moves to the retry queue. There, it goes
+// on with this step, and does not join the requested run.
 func TestARequestedRunWaitsBehindTheRetriesOfTheRunInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
@@ -578,7 +583,8 @@ func TestARequestedRunWaitsBehindTheRetriesOfTheRunInAGroup(t *testing.T) {
 	})
 }
 
-// A Synchronization in a queue of its own fails while a requested run, which was put before its run, is running.
+// TestARunWithAFailingSynchronizationWaitsForARequestedRunBeforeIt makes a Synchronization in a queue of its own fail.
+// At this time, a requested run is running that was put before the run of the Synchronization.
 func TestARunWithAFailingSynchronizationWaitsForARequestedRunBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)

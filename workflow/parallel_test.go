@@ -398,7 +398,8 @@ func TestARequestedRunOfAModuleFollowsItsAbandonedUpgrade(t *testing.T) {
 	}
 }
 
-// The effects of the run in the parallel queue are executed again, while global hooks run onStartup. The requested run
+// TestARequestedRunBehindAJournalBesideOthersWaitsForTheNextStart crashes the operator during an effect of a run in a
+// parallel queue. In the next start, this effect is executed again while global hooks run onStartup. The requested run
 // behind it must not begin before the start run reaches the module.
 func TestARequestedRunBehindAJournalBesideOthersWaitsForTheNextStart(t *testing.T) {
 	for _, continues := range []bool{false, true} {

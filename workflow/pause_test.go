@@ -117,8 +117,9 @@ func TestRunOfAModuleThatIsPausedStartsOverAfterTheResumption(t *testing.T) {
 	})
 }
 
-// After a resumption or a release, a global onStartup hook runs as a task without a fan-out. The outcome of this task
-// is that of the hook, and not that of a preparation.
+// TestOutputOfAStartupHookThatRunsAloneIsNotTheOutcomeOfAPreparation pauses or quarantines global onStartup hooks.
+// After the resumption or the release, such a hook runs as a task without a fan-out. The outcome of this task must be
+// that of the hook, and not that of a preparation.
 func TestOutputOfAStartupHookThatRunsAloneIsNotTheOutcomeOfAPreparation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)

@@ -531,7 +531,8 @@ func TestEffectsThatAnEventHasBegunPrecedeTheNextStart(t *testing.T) {
 	}
 }
 
-// An effect that is executed before a start run can fail until the run of a module removes the cause of the failure.
+// TestAStartDoesNotWaitForAnEffectThatFails has an effect that is executed before a start run. The effect fails until
+// the run of a module removes the cause of the failure.
 func TestAStartDoesNotWaitForAnEffectThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnabling(t)
@@ -635,8 +636,9 @@ func TestEventsOfALongBacklogThatHaveBegunTheirEffectsPrecedeTheNextStart(t *tes
 	})
 }
 
-// The effects of the interrupted deletion come before the start run. The deletion itself begins again after the start
-// run, because the module may be enabled again.
+// TestTheEffectsOfAnInterruptedDeletionPrecedeTheNextStart crashes the operator while an effect of a deletion waits for
+// its retry. The effect must be executed before the start run. The deletion itself begins again after the start run,
+// because the module may be enabled again.
 func TestTheEffectsOfAnInterruptedDeletionPrecedeTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnabling(t)
