@@ -47,7 +47,7 @@ type Cancellation struct {
 	Skip bool
 }
 
-// A canceledError is the cause of the context of a canceled attempt.
+// A canceledError is the cause with which the context of an attempt is canceled.
 type canceledError struct{ Cancellation }
 
 // Error returns the cancellation as a short clause: "canceled by mia: it hangs".

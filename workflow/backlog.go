@@ -14,10 +14,11 @@ const (
 	deleted  = "Deleted"
 )
 
-// backlogs counts the pending events of each binding, including those that an attempt processes. The
-// count begins when many tasks are in the queue or lane, or are deferred, and ends when no event of
-// the binding is left. In between, the count is exact. The newest event of an object is recorded if
-// it was added while at least mostEvents events of the binding were waiting.
+// backlogs counts the pending events of bindings, including those that an attempt processes. The
+// count of a binding begins when the queue or the lane of its events has become long, or when many
+// tasks of its hook are deferred. The count ends when no event of the binding is left. In between,
+// the count is exact. The newest event of an object is recorded if it was added while at least
+// mostEvents events of the binding were waiting.
 type backlogs struct {
 	*txn
 	history *history
@@ -135,9 +136,9 @@ func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 }
 
 // replace copies the payload and the object of the new event t to old, a waiting event of the same
-// object. The type of the waiting event stays the same, and the object of old also gets the type of
-// t, because the binding may not subscribe to the type of old any more. The record of t's run refers
-// to the run of the waiting event, which continues.
+// object. The waiting event keeps its type. If t has another type, the object of old records this
+// type as well, because the binding may not subscribe to the type of old any more. The record of
+// t's run refers to the run of the waiting event, which continues.
 func (l *backlogs) replace(old, t *store.Task) error {
 	store.ReplacePayload(l.tx, old, t.Payload)
 	object := *t.Object

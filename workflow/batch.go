@@ -7,10 +7,10 @@ import (
 )
 
 // Limits of the batch of one claim, in tasks and in bytes of payloads. If the first task alone
-// exceeds the limit in bytes, the batch has only this task. In a new batch, batchBytes also limits the
-// whole input of the step, as a [BatchSizer] estimates it. The payloads of all running batches share
-// sharedBytes of memory. Even if the other batches use all of this memory, a new batch may use
-// leastBytes. A batch that repeats an interrupted attempt, or executes a journal again, may use
+// exceeds the limit in bytes, the batch has only this task. In a new batch, batchBytes also limits
+// the whole input of the step, as a [BatchSizer] estimates it. The payloads of all running batches
+// share sharedBytes of memory. Even if the other batches use all of this memory, a new batch may
+// use leastBytes. A batch that repeats an interrupted attempt, or executes a journal again, may use
 // batchBytes in any case.
 const (
 	batchTasks  = 1000
@@ -212,9 +212,9 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 }
 
 // waitAgain makes the unique tasks of c's batch wait again, except t, the first task that remains
-// after a failed attempt. Of equal waiting tasks, only one stays, also if one of them was added
-// during the attempt. Without waitAgain, each attempt of a failing hook would leave one more tick in
-// its queue.
+// after a failed attempt. Of equal waiting tasks, only one stays, even if one of them was added
+// during the attempt. Without waitAgain, each attempt of a failing hook would leave one more tick
+// in its queue.
 func (k *batches) waitAgain(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch {
 		if other.ID == t.ID || !k.unique.isUnique(other) {
@@ -255,7 +255,7 @@ func (k *batches) waitAgainOrJoin(t *store.Task) error {
 
 // load adds n to the number of payload bytes of the running batches. In a transition with its own
 // transaction, load adds n at once, so that other transitions of the same commit use the new
-// number, and n is subtracted if the transition fails. In the transaction of a caller of
+// number. If the transition fails, n is subtracted. In the transaction of a caller of
 // [Engine.Raise], load adds n after the commit.
 func (k *batches) load(n int) {
 	if k.own {

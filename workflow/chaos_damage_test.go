@@ -17,9 +17,10 @@ var damagedTables = []store.Table{
 	store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
-// damageOne damages a record. It begins with a random one of the damagedTables, and selects a record of the first table
-// that has records. It does not damage the header of a running task: without the header, the engine does not know that
-// the task is running, and starts the next task of its queue at the same time.
+// damageOne damages a record of one of the damagedTables. The number in the parameter named which selects the table. If
+// that table has no records, the next table with records is used. damageOne does not damage the header of a running
+// task: without the header, the engine does not know that the task is running, and starts the next task of its queue at
+// the same time.
 func (c *chaos) damageOne(which int) {
 	var keys []store.Key
 	c.view(func(tx *store.Tx) error {

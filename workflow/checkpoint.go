@@ -1,7 +1,7 @@
 package workflow
 
-// A Moment is a point in an attempt. A crash before a Moment has different consequences from a crash
-// after it.
+// A Moment is a point in an attempt. A crash before a Moment has different consequences from a
+// crash after it.
 type Moment string
 
 // Moments, in the order in which an attempt reaches them.

@@ -34,7 +34,7 @@ var engineTables = []store.Table{
 
 // repair corrects the records of the engine after one of them could not be read. After the repair,
 // the marks of waiting tasks, the records of newest events and the index of events lead to existing
-// tasks, each count matches these tasks, and no record is left of a task that is lost. A task can
+// tasks. Each count matches the existing tasks. No record of a lost task is left, but a task can
 // still name a lost task as its parent.
 type repair struct {
 	*txn
@@ -75,8 +75,8 @@ func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error
 }
 
 // withoutPiece changes t so that it does not need the piece. If the journal is lost, the step runs
-// again. A lost item is skipped, also if its effects have begun. If the payload is lost, the task is
-// dropped.
+// again. A lost item is skipped, even if its effects have begun. If the payload is lost, the task
+// is dropped.
 func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = damaged.Error()

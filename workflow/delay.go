@@ -16,8 +16,8 @@ const (
 	longestDelay = 30 * time.Second
 )
 
-// freeLoops is the minimum number of times in a row that a run must take the same loop edge before its
-// next task is delayed. Each further time in a row, the delay is longer, up to longestDelay.
+// freeLoops is the minimum number of times in a row that a run must take the same loop edge before
+// its next task is delayed. Each further time in a row, the delay is longer, up to longestDelay.
 const freeLoops = 3
 
 // dueAt returns when t is due. If the time until the stored due time exceeds the longest delay that t

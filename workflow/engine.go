@@ -1,10 +1,10 @@
 // Package workflow is the engine, which runs graphs and stores their tasks in durable queues.
 //
-// A trigger raises events, and each event adds a task to a queue. A transition is one transaction of
-// the engine. A transition claims the first task of the queue, and then a worker executes the step of
-// this task. Another transition ends the task: it writes the result, removes the task, adds the tasks
-// of the next edges, and claims the next task of the queue for the same worker. So the store always
-// has exactly the pending tasks, and a new process continues with them.
+// A trigger raises events, and each event adds a task to a queue. A transition is one transaction
+// of the engine. A transition claims the first task of the queue, and then a worker executes the
+// step of this task. Another transition ends the task: it writes the result, removes the task, adds
+// the tasks of the next edges, and claims the next task of the queue for the same worker. So the
+// store always has exactly the pending tasks, and a new process continues with them.
 //
 // A step reports facts and never decides which node comes next; the graph does.
 //

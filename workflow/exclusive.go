@@ -4,8 +4,8 @@ import (
 	"addon-operator/store"
 )
 
-// exclusive stores a mark that names the task which must run exclusively. While the mark is set, no
-// other task is claimed if this task runs, or if it is the head of a queue that is not paused.
+// exclusive stores a mark that names the task which must run exclusively. While the marked task
+// runs, or is the head of a queue that is not paused, no other task is claimed.
 type exclusive struct {
 	*txn
 	queues *queues

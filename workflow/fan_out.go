@@ -51,9 +51,9 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 	return saveItems(fs.tx, t, items)
 }
 
-// abandonChanged abandons the tasks of items with the field Changed that are running in other queues,
-// or have begun their effects there. So the new fan-out task t does not wait for these tasks, but
-// starts the items again behind them.
+// abandonChanged abandons tasks in other queues that process items with the field Changed, if the
+// tasks are running or have begun their effects. So the new fan-out task t does not wait for these
+// tasks, but starts the items again behind them.
 func (fs *fanOuts) abandonChanged(t *store.Task, items []graph.Item) error {
 	changed := map[graph.Subject]bool{}
 	for _, item := range items {
@@ -264,8 +264,9 @@ func (fs *fanOuts) startLagging(n *graph.Node, t, child *store.Task) error {
 	return fs.queues.save(there)
 }
 
-// equalElsewhere returns the task that does the same work as child; nil if there is none, or if child takes its place.
-// child is not in a queue yet. The result joined is true if child has joined a held task.
+// equalElsewhere returns the task that does the same work as child. The result is nil if there is no such task, or if
+// child replaces it. If child has joined a held task, the result is nil too, and joined is true. child is not in a
+// queue yet.
 func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *store.Task, joined bool, err error) {
 	there, ok, err := equalTo(fs.tx, n, child)
 	switch {

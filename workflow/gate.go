@@ -7,12 +7,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Gater returns the reason why the hook of t cannot run yet, such as another step that must run
-// first, as one line for people; empty if the hook can run. Gate is called in a transaction and
-// must not write. While t is the oldest held task of its lane, the engine calls Gate again at each
-// start of the engine, and in each transition that ends a step of t's module or, if t has no module,
-// a step without a module. So a change that lets the hook run must be part of such a transition, or
-// come before one.
+// A Gater returns the reason why the hook of t cannot run yet, for example that another step must
+// run first. The reason is one line for people. It is empty if the hook can run. Gate is called in
+// a transaction and must not write. While t is the oldest held task of its lane, the engine calls
+// Gate again at each start of the engine, and in each transition that ends a step of t's module or,
+// if t has no module, a step without a module. So a change that lets the hook run must be part of
+// such a transition, or come before one.
 //
 // Gate is called only for tasks of nodes with Batch, and for items in queues of their own that can
 // run without their fan-out. If the answer is not empty, the task is held, and the answer is

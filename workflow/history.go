@@ -58,8 +58,8 @@ func (h *history) count(run uint64, n int) {
 // forgetCounts discards the changes of counts in this transition.
 func (h *history) forgetCounts() { h.runs, h.reserved = nil, cost{} }
 
-// join records that the run with the number into continues the work of the other run. If the other
-// run ends in this transition, its record names the run that continues its work.
+// join records that the run with the number into continues the work of run. If run ends in this
+// transition, its record names the run that continues its work.
 func (h *history) join(run, into uint64) {
 	if run == into {
 		return
@@ -92,8 +92,8 @@ func (h *history) beginRun(run store.Run) (uint64, error) {
 	return id, store.Save(h.tx, store.RunKey(id), run)
 }
 
-// saveRuns updates the records of the runs that are new, or have a new warning or a changed number of
-// tasks. saveRuns reads the records again, because a step may have raised events in the same
+// saveRuns updates the records of the runs that are new, or have a new warning or a changed number
+// of tasks. saveRuns reads the records again, because a step may have raised events in the same
 // transaction.
 func (h *history) saveRuns() error {
 	for _, id := range slices.Sorted(maps.Keys(h.runs)) {

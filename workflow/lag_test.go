@@ -324,8 +324,8 @@ func TestAConvergeOfANewStartTakesOverTheRunOfAFailingModule(t *testing.T) {
 	})
 }
 
-// TestAnAbandonedSynchronizationThatFailsDoesNotHoldUpTheNextStart makes an effect of a Synchronization fail that an
-// earlier start began. The new start must reach module c nevertheless.
+// TestAnAbandonedSynchronizationThatFailsDoesNotHoldUpTheNextStart makes an effect of a
+// Synchronization fail that an earlier start began. The new start must reach module c nevertheless.
 func TestAnAbandonedSynchronizationThatFailsDoesNotHoldUpTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)

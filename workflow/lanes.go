@@ -12,8 +12,8 @@ import (
 // A task is held if [store.Reason.Holds] is true for the reason that blocks the task. A held task
 // moves from its queue to a lane, so that the tasks behind it continue. A lane opens when nothing
 // blocks its tasks any more. The tasks of an open lane return to the tail of their queue, oldest
-// first. While a lane has events or schedule ticks, newer ones that belong to the lane are held
-// too.
+// first. While a lane has events or schedule ticks, newer events and schedule ticks that belong to
+// the lane are held too.
 
 // laneOf returns the lane in which t would be held.
 func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
@@ -168,10 +168,9 @@ type laneRow struct {
 	moved int
 }
 
-// drain moves the tasks of the open lanes of queue back to its tail, oldest first. When a lane opens,
-// its queue can still have older tasks that belong to the lane. So drain ignores the lane until all
-// tasks that were in the queue at that time have left the queue. drain moves as many tasks as the
-// budget allows, and later transitions move the rest.
+// drain moves the tasks of the open lanes of queue back to its tail, oldest first. When a lane opens, its queue can
+// still have older tasks that belong to the lane. So drain ignores the lane until all tasks that were in the queue at
+// that time have left the queue. drain moves as many tasks as the budget allows, and later transitions move the rest.
 func (l *lanes) drain(queue string) error {
 	rows, err := l.openRows(queue)
 	if err != nil || len(rows) == 0 {

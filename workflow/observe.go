@@ -14,8 +14,8 @@ import (
 type Observer struct {
 	// Began is called when an attempt begins.
 	Began func(t Task)
-	// Context returns the context of an attempt. The result is derived from ctx, and also has values for the packages
-	// that the step calls.
+	// Context returns the context of an attempt. The result must be derived from ctx, and can have values for the
+	// packages that the step calls.
 	Context func(ctx context.Context, t Task) context.Context
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)

@@ -24,7 +24,7 @@ type output struct {
 	omitted int // number of lines between head and tail
 }
 
-// Print adds a line to the output of the attempt. The history has the output of every attempt, also
+// Print adds a line to the output of the attempt. The history has the output of every attempt, even
 // of failed attempts. Of long output, the history has only the beginning and the end. If the
 // process exits during the attempt, the output is lost. Do can call Print from any goroutine, until
 // Do returns.

@@ -34,7 +34,7 @@ func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, rea
 		if l.Open > 0 {
 			return "", false, err
 		}
-		l.Group = queue // the item after this item waits until this item has ended
+		l.Group = queue // so that the next item waits until this item has ended
 		return queue, err == nil, err
 	}
 	if grouped && l.Group != item.Group {

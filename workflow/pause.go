@@ -42,9 +42,9 @@ func (target PauseTarget) matches(q *store.QuarantinedItem) bool {
 // paused module or hook leave their queues, so that the tasks behind them continue. A run of a
 // paused module ends with its running attempt, even if other hooks of the same step have yet to
 // run, and starts over after Resume. For the hook of a module, only events and schedule ticks are
-// paused, because the run of the module needs the other bindings of the hook. The parameter graphName
-// is the name of the graph to which the module or the hook belongs. The errors are ErrPaused and those
-// of the store.
+// paused, because the run of the module needs the other bindings of the hook. The parameter
+// graphName is the name of the graph to which the module or the hook belongs. The errors are
+// ErrPaused and those of the store.
 func (e *Engine) Pause(graphName string, target PauseTarget, by, reason string) error {
 	return e.update(func(m *transition) error {
 		if q, err := pauseOf(m.tx, target); q != nil || err != nil {

@@ -91,8 +91,8 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 	return (queue == Main || strings.HasPrefix(queue, parallelPrefix)) && tx.Get(store.PreparationKey()) != nil
 }
 
-// restartRuns moves the runs of modules back to their first nodes. Runs with a running task, and runs
-// at an Uninterruptible node, stay. A moved run joins an equal pending run, if there is one.
+// restartRuns moves the runs of modules back to their first nodes. Runs with a running task, and
+// runs at an Uninterruptible node, stay. A moved run joins an equal pending run, if there is one.
 // restartRuns returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
@@ -155,8 +155,8 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 }
 
 // abandonSynchronizations abandons the items that no fan-out task waits for, if they do not run but have begun their
-// effects: an equal item of the start run runs after these effects. cancelItems does the same for items of unfinished
-// fan-out tasks. abandonSynchronizations returns errEnough if the budget is spent.
+// effects. An equal item of the start run then runs after these effects. cancelItems does the same for items of
+// unfinished fan-out tasks. abandonSynchronizations returns errEnough if the budget is spent.
 func (ps *preparations) abandonSynchronizations() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		if !t.OwnQueue || !t.Journal || t.Abandoned || t.Parent != nil || claimed(ps.tx, t) {

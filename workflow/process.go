@@ -52,7 +52,8 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	w.reach(c, AtClaimed)
 	out, failed := w.do(w.e.observer.context(c.ctx, c.task), c)
 	if failed != nil {
-		// A transition repairs the damaged records that it reads, but a step reads outside of transitions.
+		// A transition repairs the damaged records that it reads, but a step reads outside of
+		// transitions.
 		if damaged := repairable(failed.err); damaged != nil {
 			_, err := w.e.repair(damaged)
 			failed.err = errors.Join(failed.err, err)

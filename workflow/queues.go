@@ -9,8 +9,8 @@ import (
 
 // queues writes the headers of tasks. Each save writes the header of a task at once. With setTop,
 // the write is delayed, so that several changes are written once. At most one write is delayed at a
-// time, and its task must be the first of its queue. A queue whose first task may
-// have changed is touched: its next task is claimed before the transition ends, or in a later one.
+// time, and its task must be the first of its queue. A queue whose first task may have changed is
+// touched: its next task is claimed before the transition ends, or in a later one.
 type queues struct {
 	*txn
 

@@ -235,8 +235,8 @@ func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
 	return dropped, err
 }
 
-// supersede cancels all runs that have begun node or have yet to reach it, and the deferred tasks at node. They are
-// replaced by the run with the number run, which a start of the operator began.
+// supersede cancels all runs that have begun node or have yet to reach it, and the deferred tasks at node. The run with
+// the number run, which a start of the operator began, replaces them.
 func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	past, before, err := stacks(w.tx, b, node)
 	if err != nil {

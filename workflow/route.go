@@ -74,8 +74,8 @@ func startsOver(t, next *store.Task) bool {
 // stack adds t to the slot of its position. The parameter top says whether t becomes the top task of the slot.
 func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
-		// The slot must not be empty while tasks are canceled: otherwise, a parked task gets it if its last lagging task is
-		// canceled.
+		// The slot must not be empty while tasks are canceled. Otherwise, a parked task would get the slot if its last
+		// lagging task is canceled.
 		if err := r.queues.save(t); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 }
 
 // eachQueued calls fn for the tasks of all queues, in order, until fn fails. The parameter holder of fn is the task
-// whose running attempt or whose journal covers the task t; holder can be t itself. holder is nil if t can be removed.
+// whose running attempt or whose journal covers the task t; holder can be t itself. If holder is nil, t can be removed.
 func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
 	var holder *store.Task
 	for t, err := range store.AllTasks(tx) {

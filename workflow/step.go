@@ -46,7 +46,7 @@ func (t Task) Remark(text string) {
 type Withdrawal struct {
 	Queue   string
 	Subject graph.Subject // the hook
-	// The reason that the history shows for each removed event.
+	// Why is the reason that the history shows for each removed event.
 	Why string
 	// Match reports whether an event is removed. Match can be called in later transactions as well.
 	Match func(*store.Task) bool
@@ -82,7 +82,7 @@ type Outcome struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Detail is one line for people.
 	Detail string `json:"detail,omitempty"`
-	// Changes are the changes of values by the step, without secrets; nil if there are none.
+	// Changes are the changes of values that the step made, without secrets; nil if there are none.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// Warning is one line about a result that a person must look at, although the step succeeded.
 	// The run keeps the last warning.
@@ -128,15 +128,15 @@ type Applier interface {
 	Apply(tx *store.Tx, t Task, out Outcome) ([]graph.Fact, error)
 }
 
-// A FanOuter returns the items for which its node is repeated, in the transaction that creates the fan-out. The result
-// note is stored in the field FanOut.Note of the task, where End finds it. An error of Items rolls back the writes of
-// Items and makes the attempt fail.
+// A FanOuter returns the items for which its node is repeated. Items is called in the transaction that creates the
+// fan-out. The result note is stored in the field FanOut.Note of the task, where End finds it. An error of Items rolls
+// back the writes of Items and makes the attempt fail.
 type FanOuter interface {
 	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }
 
 // An Ender returns additional facts when the fan-out of its node ends. End is called with the facts
-// of all items, in the transaction that ends the fan-out, also for an empty fan-out. An error of
+// of all items, in the transaction that ends the fan-out, even for an empty fan-out. An error of
 // End rolls back the writes of End and makes the attempt fail.
 type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)

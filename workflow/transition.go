@@ -25,8 +25,8 @@ type transition struct {
 	workers  *workers
 	attempts *attempts
 
-	failing map[fanOutRef]error // errors of fan-outs whose step failed in an earlier attempt of this transition
-	stuck   map[string]error    // errors of queues in which an earlier attempt of this transition could claim no task
+	failing map[fanOutRef]error // errors of fan-outs whose step failed when this transition was executed before
+	stuck   map[string]error    // errors of queues in which this transition could claim no task when it was executed before
 }
 
 // A transition claims a task like this. Components touch each queue whose head they change. end calls
@@ -129,9 +129,9 @@ func (c *claimError) Unwrap() error { return c.err }
 
 // advance claims the next task of queue and returns the claim. If no task can start now, it returns
 // nil. If the first task waits for its due time, advance sets an alarm for this time. advance also
-// processes fan-out tasks that are empty, that only start items, or that have ended. If advance
-// failed for queue in an earlier attempt of the transition, advance claims nothing, and the queue
-// is retried after a delay.
+// processes fan-out tasks that are empty, that only start items, or that have ended. If the
+// transition was executed before, and advance failed for queue, advance claims nothing, and the
+// queue is retried after a delay.
 func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
 		m.queues.untouch(queue)

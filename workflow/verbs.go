@@ -52,12 +52,12 @@ func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.
 
 // Skip ends the failed step of the pending task with the given ID, or its current step if none has
 // failed, as if the step had succeeded without any fact. If the task is a fan-out task, Skip skips
-// only the item. If the run of the task has started over after the failure, the run continues at
-// once. If the task is in quarantine, its run starts over. The run then passes over the step each
-// time it reaches the step, until the run ends, returns to a node at which runs begin, or is joined
-// by another request. Skip deletes a damaged record with this ID. The history has the reason and the
-// name of the person. The errors are ErrNoTask, ErrRuns, ErrWaitsForItems, and those of the store
-// and of the step, if it is a [Skipper].
+// only its current item. If the run of the task has started over after the failure, the run
+// continues at once. If the task is in quarantine, its run starts over. The run then passes over
+// the step each time it reaches the step, until the run ends, returns to a node at which runs
+// begin, or is joined by another request. Skip deletes a damaged record with this ID. The history
+// has the reason and the name of the person. The errors are ErrNoTask, ErrRuns, ErrWaitsForItems,
+// and those of the store and of the step, if it is a [Skipper].
 func (e *Engine) Skip(id store.ID, by, reason string) error {
 	skip := func(m *transition, t *store.Task, end func(*store.Task) error) error {
 		step, ahead, err := m.skips.stepToSkip(t)

@@ -16,7 +16,7 @@ type ModuleState string
 const (
 	ModuleOff         ModuleState = "off"         // not enabled, not installed
 	ModulePending     ModuleState = "pending"     // the module is enabled, and its first run has not started or not ended yet
-	ModuleOn          ModuleState = "on"          // the module is enabled and installed, also while its next run waits
+	ModuleOn          ModuleState = "on"          // the module is enabled and installed, even while its next run waits
 	ModuleDeleting    ModuleState = "deleting"    // the module is being deleted, or waits for its deletion
 	ModuleRunning     ModuleState = "running"     // a step of the module's run or deletion runs now
 	ModuleFailing     ModuleState = "failing"     // a task of the module has failed and is retried

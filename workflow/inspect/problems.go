@@ -72,9 +72,9 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// explainReviews explains steps that fail because of a webhook that a hook answers. It adds the last
-// error of the hook to the meaning of the errors of these steps. The API server does not return the
-// last error of the hook to the steps.
+// explainReviews explains steps that fail because of a webhook that a hook answers. It adds the
+// last error of the hook to the meaning of the errors of these steps. The API server does not
+// return the last error of the hook to the steps.
 func (r *Reader) explainReviews(problems []Problem) {
 	for i := range problems {
 		m := problems[i].Meaning

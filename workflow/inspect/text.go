@@ -127,7 +127,8 @@ func causeText(c *store.Cause) string {
 	return strings.Join(parts, ", ")
 }
 
-// ownManager is the field manager of the objects that the operator writes, also on behalf of hooks.
+// ownManager is the field manager of the objects that the operator writes, for itself or on behalf
+// of hooks.
 const ownManager = "addon-operator"
 
 // WriterText returns the field manager of a change. If the operator itself is the manager, the text says

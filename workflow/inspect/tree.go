@@ -37,7 +37,8 @@ type row struct {
 	// order is the key by which the rows of a level are sorted. Rows with equal keys keep the order in
 	// which they were added.
 	order int
-	// pending is set if the row itself has a pending task. The method finish also sets it if a row below has one.
+	// pending is set if the row itself has a pending task. The method finish also sets it if a row
+	// below has one.
 	pending bool
 	// last is the state in which the row, or a row below it, has last ended. Failed attempts of
 	// rows below it are ignored.
