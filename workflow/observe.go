@@ -19,8 +19,8 @@ type Observer struct {
 	Context func(ctx context.Context, t Task) context.Context
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)
-	// Raised is called for each run that begins: after an event of a trigger, or after the end of a quarantine or a
-	// pause.
+	// Raised is called for each run that begins: after an event of a trigger, or after the end of a
+	// quarantine or a pause.
 	Raised func(run store.Run)
 	// Ended is called for each run that has ended.
 	Ended func(run store.Run)

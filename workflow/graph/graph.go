@@ -52,7 +52,7 @@ const (
 	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue
 	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
 	BindingQueue Place = "binding queue" // a new slot at the tail of the queue that the hook's binding names
-	// Rewind makes each run that has begun the node go back to it. A run that does not keep failing goes back at most
+	// Rewind makes each run that has begun the node go back to it. Unless a run keeps failing, it goes back at most
 	// three times in a row. If no run goes back, the task joins a run that has yet to reach the node. If there is no
 	// such run either, the task is put as with Tail.
 	Rewind Place = "rewind"
@@ -128,8 +128,8 @@ type Item struct {
 	Wait    bool    `json:"wait,omitempty"`
 	// AllowFailure is the allowFailure of the item's binding.
 	AllowFailure bool `json:"lenient,omitempty"`
-	// Changed is set if the work of the item has changed, so that the results of tasks that have
-	// already begun the item must not count. It matters only when the fan-out of a node is created,
+	// Changed is set if the work of the item has changed. The results of tasks that have already
+	// begun the item are then ignored. Changed matters only when the fan-out of a node is created,
 	// and is not stored.
 	Changed bool `json:"-"`
 	// Adjacent items of an edge's fan-out with the same Group form a parallel group. At most Width

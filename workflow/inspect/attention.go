@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// problems writes each problem of this run with its error, and with the steps and tasks that wait behind it. The
-// problems of other runs, of modules and of no run are written by the method other: at most three of them, unless the
-// layout has all rows or whole texts.
+// problems writes each problem of this run with its error, and with the steps and tasks that wait behind it. p.other
+// writes the problems of other runs, of modules and of no run: at most three of them, unless the layout has all rows or
+// whole texts.
 func (p *page) problems() {
 	if len(p.run.Problems) == 0 {
 		return

@@ -45,8 +45,8 @@ func (c CauseStep) Words(layout Layout) string {
 // removes the resourceVersions from all texts, because they are long and say little.
 var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 
-// mostNearest is the maximum number of lines of the nearest cause if long texts are cut. The error of this cause often
-// names objects in the middle of the text.
+// mostNearest is the maximum number of lines of the nearest cause if long texts are cut. It is greater than mostLast,
+// because the error of this cause often names objects in the middle of the text.
 const mostNearest = 5
 
 // causes returns one or more lines for each cause, with its time. The fix of a cause is below the cause, and is not

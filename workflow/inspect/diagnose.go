@@ -258,16 +258,16 @@ func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	return nil, nil
 }
 
-// A crash loop has at least leastCrashes crashes within crashSpan. Of its crashes, the evidence shows only the last
-// ones, at most crashesShown.
+// A crash loop has at least leastCrashes crashes within crashSpan. The evidence shows the last of these crashes, at
+// most crashesShown.
 const (
 	leastCrashes = 2
 	crashSpan    = time.Hour
 	crashesShown = 2
 )
 
-// crashes finds a crash loop. If no operator runs, crashes also finds a crash of the last operator that interrupted a
-// task. The evidence begins with the interrupted tasks.
+// crashes finds a crash loop. If no operator runs, crashes also finds a crash of the last operator, if this crash
+// interrupted a task. The evidence begins with the interrupted tasks.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time

@@ -202,8 +202,8 @@ func flat(text string) string {
 	}, text)), " ")
 }
 
-// escapes removes the usual color codes. Without this, flat would remove only the escape character of
-// a code, and the rest of the code would be shown as text.
+// escapes removes the usual color codes. Otherwise, flat would remove only the escape character of a code, and the rest
+// of the code would be shown as text.
 var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
 
 // wrap breaks text between words into lines of at most width columns. wrap breaks a word longer than a line after the

@@ -12,7 +12,7 @@ type LogsRequest struct {
 	// Subject and Since have the same meaning as for a timeline. Limit is the maximum number of
 	// attempts.
 	TimelineRequest
-	// Attempt selects the attempt with this number of each step; 0 means all attempts.
+	// Attempt selects, for each step, the attempt with this number; 0 means all attempts.
 	Attempt int
 }
 

@@ -36,8 +36,8 @@ func load[T any](u *unreadable, k store.Key) (v T, ok bool, err error) {
 	return v, ok, u.pass(err)
 }
 
-// readable yields each record of the sequence that can be read. readable adds the other records to
-// u.
+// readable yields those records of the sequence that can be read. readable adds the other records
+// to u.
 func readable[T any](u *unreadable, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range all {

@@ -228,8 +228,8 @@ func (c *chains) standstill(queue string) []CauseStep {
 	}
 }
 
-// heldBy returns the item in quarantine that holds a step, as a cause; nil if there is none. heldBy returns nil also
-// for a pause, because the text of the waiting step describes the pause.
+// heldBy returns the item in quarantine that holds a step, as a cause; nil if there is none. If a pause holds the step,
+// heldBy returns nil, because the text of the waiting step describes the pause.
 func (c *chains) heldBy(wait *Wait) []CauseStep {
 	if wait.Held == nil || wait.Held.By.IsZero() {
 		return nil

@@ -350,8 +350,8 @@ func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	return nil, nil
 }
 
-// newVersions returns the starts with another version of the operator than the start before them. The times of the
-// returned starts are after the argument from, and not after the argument until.
+// newVersions returns the starts at which the version of the operator differs from that of the previous start. The
+// times of the returned starts are after the argument from, and not after the argument until.
 func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(e.scan.tx) {
