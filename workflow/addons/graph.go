@@ -32,8 +32,8 @@ const (
 	IDsFreed graph.Fact = "addons unregistered"
 	Newer    graph.Fact = "changed meanwhile"
 	// AllFetched is a fact of its own, because it would not be enough to check that Newer is absent. If a person skips
-	// the step, the step reports no facts, although the results of repositories can be missing. In this case, the addons
-	// must not be registered.
+	// the step, the step reports no facts, although the results of repositories can be missing. In this case, the
+	// addons must not be registered.
 	AllFetched graph.Fact = "repositories fetched"
 )
 
