@@ -20,7 +20,7 @@ type Options struct {
 	Releases  releases.Options
 	Discovery discover.Options
 
-	// Observer logs and counts. It can be nil.
+	// Observer logs and counts the work of the steps. It can be nil.
 	Observer Observer
 	// Changes is notified of commits that other parts of the operator react to. It can be nil.
 	Changes Changes

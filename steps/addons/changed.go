@@ -19,12 +19,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// changedStep decides whether a configuration must be processed, or must be unregistered because it is deleted. If it
-// needs neither, changedStep restores its status and its finalizer.
+// changedStep decides whether a configuration must be processed, or must be unregistered because it is deleted. If the
+// configuration needs neither, changedStep restores its status and its finalizer.
 type changedStep struct{ *Runtime }
 
-// readConfiguration has some fields of the configuration, as Do has read them. The outcome and its effects contain
-// these fields as JSON.
+// readConfiguration has what Do has read: fields of the configuration, whether it has the annotation for modules, and
+// the checksum of the names of modules in the image; see [Runtime.Image]. The outcome and its effects contain this data
+// as JSON.
 type readConfiguration struct {
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
@@ -40,8 +41,8 @@ const (
 )
 
 // Do reads the configuration and decides whether it must be processed. It needs no processing if this generation is
-// Ready, or has failed and the next attempt is not due. In both cases, the configuration is nevertheless processed if
-// the set of its addons that conflict with modules of the image has changed.
+// Ready, or if it has failed and no attempt is due. In both cases, the configuration is nevertheless processed if the
+// set of its addons that conflict with modules of the image has changed.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)

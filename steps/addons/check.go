@@ -40,10 +40,10 @@ func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 // conflictsStep finds addons that conflict with addons of other configurations or with modules of the image.
 type conflictsStep struct{ *Runtime }
 
-// Do marks an addon as failed if another configuration has registered an addon with the same ID, or with the same
-// name and version. It also marks an addon as failed if a module made from it would have the name of a module of the
-// image. The registered addons and the modules of the image can change before this configuration is registered, so
-// registerStep makes the same comparison again.
+// Do marks an addon as failed if another configuration of the scope has registered an addon with the same ID, or with
+// the same name and version. If the addons of the configuration can be used as modules, Do also marks an addon as
+// failed if its module would have the name of a module of the image. The registered addons and the modules of the image
+// can change before this configuration is registered, so registerStep makes the same comparison again.
 func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	id := identityOf(t)
 	known, err := s.record(id)

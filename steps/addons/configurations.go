@@ -34,8 +34,8 @@ const requestTimeout = 30 * time.Second
 // errNoResponse is the error of a request that takes longer than requestTimeout.
 var errNoResponse = fmt.Errorf("the API server did not respond within %s", requestTimeout)
 
-// request calls send, which sends one request, with a context that ends after requestTimeout. If the context ends
-// before the response, request returns the cause.
+// request calls the function send, which sends one request. The context of send ends after requestTimeout. If the
+// context ends before the response, request returns the cause.
 func request(ctx context.Context, send func(context.Context) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errNoResponse)
 	defer cancel()
@@ -92,8 +92,8 @@ type unavailableError struct{ error }
 // Unwrap returns the error of the request.
 func (e *unavailableError) Unwrap() error { return e.error }
 
-// Secret returns the data of a Secret. If another attempt may succeed without a change of the Secret, the error is an
-// [unavailableError].
+// Secret returns the data of a Secret. If the request fails, the error is an [unavailableError], unless a name is
+// invalid or the API server has rejected the request; see [isRejected].
 func (c *Configurations) Secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	object, err := request(ctx, func(ctx context.Context) (*unstructured.Unstructured, error) {
 		return c.client.Resource(secrets).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -118,8 +118,8 @@ func (c *Configurations) Secret(ctx context.Context, namespace, name string) (ma
 	return secret.Data, nil
 }
 
-// isObjectName reports whether the client sends a request for an object with this name, or in a namespace with this
-// name.
+// isObjectName reports whether name can be the name of an object or a namespace in the URL of a request. If it cannot,
+// the client returns an error and sends no request.
 func isObjectName(name string) bool { return name != "" && len(rest.IsValidPathSegmentName(name)) == 0 }
 
 // A metadataPatch is the metadata in a patch. The API server rejects the patch if the object has another UID or
@@ -153,8 +153,8 @@ func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, su
 }
 
 // change reads the configuration and applies the patch that the function p returns for it. If another client changes
-// the configuration in between, change repeats both. The method does nothing if the configuration does not exist, if
-// it has another UID, or if p returns nil.
+// the configuration in between, change repeats both, up to three times. The method does nothing if the configuration
+// does not exist or has another UID, or if p returns nil.
 func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, ok, err := c.Get(ctx, id)
@@ -201,8 +201,8 @@ func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, u
 	})
 }
 
-// Reprocess increments spec.reprocessRequest. It does nothing if the field has another value than the argument before,
-// or if the configuration is being deleted.
+// Reprocess increments spec.reprocessRequest. It does nothing if the field differs from the argument before, or if the
+// configuration does not exist, has another UID or is being deleted.
 func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {

@@ -25,7 +25,7 @@ func (s *unregisterStep) Do(context.Context, workflow.Task) (workflow.Outcome, e
 	return workflow.Outcome{}, nil
 }
 
-// Apply deletes all records of the configuration from the store.
+// Apply unregisters the addons of the configuration, deletes its record, and drops its rounds.
 func (s *unregisterStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
 	lost, err := s.dropDamaged(tx, id)
@@ -96,9 +96,10 @@ func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.
 	return s.acceptRejection(ctx, t, s.Configurations.Reprocess(ctx, identityOf(t), of.UID, of.Before))
 }
 
-// acceptRejection returns err, the result of a write. If the API server has rejected the write, for example because of
-// an admission policy, acceptRejection stores the reason as the note of the task and returns nil. Otherwise the
-// rejection of one configuration would prevent the deletion of another.
+// acceptRejection decides whether the step fails because of err, the result of a write. If the API server has rejected
+// the write, for example because of an admission policy, acceptRejection stores the reason as the note of the task and
+// returns nil. So a rejection for one configuration does not prevent the deletion of another. If err is anything else,
+// acceptRejection returns err.
 func (s *reprocessStep) acceptRejection(ctx context.Context, t workflow.Task, err error) error {
 	if !isRejected(err) {
 		return err
@@ -130,7 +131,8 @@ func (s *reprocessStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome)
 // configuration.
 type finalizerStep struct{ *Runtime }
 
-// Do requests the removal of the finalizer, if the configuration still exists and still has the finalizer.
+// Do requests the removal of the finalizer if the configuration is being deleted and still has the finalizer. Otherwise
+// the outcome has no effect, and Do itself releases the contents of dropped rounds.
 func (s *finalizerStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	live, exists, err := s.Configurations.Get(ctx, identityOf(t))
 	if err != nil {
@@ -144,7 +146,7 @@ func (s *finalizerStep) Do(ctx context.Context, t workflow.Task) (out workflow.O
 	return out, err
 }
 
-// Effect removes the finalizer.
+// Effect releases the contents of dropped rounds, and then removes the finalizer.
 func (s *finalizerStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	var uid types.UID
 	if err := json.Unmarshal(e.Data, &uid); err != nil {

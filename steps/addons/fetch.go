@@ -33,7 +33,8 @@ type fetchStep struct{ *Runtime }
 
 // Do fetches all repositories of the configuration. It stores the result of each repository as soon as it is known; a
 // repeated attempt replaces the results. An error of a repository or an addon is stored as a result, and Do does not
-// return it. If the configuration is changed during the fetch, Do ends early with the fact [addons.Newer].
+// return it. If the configuration was changed or deleted after the round began, Do ends early with the fact
+// [addons.Newer].
 func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, err := s.record(id)
@@ -414,7 +415,8 @@ func latest(result store.RepositoryResult) []store.AddonResult {
 
 // saveKnown copies the addons and validators of an earlier round to result, which belongs to a repository whose index
 // could not be read. So the next round can still skip unchanged files. If the URL of the repository is new, saveKnown
-// copies the names and versions of the addons of replaced URLs: until the index has been read, it can have these addons.
+// instead copies the names and versions of the addons of replaced URLs, because the new URL may lead to a repository
+// with the same addons.
 func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) error {
 	earlier, known := r.earlier[result.URL]
 	if !known {

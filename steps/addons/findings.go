@@ -117,7 +117,7 @@ func loading(entry, version string) string {
 }
 
 // markDuplicates marks an addon as failed if an earlier addon of the configuration has the same ID, or the same name
-// and version.
+// and version. From all other addons with an ID, it removes the reason of an earlier check.
 func markDuplicates(results []store.RepositoryResult) {
 	type place struct{ repository, addon int }
 	ids, names := map[string]place{}, map[[2]string]place{}

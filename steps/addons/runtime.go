@@ -78,9 +78,9 @@ func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 	}
 }
 
-// postpone plans another attempt at the configuration of task t. It is called when a person has skipped t, so that the
-// round of the configuration does not end. If r.Retry has delays only for temporary failures, postpone plans no
-// attempt, and the next attempt follows a change of the configuration.
+// postpone plans another attempt at the configuration of task t. It is called when a person has skipped t, so the round
+// of the configuration has not ended. If r.Retry has delays only for temporary failures, postpone plans no attempt, and
+// the next attempt follows a change of the configuration.
 func (r *Runtime) postpone(tx *store.Tx, t workflow.Task) error {
 	r.settled(tx, identityOf(t), r.Retry.Next(tx.Now(), 0))
 	return nil

@@ -390,7 +390,7 @@ func (s *selecting) choose(name string, c *choice) {
 // pick returns the content of the version of c from which the module must be made: the version wanted, or the highest
 // registered version if wanted is empty. If there is no such version, it returns "". If wanted is empty and the module
 // uses a higher version of a configuration that is not Ready, pick also returns "", and the name of this configuration.
-// Otherwise a repository that does not respond once would downgrade the module.
+// Without this exception, one failed request to a repository would downgrade the module.
 func (s *selecting) pick(c *choice, wanted string) (content, failed string) {
 	content = best(c.offered, wanted)
 	if content == "" || wanted != "" || c.used == "" || len(s.failed) == 0 {
@@ -412,7 +412,7 @@ func (s *selecting) pick(c *choice, wanted string) (content, failed string) {
 }
 
 // failedWith returns the name of a configuration in s.failed whose last complete round has found the addon, even if the
-// addon could not be fetched. It returns "" if there is none.
+// addon could not be fetched. If no configuration has, it returns "".
 func (s *selecting) failedWith(addon module.Addon) string {
 	for _, c := range s.failed {
 		round := c.Round

@@ -73,9 +73,10 @@ func (a *Provided) Write(inUse []string) error {
 	return nil
 }
 
-// WriteAgain calls [Provided.Write] if modules could not be written before. It reports whether a write has succeeded
-// after a failed one since the last call of WriteAgain. The last discovery may then have found the earlier modules. The
-// result failing reports whether the last write has failed, so that WriteAgain must be called again.
+// WriteAgain calls [Provided.Write] if modules could not be written before. The result mended reports whether a write
+// has succeeded after a failed one, since the last call of WriteAgain. In this case, the last discovery may have found
+// the earlier modules. The result failing reports whether the last write has failed. If it has, WriteAgain must be
+// called again.
 func (a *Provided) WriteAgain(inUse []string) (mended, failing bool, err error) {
 	a.mu.Lock()
 	failed := a.failure != nil

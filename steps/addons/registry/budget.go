@@ -14,7 +14,7 @@ import (
 const (
 	// MaxRepositories is the maximum number of repositories of one configuration that are fetched.
 	MaxRepositories = 2_000
-	// MaxEntries is the maximum number of entries in the indexes of one configuration whose addons are fetched.
+	// MaxEntries is the maximum number of entries, in all indexes of one configuration, whose addons are fetched.
 	MaxEntries = 10_000
 	// longestMessage is the maximum length of a message in bytes.
 	longestMessage = 2 << 10
@@ -64,7 +64,7 @@ func TooManyEntries(url string) store.RepositoryResult {
 }
 
 // TooManyRepositories returns the result that represents all repositories after the first [MaxRepositories]. The
-// arguments are the URL of the first of them, and the number of all repositories of the configuration.
+// arguments are the URL of the first of these repositories, and the number of all repositories of the configuration.
 func TooManyRepositories(url string, n int) store.RepositoryResult {
 	return exceeding(url, fmt.Errorf("the configuration has %d repositories, more than the limit of %d; divide them among several configurations", n, MaxRepositories))
 }

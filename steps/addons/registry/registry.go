@@ -32,8 +32,8 @@ const (
 // in it.
 type Position struct{ Repository, Addon int }
 
-// A LimitError is the error for an addon that exceeds a limit. The configuration of such an addon cannot be
-// registered.
+// A LimitError is the error for an addon that exceeds a limit, or that occurs twice in its configuration. The
+// configuration of such an addon cannot be registered.
 type LimitError struct {
 	At  Position
 	Err error
@@ -212,10 +212,10 @@ func (r *Round) Save() (err error) {
 	return nil
 }
 
-// Register replaces the registered addons of the configuration by the addons of the round. If an ID, or a pair of
-// name and version, belongs to another configuration, Register changes nothing and returns the conflicts. The result
-// freed reports whether an ID, or a pair of name and version, became free. If the addons exceed a limit, the error is
-// a *LimitError.
+// Register replaces the registered addons of the configuration by the addons of the round. If an ID, or a pair of name
+// and version, belongs to another configuration, Register changes nothing and returns the conflicts. The result freed
+// reports whether an ID, or a pair of name and version, became free. If the addons exceed a limit, or if one of them
+// occurs twice, the error is a *LimitError.
 func (r *Round) Register() (freed bool, found []Conflict, err error) {
 	tx, scope, name, c, round := r.tx, r.scope, r.name, r.Configuration, r.Configuration.Round
 	if err := r.ready(); err != nil {
@@ -366,9 +366,9 @@ func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool,
 	return freed, errors.Join(save(tx, scope, name, c), collect(tx))
 }
 
-// Withdraw deletes all records of a configuration and unregisters its addons. The configuration can have any phase.
-// The result freed reports whether addons were unregistered. The caller must have called [Recover] in the same
-// transaction.
+// Withdraw unregisters the addons of a configuration, deletes its record, and drops its rounds. The configuration can
+// have any phase. The result freed reports whether addons were unregistered. The caller must have called [Recover] in
+// the same transaction.
 func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok {
@@ -384,7 +384,8 @@ func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	return freed, collect(tx)
 }
 
-// dropBefore drops the rounds before the latest round of c. The caller must call it when the latest round ends.
+// dropBefore drops the rounds before the latest round of c. It is called when the latest round ends, and when the
+// configuration is withdrawn.
 func dropBefore(tx *store.Tx, c *store.Configuration) error {
 	earlier := c.Earlier
 	c.Earlier = store.ID{}

@@ -32,7 +32,8 @@ func Lookup(tx *store.Tx, scope Scope, name string) (store.Configuration, bool, 
 	return c, ok, err
 }
 
-// unreadable returns the error about the record that cannot be read. It returns nil if err has another cause.
+// unreadable returns the [store.RecordError] in err, which means that a record cannot be read. If err contains none,
+// unreadable returns nil.
 func unreadable(err error) *store.RecordError {
 	damaged := (*store.RecordError)(nil)
 	errors.As(err, &damaged)
