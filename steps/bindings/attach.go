@@ -37,14 +37,15 @@ func (bs *Attached) Reader(module, name string, config hook.Config, attached map
 	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs(), attached: attached}
 }
 
-// Attach replaces the module's bindings in the store with the bindings of the argument hooks, which must have all
-// hooks of the module. It returns one item for each binding whose Synchronization must run in this start. The items
-// are in the order of hooks, and for one hook in the order of its configuration. For several bindings of a hook with
-// the same group and queue, Attach returns one item, because one Synchronization represents all of them. A converge
-// waits for this item if it must wait for one of these bindings. But each binding with "executeHookOnSynchronization:
-// false" has an item of its own. An item is Changed if one of its bindings is new or has another configuration than
-// before, or if the code of its hook has changed. A running Synchronization of such an item does not count, because it
-// delivers the objects of the earlier configuration, or delivers them to the earlier code.
+// Attach replaces the module's bindings in the store with the bindings of the argument hooks, which must have all hooks
+// of the module. It returns one item for each binding whose Synchronization must run in this start. The items are in
+// the order of hooks, and for one hook in the order of its configuration. For several bindings of a hook with the same
+// group and queue, Attach returns one item, because one Synchronization represents all of them. A converge waits for
+// this item if one of these bindings has "waitForSynchronization: true". Each binding with
+// "executeHookOnSynchronization: false" has an item of its own. An item is Changed if one of its bindings is new or has
+// another configuration than before, or if the code of its hook has changed. If a Synchronization of a Changed item is
+// already running, its result is ignored and the Synchronization runs again: the running one uses the earlier
+// configuration or the earlier code.
 func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -184,9 +185,9 @@ func (a *attacher) saveAsked(module string, h Hook, id string, kind store.Bindin
 	return err
 }
 
-// saveBinding stores config in the record of the binding s. It reports whether the binding has already been
-// synchronized in this start with the same configuration, and whether the binding is new, or its configuration or the
-// code of its hook has changed.
+// saveBinding stores config in the record of the binding s. The result synced reports whether the binding has already
+// been synchronized in this start with the same configuration. The result changed reports whether the binding is new,
+// or its configuration or the code of its hook has changed.
 func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced, changed bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
@@ -380,8 +381,8 @@ func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 
 // Forget deletes the records of the hooks of module: bindings, configurations, patches of values, metrics, ticks and
 // rate limits. It also deletes the record of module's release. If module is the name of a release or directory that
-// cannot be the name of a module, Forget keeps the patches of the section that this name would have, because it is the
-// global section or that of another module.
+// cannot be the name of a module, Forget keeps the patches of the section that this name would have, because this
+// section is the global one or belongs to another module.
 func Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),

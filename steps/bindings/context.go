@@ -203,8 +203,8 @@ func (l *Reader) isEarlier(t *store.Task) bool {
 // configuration of the binding, and has the item old. An Added or Modified event gets the object from the snapshot. A
 // Deleted event has no filter result if the filter has changed. If the old item lacks the object, only the identity of
 // the deleted object is known. The result exists is false if the kind of the binding has changed, if the snapshot lacks
-// an added or modified object, or if the snapshot has the object of a Deleted event. The latter is possible because an
-// object that an earlier selector does not match any more is delivered as deleted.
+// an added or modified object, or if the snapshot has the object of a Deleted event. The last case is possible because
+// an object that an earlier selector does not match any more is delivered as deleted.
 func (l *Reader) current(i int, t *store.Task, old hook.Item) (item hook.Item, exists bool) {
 	attached := l.attached[t.Subject.Binding]
 	if t.ID.Before(attached.KindChanged) {

@@ -9,9 +9,9 @@ import (
 	"addon-operator/store"
 )
 
-// noteChanges compares the configuration of a kubernetes binding in the record old with config, the configuration in the
-// new record next. If events that were added for the old record differ from events for the new record, noteChanges sets
-// the fields FormChanged, FilterChanged and KindChanged of next.
+// noteChanges compares the configuration of a kubernetes binding in the record old with config, the configuration in
+// the new record next. It sets FormChanged of next if the two configurations select other objects or give events
+// another content, FilterChanged if they have different filters, and KindChanged if they name different kinds.
 func noteChanges(next *store.Binding, old store.Binding, config hook.KubernetesBinding) error {
 	var earlier hook.KubernetesBinding
 	if err := json.Unmarshal(old.Config, &earlier); err != nil {

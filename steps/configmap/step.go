@@ -156,7 +156,8 @@ func (s *Step) check(read *readConfig, before values.Config, enabled []string) e
 }
 
 // Apply puts the content in force, except changes that a hook is just writing to the ConfigMap. The transition that
-// ends the task of the hook puts these changes in force.
+// ends the task of the hook puts these changes in force. If the content is invalid, Apply only records why it is
+// refused.
 func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var read readConfig
 	if err := json.Unmarshal(o.Data, &read); err != nil {
@@ -213,8 +214,8 @@ func (s *Step) facts(c configChange) ([]graph.Fact, error) {
 	return nil, nil
 }
 
-// scriptsWithin limits the time that enabled scripts delay the content of the ConfigMap. Content that disables a failing
-// module, for example, must not wait for the script of another module that hangs.
+// scriptsWithin limits the time for which enabled scripts delay the content of the ConfigMap. Content that disables a
+// failing module, for example, must not wait for the script of another module that hangs.
 const scriptsWithin = time.Minute
 
 // errScripts is the cause for which a script is stopped when scriptsWithin has passed.
@@ -273,8 +274,8 @@ func (s *Step) stillEnabled(ctx context.Context, t workflow.Task, c configChange
 }
 
 // staysEnabled reports whether the enabled module stays enabled if config is the content of the ConfigMap. The argument
-// before has the enabled modules that precede it. If its enabled script fails, or does not end before ctx ends,
-// staysEnabled returns false: the reload that follows runs the script again, and reports the error.
+// before has the enabled modules that precede this module. If the enabled script of the module fails, or does not end
+// before ctx ends, staysEnabled returns false: the reload that follows runs the script again, and reports the error.
 func (s *Step) staysEnabled(ctx context.Context, t workflow.Task, name string, config values.Config, before []string) bool {
 	m, found := s.state.Modules.Disk().Find(name)
 	if !found || ctx.Err() != nil {
@@ -322,7 +323,8 @@ func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Diffe
 }
 
 // DisabledBy returns the modules that the argument content would disable, and that the content in force does not
-// disable. For invalid content, it returns no modules.
+// disable. It returns no modules if the content is invalid, if resourceVersion is empty, or if no content is in force
+// yet.
 func (s *Step) DisabledBy(resourceVersion string, content map[string]string) (names []string, err error) {
 	read := readConfig{ResourceVersion: resourceVersion}
 	if read.Config, err = values.ParseConfig(content); err != nil || resourceVersion == "" {

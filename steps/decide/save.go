@@ -21,7 +21,7 @@ func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Modul
 	return d.forgetMissing(tx, before)
 }
 
-// found reports whether the decisions are also about module.
+// found reports whether one of the decisions is about module.
 func (d *Decisions) found(module string) bool {
 	return slices.ContainsFunc(d.Modules, func(m Module) bool { return m.Name == module })
 }

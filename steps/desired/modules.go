@@ -100,8 +100,8 @@ func (d *Modules) scanCount() int {
 	return d.scans
 }
 
-// Gone reports whether the module no longer exists. If the module is not on disk and a directory of modules is empty,
-// Gone returns an error, because it is possible that the directory is not mounted.
+// Gone reports whether the module no longer exists, according to the last scan. If the module is not on disk and a
+// directory of modules is empty, Gone returns an error, because it is possible that the directory is not mounted.
 func (d *Modules) Gone(name string) (bool, error) {
 	disk := d.Disk()
 	if _, ok := disk.Find(name); ok {
@@ -214,8 +214,8 @@ func (d *Modules) wantValues(set module.Set) error {
 	return errors.Join(errs...)
 }
 
-// Usable returns nil if a module can be used, and otherwise the reason why it cannot. If module is empty, Usable checks
-// only the global schemas.
+// Usable returns the reason why a module cannot be used, or nil if it can. For a module that the last scan has not
+// found, or if module is empty, Usable checks only the global schemas.
 func (d *Modules) Usable(module string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -143,8 +143,8 @@ func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.Usable("")
 }
 
-// Fingerprint returns a text that changes if the values or the configuration of module change. If module is empty,
-// the text changes if the global section or a flag changes.
+// Fingerprint returns a text that changes if the values of module or its section of the ConfigMap change. If module is
+// empty, the text changes if the global section or a flag changes.
 func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 	section := sections.Of(module)
 	l, err := v.LayersOf(tx, section)

@@ -141,7 +141,8 @@ func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (saved Saved,
 	return saved, err
 }
 
-// save stores the output of a run. The argument by is the name of the hook. The results are those of [Saved].
+// save stores the output of a run. The argument by is the name of the hook. The results module and global are the
+// fields Module and Global of [Saved].
 func (x *Exchange) save(tx *store.Tx, out Output, by string) (module, global bool, err error) {
 	own, err := x.saveOwn(tx, out, by)
 	if err != nil || out.Section == values.Global {

@@ -59,9 +59,10 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return o, err
 }
 
-// notRun returns the result of an attempt that has not started the hook of t because of err. If the hook no longer
-// exists, the task is dropped. Otherwise, the attempt is retried even if the binding allows failures, because the hook
-// has not received its events.
+// notRun returns the result of an attempt that has not started the hook of t because of err. The task is dropped if the
+// hook no longer exists, or if the directory of its module is missing and t delays the scan of the directories; see
+// delaysScan. Otherwise, the attempt is retried even if the binding allows failures, because the hook has not received
+// its events.
 func (s *Step) notRun(t workflow.Task, err error) (workflow.Outcome, error) {
 	if errors.Is(err, hook.ErrGone) || hookio.LacksDirectory(err) && s.delaysScan(t, err) {
 		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil

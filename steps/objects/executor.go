@@ -54,8 +54,8 @@ func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage
 	return r.do(ctx, data)
 }
 
-// DoNow carries out the operations of a hook run without a task, for a review request. If the operator dies, the
-// remaining operations are lost.
+// DoNow carries out the operations of a hook run without a task, for a review request. If the operator ends in between,
+// the remaining operations are lost.
 func (e *Executor) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
 	r := run{executor: e, module: module}
 	r.save = func(_ note, more func(*store.Tx) error) error {

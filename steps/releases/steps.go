@@ -167,8 +167,8 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 	return workflow.Outcome{Data: data, Detail: detail}, err
 }
 
-// deleteStep deletes the release of a module. If the module is on, deleteStep does nothing: a run of the module has
-// begun after the deletion.
+// deleteStep deletes the release of a module. If the state of the module is On, deleteStep does nothing: a run of the
+// module has begun since the deletion began.
 type deleteStep struct{ releases *Releases }
 
 // Do uninstalls the release. If the release does not exist, Do does nothing.

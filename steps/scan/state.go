@@ -47,8 +47,8 @@ type State struct {
 	ConfigMap *desired.ConfigMap
 }
 
-// New returns the state before the first scan, without modules. It calls the argument changes, unless it is nil, when
-// the problems of the ConfigMap may have changed.
+// New returns the state before the first scan, without modules. The state calls the argument changes when the problems
+// of the ConfigMap may have changed. The argument changes can be nil.
 func New(o Options, changes Changes) *State {
 	if changes == nil {
 		changes = silent{}

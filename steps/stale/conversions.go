@@ -17,10 +17,10 @@ import (
 // replace them. A conversion can move to another module, whose run may begin much later than the run of the first
 // module. So all these bindings are replaced in one transaction, before the first of these runs.
 //
-// In a start, if no hook converts the objects any more, the stale binding is removed, too. Otherwise, until the run of
-// the module with the stale binding, the operator would set the conversion of the CustomResourceDefinition again after
-// each change by a person. The API server continues to reject requests until the start has converged, or until a person
-// sets the strategy None.
+// In a start, if no hook converts the objects any more, the stale binding is removed, too. If it stayed, the operator
+// would set the conversion of the CustomResourceDefinition again after each change by a person, until the run of the
+// module with the stale binding. The API server continues to reject requests until the start has converged, or until a
+// person sets the strategy None.
 type Conversions struct {
 	Stale        []Binding     `json:"stale,omitempty"`
 	Replacements []Replacement `json:"replacements,omitempty"`

@@ -10,8 +10,9 @@ import (
 )
 
 // sharedObjects returns problems for objects that are in the releases of two enabled modules. Each upgrade of one of
-// these modules overwrites the object of the other. It returns one problem for each pair of modules. The argument
-// known has the records of the modules, by name.
+// these modules overwrites the object of the other. The function returns one problem for each pair of modules. If more
+// than two modules have an object, each further module is paired with the first. The argument known has the records of
+// the modules, by name.
 func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.Problem, err error) {
 	owners := map[store.Object]string{} // for each object, the first module whose release has it
 	shared := map[[2]string]*store.Problem{}
