@@ -36,8 +36,8 @@ type budget struct {
 
 func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps} }
 
-// Done returns a closed channel if no steps are left. It does so too if b.Context has ended, which Done checks only
-// every 256 steps. Otherwise it returns nil.
+// Done returns a closed channel if no steps are left. It also returns a closed channel if b.Context has ended, but
+// checks this only every 256 steps. Otherwise it returns nil.
 func (b *budget) Done() <-chan struct{} {
 	const every = 256 // number of steps between two checks of b.Context
 	if b.left--; b.left < 0 || b.left%every == 0 && b.Context.Err() != nil {

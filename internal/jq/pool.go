@@ -89,8 +89,8 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 // the pool. Otherwise it kills h.
 func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) (json.RawMessage, error) {
 	h.used = true
-	// Usually the helper itself ends a filter after maxTime, and says so in its answer. The helper is killed only if
-	// it does not answer. If the operator ends, the filter is not interrupted, because it will end soon anyway.
+	// Usually the helper itself ends a filter after maxTime, and says so in its answer. The helper is killed only if it
+	// does not answer. If the operator ends, the filter is not interrupted, because a run has a time limit anyway.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxWait)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if the helper has already ended

@@ -41,7 +41,7 @@ type Addon struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Content is the digest of the files of the addon.
+	// Content is the name of the addon's content in the registry. The name includes a digest of the files of the addon.
 	Content string `json:"content"`
 	// Plans are sorted by name.
 	Plans []AddonPlan `json:"plans"`

@@ -89,9 +89,10 @@ func (d *Digests) Hooks(dir string) (string, error) {
 }
 
 // ChartFiles returns the digest of the files of modules that their charts can read, such as dashboards beside the
-// templates. These are all [Files] of each module that has a chart, except those in the directory of hooks, in which
-// hooks write files, in hidden directories, and in OtherDirs if there is no Chart.yaml. ChartFiles ignores modules made
-// from addons. A file or a directory that cannot be read is not an error, because it is possible that no chart reads it.
+// templates. These are all [Files] of each module that has a chart, except files in hidden directories and in the
+// directory of hooks, because hooks write files there. If there is no Chart.yaml, ChartFiles also leaves out OtherDirs.
+// It ignores modules made from addons. A file or a directory that cannot be read is not an error, because it is
+// possible that no chart reads it.
 func ChartFiles(modules []Module) string {
 	all := sha256.New()
 	for _, m := range modules {

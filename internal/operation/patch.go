@@ -21,10 +21,10 @@ func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) e
 	return end(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...))
 }
 
-// missing returns the error of the operation if the request of its patch returned err. If err means
-// that the object does not exist, missing returns nil or a final error, depending on
-// ignoreMissingObject. If err means that the subresource is not served, the returned error is final
-// and wraps err, because the reason may be that the cached list of kinds is outdated.
+// missing converts err, the result of a request, to the result of the operation, which is a patch. If err means that
+// the object does not exist, missing returns nil or a final error, depending on ignoreMissingObject. If err means that
+// the subresource is not served, the returned error is final. It wraps err, so that [Executor.Do] discards the cached
+// list of kinds, which may be outdated.
 func (t *target) missing(err error) error {
 	switch {
 	case isUnserved(err) && t.Subresource != "":

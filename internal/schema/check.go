@@ -125,8 +125,9 @@ const (
 	Rules      = keyRules
 )
 
-// WithoutMissing returns the violations that are not caused by missing values. If a value is missing for which a schema
-// that combines schemas does not match, the violation of the combined schema is omitted, too.
+// WithoutMissing returns the violations that are not caused by missing values. A missing value can be the reason why a
+// schema with allOf, anyOf or oneOf does not match. So if a value is missing in the map or list that such a schema
+// describes, the violation of this schema is omitted, too.
 func (v Violations) WithoutMissing() (wrong Violations) {
 	for _, violation := range v {
 		combines := slices.Contains([]string{"allOf", "anyOf", "oneOf"}, violation.Rule)

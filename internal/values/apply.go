@@ -11,14 +11,14 @@ import (
 )
 
 // Apply applies the operations to a copy of the document, one after another. The error names the first operation that
-// fails. The parent of a path must exist and be a map or a list. As an exception, if an operation adds a value below
-// an absent or null section, the section is treated as an empty map. In a list, "-" is the position after the last
-// element, and a negative index counts from the end, as in flant/addon-operator. In the result, each section that an
-// operation adds to or removes from must be a map. The section of a module may also be a list.
+// fails. The parent of a path must exist and be a map or a list. As an exception, if an operation adds a value below an
+// absent or null section, the section is treated as an empty map. In a list, "-" is the position after the last
+// element, and a negative index counts from the end, as in flant/addon-operator. In the result, the section that an
+// operation changes must be a map. Only the section of a module may also be a list.
 //
 // Apply does not use the library evanphx/json-patch, because the library patches JSON text. Replay skips each saved
 // operation that cannot be applied, so each operation would be a separate patch that decodes and encodes the section
-// again. With 30 operations on a section of 40 KiB, this needs 100 times as long (BenchmarkReplayByLibrary). The
+// again. With 30 operations on a section of 40 KiB, this would take 100 times as long (BenchmarkReplayByLibrary). The
 // library also has a bug: the operation "test" fails for a null that an earlier operation of the same patch has added.
 // A Go test compares Apply with the library for all other patches.
 //

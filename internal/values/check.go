@@ -33,9 +33,10 @@ func (l Layers) CheckConfig(key string, section any) error {
 	return refuse(s, "the content of the ConfigMap", found)
 }
 
-// checkOverFiles validates config, which is a section of the ConfigMap, merged over the values files, with the schema for
-// the ConfigMap. This schema need not know the keys of values files that users cannot set. If there is a schema for
-// values, it validates these keys. Such keys do not stop the evaluation of rules.
+// checkOverFiles validates config, which is a section of the ConfigMap, merged over the values files, with the schema
+// for the ConfigMap. This schema need not know the keys of values files that users cannot set. So if there is a schema
+// for values, which validates these keys, checkOverFiles ignores unknown keys of the values files, and evaluates the
+// rules nevertheless.
 func (l Layers) checkOverFiles(key string, config, old any) schema.Violations {
 	schemas := l.schemas(key)
 	s := schemas.Config
