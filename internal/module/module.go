@@ -26,8 +26,8 @@ const (
 	FullChart Chart = "chart"
 )
 
-// OtherDirs are the names of directories that are not part of a TemplatesOnly chart, at any depth. They are the same as in
-// flant/addon-operator, so that the releases it has installed do not change.
+// OtherDirs are the names of directories that are not part of a TemplatesOnly chart, at any depth. They are the same as
+// in flant/addon-operator, so that releases which that operator installed do not change.
 var OtherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
 
 // Module is one module on disk. All its paths are absolute. Symlinks in paths are not resolved, because hooks read

@@ -160,12 +160,11 @@ var keywords = map[int32]string{
 
 // explain converts an error of the validator to a violation whose text contains no values.
 //
-// Some errors of the validator have no field for the wanted type, or for the keyword that combines
-// schemas. For these errors, explain parses the text. The package apiextensions, which validates
-// custom resources, is no alternative. It uses the same validator and returns the same texts. Its
-// errors have no keywords, an error of oneOf has the path of the root instead of the path of the
-// value, and an error of a format quotes the value. Also, the number of its errors cannot be limited, as [bounded]
-// does.
+// Some errors of the validator have no field for the wanted type, or for the keyword that combines schemas. For these
+// errors, explain parses the text. The package apiextensions, which validates custom resources, is no alternative. It
+// uses the same validator and returns the same texts. Its errors have no keywords, an error of oneOf has the path of
+// the root instead of the path of the value, and an error of a format quotes the value. Also, it offers no way to limit
+// the number of its errors, as [bounded] does.
 func (s *Schema) explain(key string, err error) Violation {
 	var v *openapi.Validation
 	if !errors.As(err, &v) {

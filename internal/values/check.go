@@ -60,10 +60,10 @@ func over(s *schema.Schema, static Values, key string, config any) any {
 	return s.Default(Merge(low, Values{key: orEmpty(config)})[key])
 }
 
-// CheckFiles returns an error if the schema for the ConfigMap rejects the values of the section in the values files and
-// the ConfigMap, or if the schema for values rejects the merged values, which also contain the saved operations. While
-// CheckFiles returns an error for the section of a module, the module does not run, unless it has already run in this
-// start of the operator.
+// CheckFiles returns an error in two cases: the schema for the ConfigMap rejects the values of the section in the
+// values files and the ConfigMap, or the schema for values rejects the merged values. The merged values also contain
+// the saved operations. While CheckFiles returns an error for the section of a module, the module does not run, unless
+// it has already run in this start of the operator.
 //
 // A value that only the schema for values requires may be missing, because a hook can set it. It is missing in each first
 // start, because no hook has run before.

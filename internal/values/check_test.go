@@ -178,7 +178,8 @@ properties:
 	}
 }
 
-// The validator reports a combined schema, in addition to the missing values because of which nothing matches it.
+// If no schema of an anyOf matches because values are missing, the validator reports the anyOf in addition to the
+// missing values.
 func TestValuesThatACombinedSchemaRequiresMayBeMissingAtTheStart(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ combined, static, want string }{
@@ -218,8 +219,8 @@ x-deckhouse-validations: [{expression: "!has(self.size) || self.size < 10", mess
 	}
 }
 
-// The example is from the document VALUES of flant/addon-operator. No hook has run at the start, so the values that hooks
-// set are missing. The values that the ConfigMap must have are not.
+// The example is from the document VALUES of flant/addon-operator. No hook has run at the start, so the values that
+// hooks set are missing. Values that the ConfigMap must have may not be missing.
 func TestValuesThatOnlyHooksSetMayBeMissingAtTheStart(t *testing.T) {
 	t.Parallel()
 	l := values.Layers{
@@ -332,7 +333,8 @@ func TestASchemaThatChangedTakesAwayOnlyTheOperationsItRefuses(t *testing.T) {
 	}
 }
 
-// Only a hook can set the value again. It cannot run while an operation of the earlier schema makes the module broken.
+// Only a hook can set the value again. The hook cannot run while an operation that fitted the earlier schema makes the
+// module broken.
 func TestARequiredValueOfTheWrongTypeIsTakenAway(t *testing.T) {
 	t.Parallel()
 	l := values.Layers{
@@ -356,7 +358,7 @@ properties:
 		t.Errorf("got %v", err)
 	}
 
-	// A violated rule of another layer takes no required value away.
+	// If a rule is violated because of another layer, no operation that sets a required value is unfit.
 	l.Schemas = schemas(t, "", `
 required: [keys, zone]
 properties: {keys: {type: object, additionalProperties: true}, zone: {type: string}, size: {type: integer}}

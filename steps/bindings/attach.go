@@ -74,7 +74,7 @@ func Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 // ReplaceConversions replaces the attached conversion bindings of module with those of its recorded hooks. If no
 // conversion binding is attached, it does nothing, because the module has not attached its bindings yet. A step that
 // saves changed hooks of a module calls ReplaceConversions in the same transaction. So a renamed hook or binding
-// converts objects from this commit on, also the objects that the module's onStartup hooks request.
+// converts objects from this commit on, including the objects that the module's onStartup hooks request.
 func ReplaceConversions(tx *store.Tx, module string) error {
 	var attached []store.Key
 	for k := range tx.Range(store.BindingsOf(module)) {
@@ -380,9 +380,9 @@ func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 }
 
 // Forget deletes the records of the hooks of module: bindings, configurations, patches of values, metrics, ticks and
-// rate limits. It also deletes the record of module's release. If module is the name of a release or directory that
-// cannot be the name of a module, Forget keeps the patches of the section that this name would have, because this
-// section is the global one or belongs to another module.
+// rate limits. It also deletes the record of module's release. The argument module can be the name of a release or
+// directory that no module can have. In this case, Forget keeps the patches of the section with the corresponding key,
+// because this section is the global one or belongs to another module.
 func Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),

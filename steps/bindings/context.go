@@ -27,7 +27,7 @@ type Snapshots interface {
 }
 
 // unknownSize is the estimated size in bytes of a snapshot that is not complete. It is larger than the limit of a
-// batch, so that a task is alone in its batch if its element includes the snapshot.
+// batch, so that a task whose element includes the snapshot has a batch of its own.
 const unknownSize = 64 << 20
 
 // A Reader reads the snapshots of the bindings of one hook, each at most once. So all elements of a binding context
@@ -272,10 +272,11 @@ func (l *Reader) included(t *store.Task) (group string, names []string) {
 }
 
 // Added estimates how many bytes the element for next adds to a binding context, in addition to the payload of next:
-// the snapshots that the element includes, and an object from a snapshot if next is an event for an earlier
-// configuration of its binding. If one of these snapshots is not complete, the result exceeds the limit of a batch. The
-// tasks are events or schedule ticks. The argument last is the task before next; nil if next is the first one. If both
-// belong to the same group, the element for next replaces the element for last; see [hook.Compact].
+// the size of the snapshots that the element includes. If the binding of next has no group, and next is an event for an
+// earlier configuration of the binding, Added adds the size of the object from the snapshot. The size of a snapshot
+// that is not complete is unknownSize. The tasks are events or schedule ticks. The argument last is the task before
+// next; nil if next is the first one. If both belong to the same group, the element for next replaces the element for
+// last; see [hook.Compact].
 func (l *Reader) Added(last, next *store.Task) int {
 	group, names := l.included(next)
 	size := l.sizeOf(names)

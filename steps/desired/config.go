@@ -20,9 +20,9 @@ import (
 )
 
 // writtenByHook is stored instead of a resource version if it is not known which version of the ConfigMap has the
-// content in force: a hook has created the ConfigMap, or has written it while other content was put in force. The
-// trigger compares the content in force with the ConfigMap. If they differ, step 16 puts the content of the ConfigMap
-// in force, with its version.
+// content in force. This is the case after a hook has created the ConfigMap, or has written it while other content was
+// put in force. The trigger compares the content in force with the ConfigMap. If they differ, step 16 puts the content
+// of the ConfigMap in force, with its version.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.
@@ -203,9 +203,9 @@ func (cm *ConfigMap) EditConfig() string {
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// LeaveAnnounced changes the argument now, which is content that was read from the ConfigMap: it reverts the changes
-// that are effects in journals. The argument before is the content in force. The changes may already be written to the
-// ConfigMap, but each is put in force by the transition that ends the task of its hook.
+// LeaveAnnounced reverts, in the argument now, the changes that are effects in journals. The argument now is content
+// that was read from the ConfigMap. The argument before is the content in force. The changes may already be written to
+// the ConfigMap, but each is put in force by the transition that ends the task of its hook.
 func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {
 		o, _, err := store.Load[workflow.Outcome](tx, k)

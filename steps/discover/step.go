@@ -107,10 +107,10 @@ func (s *step) decide(ctx context.Context, t workflow.Task, k *decide.Known, rel
 }
 
 // removesConversions reports whether the step removes a stale conversion binding even if no hook of the modules to run
-// replaces it. It does so only until the current start has converged: if a later converge removed the binding, the
-// operator would at once set the conversion strategy of the CustomResourceDefinition to None. If an enabled module
-// cannot be loaded, or a directory of modules may not be mounted, or modules without a directory stay as they are, the
-// step keeps the binding, because it is possible that another hook converts the objects.
+// replaces it. The step does so only until the current start has converged: if a later converge removed the binding,
+// the operator would at once set the conversion strategy of the CustomResourceDefinition to None. The step keeps the
+// binding as long as it is possible that another hook converts the objects: if an enabled module cannot be loaded, if a
+// directory of modules is empty, or if modules without a directory stay as they are.
 func (d *discovered) removesConversions(k *decide.Known) bool {
 	return d.Whole && len(k.Kept) == 0 && len(d.Runnable()) == len(d.Enabled) && !k.Startup.HasConverged()
 }
@@ -128,8 +128,8 @@ func (s *step) outcome(found *discovered, k *decide.Known, items map[graph.FanOu
 	if n := found.Broken(); n > 0 {
 		out.Detail += fmt.Sprintf(", %d broken", n)
 	}
-	// The purge of a release deletes the webhooks of its module. They stay until then: if the directory of the module
-	// exists again, and the module has already run in this start, its next run does not attach them.
+	// The webhooks of a module without a directory stay until its release is purged. If they were deleted now and the
+	// directory existed again, a module that has already run in this start would not attach them again.
 	found.Stale = slices.DeleteFunc(found.Stale, func(b stale.Binding) bool { return slices.Contains(found.Missing, b.Subject.Module) })
 	if len(k.Kept) > 0 {
 		found.KeepUnseen(k)

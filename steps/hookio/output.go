@@ -97,8 +97,8 @@ func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error
 }
 
 // addTo returns o with the output as its data. If o would be too large for the store, the data does not have Observed.
-// Then the waiting events of the objects that a Synchronization delivered are delivered too. If o is too large even
-// without Observed, addTo returns an error.
+// Without Observed, no waiting events are withdrawn, so the hook also gets the events of objects that the
+// Synchronization delivered. If o is too large even without Observed, addTo returns an error.
 func (out Output) addTo(o workflow.Outcome) (workflow.Outcome, error) {
 	var err error
 	if o.Data, err = json.Marshal(out); err != nil {

@@ -194,9 +194,10 @@ func (d *Discovery) Purge(releases []string) []string {
 }
 
 // Delete returns the disabled modules that may be deleted: the argument modules, or nil if the safety check blocks
-// their deletion. It makes the check only if no person has written the ConfigMap. Then perhaps the ConfigMap was
-// deleted by mistake, and all modules that it enabled would be deleted. A hook may have created it again since, with
-// its own section only. The argument going is the number of elements of modules that have a release.
+// their deletion. It makes the check only if no person has written the ConfigMap. Without settings of a person, perhaps
+// the ConfigMap was deleted by mistake, and the discovery would delete all modules that the ConfigMap had enabled. A
+// hook may have created the ConfigMap again since, with only the section of the hook. The argument going is the number
+// of elements of modules that have a release.
 func (d *Discovery) Delete(modules []string, going int) []string {
 	config := d.checks.config
 	switch {

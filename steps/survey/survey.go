@@ -368,9 +368,9 @@ func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	return false
 }
 
-// Repaired returns the names of the modules that the store records as broken, but that can be loaded from the disk,
-// and the number of all modules that the store records as broken. Repaired does not change the modules in use; the next
-// converge uses the repaired modules.
+// Repaired returns the names of the repaired modules: the store records them as broken, but they can be loaded from the
+// disk. The result broken is the number of all modules that the store records as broken. Repaired does not change the
+// modules in use; the next converge uses the repaired modules.
 func (s *Survey) Repaired(ctx context.Context) (names []string, broken int, err error) {
 	var known map[string]store.Module
 	if err := s.sources.DB.View(func(tx *store.Tx) (err error) {

@@ -297,7 +297,8 @@ func reject(t *testing.T, db *store.DB, configuration string, result store.Repos
 	})
 }
 
-// Without this, a repository that does not respond once would downgrade the module until the next attempt.
+// If one failed request to a repository downgraded the module, the module would have the lower version until the next
+// attempt.
 func TestAModuleIsNotDowngradedWhileTheConfigurationOfItsVersionHasFailed(t *testing.T) {
 	t.Parallel()
 	entry := store.AddonResult{Entry: "redis", EntryVersion: "v1.10"}
