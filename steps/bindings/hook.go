@@ -92,7 +92,7 @@ func (h Hook) Timeouts(t workflow.Task) (timeouts []time.Duration) {
 			add(other.Subject.Binding)
 		}
 	}
-	if len(timeouts) == 0 { // t names no binding, because the hook runs for an ordered binding, or all its bindings are gone
+	if len(timeouts) == 0 { // the hook runs for an ordered binding, or all bindings are gone
 		return []time.Duration{general}
 	}
 	return timeouts
