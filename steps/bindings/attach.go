@@ -382,7 +382,7 @@ func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 // Forget deletes the records of the hooks of module: bindings, configurations, patches of values, metrics, ticks and
 // rate limits. It also deletes the record of module's release. The argument module can be the name of a release or
 // directory that no module can have. In this case, Forget keeps the patches of the section with the corresponding key,
-// because this section is the global one or belongs to another module.
+// because this section may be the global one or belong to another module.
 func Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),

@@ -77,8 +77,8 @@ func (b codeBench) saves(found hooks.Found) {
 	})
 }
 
-// attaches attaches the bindings of the hook. It returns the bindings whose Synchronization must run. The text "
-// changed" follows a binding if its Synchronization must run again even if it is already running.
+// attaches attaches the bindings of the hook. It returns the bindings whose Synchronization must run. The word
+// "changed" follows a binding if its Synchronization must run again even if it is already running.
 func (b codeBench) attaches() (names []string) {
 	b.t.Helper()
 	scantest.Update(b.t, b.s.DB, func(tx *store.Tx) error {
