@@ -57,9 +57,8 @@ type Options struct {
 	// heritage=addon-operator is added, too.
 	ExtraLabels map[string]string
 
-	// DryRun, if not nil, makes the client only do dry runs: it neither stores revisions nor runs Helm hooks, and adds
-	// them to DryRun instead. The caller must have ensured that clients of Config turn the writes of objects into dry
-	// runs.
+	// DryRun, if not nil, makes the client do only dry runs: instead of storing revisions and running Helm hooks, the
+	// client adds them to DryRun. Config must turn the writes of objects into dry runs; the client does not do this.
 	DryRun *DryRun
 
 	// Log is called for each log line of Helm. If it is nil, the lines are dropped.
@@ -155,8 +154,9 @@ func extraLabels(given map[string]string) map[string]string {
 
 // ownConfig returns a copy of config for Helm. If config sets no rate limit, the copy disables the default limit of
 // client-go: Helm creates a client for each object, so the default limit would affect only the shared clients, and slow
-// them down. If config has no warning handler, warnings of the API server are written to log instead of stderr. Clients of
-// the copy get no values of the fields that the API server rejects as invalid.
+// them down. If config has no warning handler, warnings of the API server are written to log instead of stderr. If the
+// API server rejects fields as invalid, the errors that clients of the copy get do not contain the values of these
+// fields.
 func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 {

@@ -82,10 +82,10 @@ func (h *history) Update(key string, r *release.Release) error {
 	return h.updated
 }
 
-// finish must be called with the result of the action: the revision r and the error err. It returns the error of the
-// action, even if Helm has ignored it: Helm's install returns no error if it cannot record that r is deployed. In this
-// case, finish first writes the record again, because the next upgrade of a release that is Pending repeats the Helm
-// hooks.
+// finish must be called with the result of the action: the revision r and the error err. It usually returns err. But
+// Helm's install returns no error if it cannot record that r is deployed. In this case, finish writes the record again,
+// and returns an error only if this write fails too. Without a record that r is deployed, the release would be Pending,
+// and the next upgrade would repeat the Helm hooks.
 func (h *history) finish(r *release.Release, err error) error {
 	if h.updated == nil || r == nil || r.Info.Status != release.StatusDeployed {
 		return err

@@ -55,9 +55,10 @@ func (m manifests) decoded(name string) ([]*release.Release, error) {
 // followKinds changes the stored manifests of a release to the kinds that the API server serves now: in the newest
 // revision and in each deployed revision. Helm reads only these manifests, and cannot process a manifest that has an
 // object of an unserved kind or API version. So without followKinds, a release could not be upgraded or uninstalled
-// after one of its CRDs was deleted, or after Kubernetes removed an old API version. Objects get another API version of
-// their kind. If there is none, they are removed. If an API service does not respond, its objects stay as they are. A Helm
-// hook without a served version also stays as it is, so that Helm returns an error instead of skipping the hook.
+// after one of its CRDs was deleted, or after Kubernetes removed an old API version. An object whose API version is not
+// served gets another API version of its kind. If there is none, the object is removed from the manifest. If an API
+// service does not respond, its objects stay as they are. A Helm hook without a served version also stays as it is, so
+// that Helm returns an error instead of skipping the hook.
 func (m manifests) followKinds(ctx context.Context, name string) error {
 	if err := m.cluster.refresh(ctx); err != nil {
 		return err
@@ -104,8 +105,8 @@ type served struct {
 }
 
 // asServed returns the manifest with objects of served kinds only. The function versionOf returns an API version in
-// which the API server serves a kind, or "" if there is none. Lists are replaced with their items, because only some of
-// the items can have an unserved kind.
+// which the API server serves a kind, or "" if there is none. Lists are replaced with their items, because a list can
+// have both items of served kinds and items of unserved kinds.
 func asServed(manifest string, versionOf func(apiVersion, kind string) string) (s served, err error) {
 	nodes, err := flat(manifest)
 	if err != nil {

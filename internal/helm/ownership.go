@@ -63,9 +63,9 @@ func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*
 	return result, err
 }
 
-// withoutTakenOver returns original, in which it replaces the objects that the release takes over by empty ones. Helm
-// has added these objects to original as they are in target, so Helm would find no difference. The difference to an
-// empty object is the whole object.
+// withoutTakenOver replaces the objects in original that the release takes over with empty objects, and returns
+// original. Helm has added these objects to original as they are in target, so Helm would find no difference. The
+// difference to an empty object is the whole object.
 func withoutTakenOver(original, target kube.ResourceList) kube.ResourceList {
 	for i, object := range original {
 		if !slices.Contains(target, object) {

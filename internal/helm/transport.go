@@ -66,9 +66,10 @@ func roundTripUntil(ctx context.Context, next http.RoundTripper, r *http.Request
 	return resp, nil
 }
 
-// withoutValues returns a transport that sends requests with next. If the API server rejects an object as invalid, the
-// message in the response names the rejected fields without their values, which can be secrets: Helm quotes the message
-// in its errors. For example, a change of a Job is rejected with its whole pod template.
+// withoutValues returns a transport that sends requests with next. If the API server rejects an object as invalid,
+// withoutValues removes the values of the rejected fields from the message in the response: the values can be secrets,
+// and Helm quotes the message in its errors. For example, if a change of a Job is rejected, the message contains the
+// whole pod template.
 func withoutValues(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)

@@ -97,7 +97,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 			return Upgraded{}, err
 		}
 		known.ahead.Wait()
-		known.clear() // cached objects may be deleted by the uninstall
+		known.clear() // the uninstall may have deleted cached objects
 	}
 	if err := ctx.Err(); err != nil {
 		return Upgraded{}, err // the upgrade has not applied any object yet

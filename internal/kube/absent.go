@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// DeliverAbsent is called with the objects of a release that are absent from the cluster. If it returns an error, it
-// is called again.
+// DeliverAbsent is called with the objects of a release that are absent from the cluster. If it returns an error, it is
+// called again with the objects that are still absent and expected.
 type DeliverAbsent func(ctx context.Context, release string, absent []Ref) error
 
 // Absences finds out which objects of releases are absent from the cluster. For each kind and namespace in which

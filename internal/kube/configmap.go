@@ -66,10 +66,10 @@ func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
 
 // Update changes the data of the ConfigMap and returns the new content. It calls change with a copy of the current
 // data, and change modifies the copy. After a conflict with another writer, Update calls change again with the newer
-// data. If change modifies nothing, Update writes nothing. If the ConfigMap does not exist, Update creates it. All
-// other fields of the ConfigMap, such as labels and annotations, stay unchanged.
+// data; after ten conflicts, it returns an error. If change modifies nothing, Update writes nothing. If the ConfigMap
+// does not exist, Update creates it. All other fields of the ConfigMap, such as labels and annotations, stay unchanged.
 //
-// If change returns an error, Update returns it unchanged.
+// If change returns an error, Update returns this error without a prefix, and writes nothing.
 func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]string) error) (Content, error) {
 	var err error
 	for range conflictTries {

@@ -72,9 +72,9 @@ func (d departure) deliverEmpty(ctx context.Context) error {
 	return f.deliverList(ctx, v, Gap, owners)
 }
 
-// finish calls [Receiver.Left] for the owners, and removes them. It does not call Left for an owner that has joined the
-// view again, because the namespace matches again: the receiver knows both by the same name, and would forget that the
-// objects were delivered to this owner.
+// finish calls [Receiver.Left] for the owners, and removes them. If the namespace matches again, an owner with the same
+// name may have joined the view again. Then finish does not call Left for this name: the receiver would forget that
+// objects were delivered to the owner that has joined again.
 func (d departure) finish(ctx context.Context) error {
 	f, v := d.watch, d.view
 	f.mu.Lock()

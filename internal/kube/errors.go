@@ -18,7 +18,7 @@ var ErrNotServed = errors.New("the API server does not serve this kind")
 // errConflicts means that all attempts of a write have failed because of conflicts.
 var errConflicts = errors.New("changed by other writers during each attempt")
 
-// errAhead means that the requested version is newer than the newest version of the API server. The reason is that the
+// errAhead means that the requested version is newer than the newest version of the API server. This happens after the
 // API server was restored from a backup.
 var errAhead = errors.New("the version is newer than the server's newest version")
 

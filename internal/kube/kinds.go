@@ -35,7 +35,7 @@ const requestEvery = time.Minute
 
 // searchEvery is the interval at which the API server's list of kinds is searched while callers wait for a kind. Kinds
 // that are compiled into the API server appear with its upgrade. During a rolling upgrade, a watch can continue without
-// a gap at an instance that has been upgraded before, so no event and no list may report these kinds.
+// a gap at an instance that has been upgraded before. Then neither an event nor a list reports these kinds.
 const searchEvery = 5 * time.Minute
 
 // definition is a result of definitionFilter that is not null.
@@ -313,11 +313,12 @@ func (k *Kinds) startReach(g group) {
 // needs reports whether g is available and a caller waits for a kind that may be in g. The caller of needs holds the
 // lock.
 //
-// If g is local, which means that no extension API server serves g, new kinds of g come from CustomResourceDefinitions,
-// or from an upgrade of the API server; the method search finds the latter. After the first list of
-// CustomResourceDefinitions, needs returns false for g. So callers get each kind from its CustomResourceDefinition, in
-// the preferred version. From g, they could get the kind in another version. Then the next process of the operator would
-// use the preferred version, which is another source, and would deliver all objects again.
+// A group is local if no extension API server serves it. New kinds of a local group come from
+// CustomResourceDefinitions, or from an upgrade of the API server; the method search finds the latter. After the first
+// list of CustomResourceDefinitions, needs returns false for a local g. So callers get each kind from its
+// CustomResourceDefinition, in the preferred version. From g, they could get the kind in another version. Then the next
+// process of the operator would use the preferred version, which is another source, and would deliver all objects
+// again.
 func (k *Kinds) needs(g group) bool {
 	available := !k.defined
 	if g.Remote {
@@ -342,7 +343,7 @@ func (k *Kinds) requestNow(g group) {
 // it after a delay. Even "not found" is not final for an extension API server, because the API server announces a group
 // shortly before it serves the group. After a successful request, reach requests the kinds again at the interval
 // requestEvery. The channel wake ends a delay. reach returns when ctx ends, or when needs returns false for g. For a
-// local group, it also returns when the API server has answered.
+// local group, it also returns after a request that has succeeded or was refused.
 func (k *Kinds) reach(ctx context.Context, g group, wake <-chan struct{}) {
 	var again retry
 	for k.continues(ctx, g) {

@@ -42,7 +42,7 @@ type Monitor struct {
 	closed  bool
 	problem error // why the last lookup of the kind has failed; nil if it found the kind, or if the kind is not served
 	places  map[Source]place
-	known   map[Source]bool  // sources that the monitor had to leave; true if the owner was registered at the source
+	known   map[Source]bool  // sources that leaveAll has left; true if the owner was registered at the source
 	parting map[Source]place // places in the views of Parting
 	among   place            // the place in the watch of namespaces; zero if no namespaces are watched
 }
@@ -92,7 +92,8 @@ func (m *Monitor) Views() []View {
 }
 
 // Parting returns the views that the monitor joined only to deliver their remaining changes (see [Spec]), sorted as
-// text. They are known when [Monitor.Wait] returns, and stay in the result after the monitor has left them.
+// text. If the kind is served, the views are known when [Monitor.Wait] returns nil. They stay in the result after the
+// monitor has left them.
 func (m *Monitor) Parting() []View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -320,8 +321,8 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 }
 
 // lookUp returns the kind. If the selection has no version, lookUp prefers the version in which the owner has followed
-// the kind, in this process or an earlier one. In another version, all objects would be new, and the objects that were
-// deleted since the end of the earlier watch would not be noticed.
+// the kind, in this process or an earlier one. In another version, all objects would be new, and the deletions since
+// the end of the earlier watch would be missed.
 func (m *Monitor) lookUp(ctx context.Context) (Kind, error) {
 	if m.plan.apiVersion == "" && m.version != "" {
 		if kind, err := m.watches.kinds.Resolve(ctx, m.version, m.plan.kind); !errors.Is(err, ErrNotServed) {

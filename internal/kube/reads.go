@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// versionEvery is the interval at which a receiver gets the current version if nothing changes.
+// versionEvery is the delay after which a receiver gets a version that has advanced without a change.
 const versionEvery = time.Minute
 
 // reads has the watches for one receiver. There is one watch for each source.
@@ -121,9 +121,9 @@ func (r *reads) callReceiver(ctx context.Context, source Source, call func(Recei
 	}
 }
 
-// leave removes the owner from the view. If deliver is true, the watch first delivers the changes that are pending,
-// unless the API server refuses to list the source, and calls [Receiver.Left]. Otherwise leave removes the owner at
-// once, and does not call the receiver.
+// leave removes the owner from the view. If deliver is true, the watch first delivers the pending changes and calls
+// [Receiver.Left], which describes an exception. Otherwise leave removes the owner at once, and does not call the
+// receiver.
 func (p place) leave(deliver bool) {
 	if !deliver {
 		p.reads.remove(p.watch, p.view, p.owner)

@@ -10,11 +10,11 @@ import (
 
 // Receiver receives the lists and changes of sources. The calls for one source come one after another and in order. The
 // calls for different sources are concurrent. If a call returns an error, it is repeated with the same content until it
-// returns no error. So if a receiver stores the content of each call in one transaction, it loses nothing and stores
-// nothing twice. During a call, the watch buffers further changes up to a limit.
+// returns no error, or until the watch of the source is stopped. So if a receiver stores the content of each call in
+// one transaction, it loses no call and stores no call twice. During a call, the watch buffers further changes up to a
+// limit.
 //
-// The names of owners are those in [Spec]. If a monitor is closed during a call, the call may have the name of the
-// owner of this monitor.
+// The names of owners are those in [Spec]. A call may still name an owner whose monitor has just been closed.
 type Receiver interface {
 	// Stored returns the version up to which the receiver has stored the view. It is the version of the last [List] of
 	// the view, or of the last [Batch] whose Filters contain the filter of the view, whichever was delivered last. It
@@ -22,9 +22,9 @@ type Receiver interface {
 	// cause [Appeared] changes it only if it is the first list of the view.
 	Stored(ctx context.Context, view View) (version string, err error)
 
-	// Behind is called when owners join a view that they had already joined in an earlier process, or before a time in
-	// which the kind was not served. It reports whether one of them has missed changes of the view that have been
-	// delivered in the meantime, or has left the view in the meantime.
+	// Behind is called when owners join a view again: in a new process, or because the API server serves the kind again.
+	// It reports whether one of these owners has missed a change of the view that was delivered to others in the
+	// meantime, or has left the view in the meantime.
 	Behind(ctx context.Context, view View, owners []string) (bool, error)
 
 	// Listed is called with a list of all objects of a view.
@@ -35,9 +35,9 @@ type Receiver interface {
 	Changed(ctx context.Context, batch Batch) error
 
 	// Left is called when owners no longer follow the view, because its namespace does not match their selections any
-	// more. All earlier changes have been delivered before this call, unless the namespace still exists, and the API
-	// server refuses to list the source. If a monitor is closed, or if the namespace matches again before the call, Left
-	// is not called.
+	// more. All earlier changes have been delivered before this call, with one exception: if the API server refuses to
+	// list the source although the namespace still exists, pending changes are not delivered. If a monitor is closed, or
+	// if the namespace matches again before the call, Left is not called.
 	Left(ctx context.Context, view View, owners []string) error
 }
 
@@ -118,9 +118,9 @@ type Change struct {
 // each of them.
 type Batch struct {
 	Source Source
-	// Filters are the filters of all views of the source that are complete up to Version after this batch, even if the
-	// batch has no changes in them. If a view is missing here, a list of the view with a newer version has already
-	// been delivered, or no list has been delivered yet.
+	// Filters are the filters of all views of the source that are complete up to Version after this batch, including
+	// views without a change in the batch. If the filter of a view is missing here, the receiver already has a newer
+	// version of the view, or the watch has not called [Receiver.Stored] for the view yet.
 	Filters []string
 	// Version is the version up to which the views in Filters are complete.
 	Version string
@@ -141,17 +141,18 @@ func (silent) Left(context.Context, View, []string) error           { return nil
 // Each function may be nil. The functions are called concurrently, must return soon, and must not call the object that
 // calls them.
 type Observer struct {
-	// SourceFailed is called when a list or a watch of a source has failed.
+	// SourceFailed is called when a list, a watch or another request for a source has failed.
 	SourceFailed func(Source, error)
-	// VersionRefused is called when the API server cannot continue a watch at the stored version. The source is then
-	// listed, and the receiver must compare the list with the stored objects.
+	// VersionRefused is called when the API server cannot continue a watch at version. The receiver then gets a list
+	// with the cause [Gap] instead of the changes.
 	VersionRefused func(source Source, version string, err error)
 	// FilterFailed is called when the filter of a view has failed for an object. The argument owners has the owners of
 	// the view. Unless the object was deleted, the view keeps its earlier state of the object.
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
 	// FailuresChanged is called when the filter failures of a view have changed, see [Monitor.Failures].
 	FailuresChanged func(View)
-	// ReceiverFailed is called when a receiver has returned an error for a source.
+	// ReceiverFailed is called when a receiver or a [DeliverAbsent] has returned an error. The argument is a source in
+	// the call.
 	ReceiverFailed func(Source, error)
 	// Clock returns the current time. It must be set if Filtered or Delivered is set.
 	Clock func() time.Time

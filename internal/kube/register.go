@@ -347,9 +347,10 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 }
 
 // unsubscribe removes the owners that are leaving because the namespace of the source no longer matches. If the
-// namespace was deleted, the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists
-// the source, and the receiver compares the list with the objects that were delivered before. If objects were delivered
-// to an owner in an earlier process, the owner must be registered before unsubscribe removes it.
+// namespace was deleted, the watch may not have delivered the deletions of its objects yet. So if one of the owners is
+// registered, unsubscribe first lists the source, and the receiver compares the list with the objects that were
+// delivered before. If objects were delivered to an owner in an earlier process, the owner must be registered before
+// unsubscribe removes it.
 func (f *watch) unsubscribe(ctx context.Context) error {
 	leaving, known := false, false
 	for _, d := range departures(f, (*owner).leaves) {

@@ -194,7 +194,7 @@ func matchKind(lists []*metav1.APIResourceList, name string) (Kind, bool) {
 		for _, list := range lists {
 			gv, err := schema.ParseGroupVersion(list.GroupVersion)
 			if err != nil {
-				continue // the other groups are valid nevertheless
+				continue // an invalid group does not hide the others
 			}
 			for _, r := range list.APIResources {
 				if !strings.Contains(r.Name, "/") && matches(r) {

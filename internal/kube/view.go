@@ -20,7 +20,7 @@ type owner struct {
 
 	changed   func()        // called after the snapshot has changed; may be nil
 	notServed func()        // called if the API server does not serve the source; may be nil
-	ready     chan struct{} // closed when there is a snapshot and the receiver has accepted it
+	ready     chan struct{} // closed when there is a snapshot and the receiver has accepted the lists that the owner needs
 
 	// The lock of the watch guards the fields below.
 	registered bool
@@ -28,7 +28,8 @@ type owner struct {
 	since      string // the owner does not get the changes up to this version; empty if it gets all changes
 }
 
-// leaves reports whether the watch must remove the owner, after it has delivered the pending changes.
+// leaves reports whether the watch must deliver the pending changes and remove the owner now. An owner that has joined
+// before must first be registered.
 func (o *owner) leaves() bool { return o.leaving && (o.registered || !o.resume) }
 
 // views are the views of a source, by the text of their filter. The lock of the watch guards the map.
@@ -40,7 +41,7 @@ func (vs views) ordered() []*view {
 }
 
 // oldestDelivered returns the oldest of the versions up to which the views were delivered. The next watch must start at
-// this version. It is empty if nothing was delivered.
+// this version. The result is empty if nothing was delivered.
 func (vs views) oldestDelivered() string {
 	oldest := ""
 	for _, v := range vs {

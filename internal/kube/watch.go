@@ -13,10 +13,11 @@ import (
 
 // watch reads one source. The goroutine of run reads from the API server, updates the views and calls the receiver.
 //
-// The views first get their objects from a list, which has a version L. If the receiver has stored the views only up
-// to an older version S, the watch starts at S. The changes between S and L are only delivered to the receiver. The
-// changes after L are also applied to the views. When a watch request ends, the next one starts at the last version that
-// was read. If the API server cannot continue at this version, or at S, a list is delivered instead of the changes.
+// The views first get their objects from a list, which has a version L. If the receiver has stored the views only up to
+// an older version S, the watch starts at S. The changes between S and L are delivered to the receiver, but not applied
+// to the views. The changes after L are delivered and applied. When a watch request ends, the next one starts at the
+// last version that was read. If the API server cannot continue at this version, or at S, a list is delivered instead
+// of the changes.
 type watch struct {
 	source   Source
 	reads    *reads

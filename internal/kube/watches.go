@@ -24,7 +24,7 @@ type Watches struct {
 // NewWatches returns a Watches that delivers changes to receiver. If a monitor is opened before [Watches.Run] is
 // called, it starts when Run is called. The caller must also call the Run method of kinds.
 func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Watches {
-	quiet := observer // without the function Delivered, because changes of namespaces are delivered to no owner
+	quiet := observer // without the function Delivered, because the silent receiver ignores the changes of namespaces
 	quiet.Delivered = nil
 	h := &Watches{
 		client: client, kinds: kinds, observer: observer,
@@ -63,15 +63,15 @@ type Spec struct {
 	// In this case, the views that were not delivered to the owner in that process are delivered with the cause
 	// [Appeared] or, for a selection with NamespaceLabels, usually with the cause [First] or [Joined].
 	Resume bool
-	// Delivered reports whether a view that the receiver has stored was delivered to this owner in an earlier process,
-	// even if the owner has not got its snapshot. Such a view is not delivered as a new view, but the changes since then
-	// are delivered. If Delivered is nil, it is treated as a function that returns Resume.
+	// Delivered reports whether the receiver has stored a view, and the view was delivered to this owner in an earlier
+	// process. The owner need not have got its whole snapshot. Of such a view, only the changes since then are
+	// delivered. If Delivered is nil, it is treated as a function that returns Resume.
 	Delivered func(View) bool
 	// Earlier returns the views for which Delivered returns true; the field Kind of their sources can be empty. If the
 	// selection has no APIVersion, and all these views have the same version, this version is preferred as long as it is
-	// served. If the selection has NamespaceLabels, and the namespace of such a view does not match any more, the
-	// remaining changes of the view are delivered, such as the deletions of its objects with the namespace, and then
-	// [Receiver.Left] is called. If Earlier is nil, there are no such views.
+	// served. If the selection has NamespaceLabels, the namespace of such a view may not match any more. In this case,
+	// the remaining changes of the view are delivered, such as deletions of objects, and then [Receiver.Left] is called.
+	// If Earlier is nil, there are no such views.
 	Earlier func() []View
 }
 
