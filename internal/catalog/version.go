@@ -29,8 +29,8 @@ func NormalizeVersion(text string) string {
 	return version.String()
 }
 
-// CompareVersions compares a and b as semantic versions, like [strings.Compare]. A text that is not a version is
-// greater than all versions.
+// CompareVersions compares a and b as semantic versions. Like [strings.Compare], it returns -1, 0 or 1. A text that is
+// not a version is greater than all versions. Two such texts are compared as texts.
 func CompareVersions(a, b string) int {
 	v, errV := semver.NewVersion(a)
 	w, errW := semver.NewVersion(b)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// RequestSpan is the length of the period that [Requests] describes. The period ends now.
+// RequestSpan is the length of the period that [Requests] describes. The period ends when [Set.Requests] is called.
 const RequestSpan = 5 * time.Minute
 
 // Requests describes the requests to the API server in the last [RequestSpan].

@@ -6,8 +6,8 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 )
 
-// strict is a value of a YAML text in which only true and false are booleans. The field value has the types of the YAML
-// parser, which treats other words as booleans, too.
+// strict is a value of a YAML text in which only true and false are booleans. The field value has the types that the
+// YAML parser decodes to. On its own, the parser would decode words such as yes and off as booleans, too.
 type strict struct{ value any }
 
 // UnmarshalYAML implements yaml.Unmarshaler. The parser does not say which kind of value it decodes, so UnmarshalYAML
@@ -65,7 +65,7 @@ func (s *strict) setList(items []strict) {
 }
 
 // wordOr decodes a scalar. If the scalar is a word that YAML 1.1 treats as a boolean, and is neither true nor false,
-// wordOr returns the word. For a map or a list, [isMismatch] is true for the error.
+// wordOr returns the word. For a map or a list, wordOr returns an error for which [isMismatch] returns true.
 func wordOr(decode func(any) error) (scalar any, err error) {
 	var word string
 	if err := decode(&word); err != nil {
@@ -85,7 +85,8 @@ func wordOr(decode func(any) error) (scalar any, err error) {
 	}
 }
 
-// strictKey is a key of a map in such a text. The parser does not decode a null key, so its field given is false.
+// strictKey is a key of a map in a text that is decoded to a strict. The parser does not decode a null key, so the
+// field given of a null key is false.
 type strictKey struct {
 	name  string
 	given bool
@@ -105,7 +106,8 @@ func (k *strictKey) UnmarshalYAML(decode func(any) error) error {
 	return err
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler, as that of strict does.
+// UnmarshalText implements encoding.TextUnmarshaler. The parser calls it for the same texts as the UnmarshalText of
+// strict.
 func (k *strictKey) UnmarshalText(word []byte) error {
 	k.name, k.given = string(word), true
 	return nil

@@ -13,7 +13,8 @@ import (
 	"iter"
 )
 
-// A NotationError means that a text is not valid JSON or, if YAML is accepted, not valid YAML.
+// A NotationError means that a text is not valid JSON. If YAML is accepted, it means that the text is not valid YAML
+// either.
 type NotationError struct{ err error }
 
 func (e *NotationError) Error() string { return e.err.Error() }

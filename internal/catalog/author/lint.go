@@ -51,8 +51,8 @@ func (r *Report) Failed() (failed int) {
 
 func (a *AddonReport) ok() bool { return len(a.Problems)+len(a.Errors) == 0 }
 
-// Lint checks all addons of the repository, and index.yaml if it exists. If an addon is a directory and not an
-// archive, Lint also renders its chart with the values of each plan.
+// Lint checks all addons of the repository, and index.yaml if it exists. For each addon that is a directory, Lint also
+// renders the chart with the values of each plan.
 func (r *Repository) Lint() (*Report, error) {
 	report := &Report{}
 	for _, a := range r.addons {

@@ -23,7 +23,7 @@ var metadataServices = []netip.Addr{
 type trust int
 
 const (
-	// redirected means that another server has chosen the host with a redirect. It is not used in develop mode, and not
+	// redirected means that another server has chosen the host with a redirect. It is used neither in develop mode nor
 	// if the first host is the local machine.
 	redirected trust = iota + 1
 	// proxied means that the request goes to the HTTP proxy that the operator's environment variables name.

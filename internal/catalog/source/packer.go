@@ -14,8 +14,8 @@ type packer struct {
 	to     *spool
 	zipped *gzip.Writer
 	tar    *tar.Writer
-	// entries is the number of files and directories. Their limit also ends the way through directories that contain
-	// links to directories above them.
+	// entries is the number of files and directories. Their limit also ends the packing of a directory that contains a
+	// link to a directory above it.
 	entries int
 }
 
@@ -28,7 +28,8 @@ func (f *Fetcher) newPacker() *packer {
 	return p
 }
 
-// enter counts a directory. The archive has no entries for directories.
+// enter counts a file or a directory, and returns an error if there are too many. The archive has no entries for
+// directories.
 func (p *packer) enter() error {
 	if p.entries++; p.entries > catalog.DefaultLimits.Entries {
 		return invalid("the directory of the addon has more than the limit of %d files and directories", catalog.DefaultLimits.Entries)

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// slots limits the number of concurrent requests, in all and to one host. A request first waits for a slot of its host,
-// and then for one of the slots for all hosts. A host has only perHost slots, so a host that does not respond cannot
-// use up the slots for all hosts.
+// slots limits the number of concurrent requests, in all and to one host. A request is an HTTP request, or the fetch of
+// a git or hg repository. A request first waits for a slot of its host, and then for one of the slots for all hosts. A
+// host has only perHost slots, so a host that does not respond cannot use up the slots for all hosts.
 type slots struct {
 	all     chan struct{}
 	perHost int
