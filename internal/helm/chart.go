@@ -50,7 +50,7 @@ type Release struct {
 	Values map[string]any
 
 	// EnabledModules becomes the value of .Values.global.enabledModules. The value is not set if EnabledModules is nil,
-	// or if the chart's values.schema.json rejects the values with enabledModules and accepts them without.
+	// or if the chart's values.schema.json rejects the values with enabledModules but accepts the values without it.
 	EnabledModules []string
 }
 

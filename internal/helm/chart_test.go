@@ -106,8 +106,8 @@ func TestBareChartFollowsLinksToDirectories(t *testing.T) {
 	}
 }
 
-// Like Helm, a chart without Chart.yaml does not have the hidden files of templates. If templates is a volume with a
-// ConfigMap, they contain each object a second time.
+// Hidden files in templates are not part of a chart, with or without Chart.yaml. If templates is a volume with a
+// ConfigMap, the hidden files contain each object a second time.
 func TestBareChartHasNoHiddenTemplates(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{

@@ -16,9 +16,9 @@ import (
 // order of Helm.
 var independent = []schema.GroupKind{{Kind: "ServiceAccount"}, {Kind: "ConfigMap"}, {Kind: "Service"}}
 
-// Create implements kube.Interface. Helm creates the objects of one kind after those of another. Create keeps the
-// order of kinds, but creates the objects of independent kinds in parallel if these kinds are adjacent. As in Helm, an
-// error does not prevent the creation of the other objects.
+// Create implements kube.Interface. Helm creates the objects kind by kind. Create keeps the order of kinds, but creates
+// the objects of adjacent independent kinds in parallel. As in Helm, an error does not prevent the creation of the
+// other objects.
 func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if len(resources) < 2 {
 		return o.Client.Create(resources)

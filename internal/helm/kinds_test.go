@@ -93,8 +93,8 @@ func (b fixture) gadgets(t *testing.T) (names []string) {
 	return names
 }
 
-// serve makes the API server serve the kind Gadget also in another version or, if want is false, not serve it in this
-// version, and waits until it does.
+// serve adds a version to the kind Gadget, and waits until the API server serves it. If want is false, serve makes the
+// API server stop serving the version, and waits until it does.
 func (b fixture) serve(t *testing.T, version string, want bool) {
 	t.Helper()
 	crd, err := b.crds(t).Get(t.Context(), "gadgets."+b.group(), metav1.GetOptions{})

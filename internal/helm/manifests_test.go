@@ -22,7 +22,8 @@ func kindsOf(t *testing.T, manifest string) (kinds []string) {
 	return kinds
 }
 
-// versionOf is for an API server that has removed an API version, and the kind Gadget.
+// versionOf returns the API versions that an API server serves after it has removed the kind Gadget, and an old API
+// version of PodDisruptionBudget.
 func versionOf(apiVersion, kind string) string {
 	switch kind {
 	case "Gadget":

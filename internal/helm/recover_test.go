@@ -442,8 +442,8 @@ func TestCustomResourceOfAFailedUpgradeIsChangedBack(t *testing.T) {
 	}
 }
 
-// TestCustomResourceOfAFailedInstallIsChanged upgrades a release after its install has failed before it has changed an
-// existing custom resource.
+// TestCustomResourceOfAFailedInstallIsChanged upgrades a release whose install has failed before it changed an existing
+// custom resource.
 func TestCustomResourceOfAFailedInstallIsChanged(t *testing.T) {
 	t.Parallel()
 	b := start(t)

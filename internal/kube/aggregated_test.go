@@ -33,7 +33,7 @@ type extension struct {
 	mu      sync.Mutex
 	kinds   []metav1.APIResource
 	items   string // the objects in the list of the kind, in JSON
-	version string // of this list
+	version string // the resource version of this list
 }
 
 func (e *extension) setList(items, version string) {
@@ -153,12 +153,12 @@ func TestChangesWithVersionsThatCannotBeComparedAreDelivered(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
 	group := s.namespace + ".example.org"
-	e := s.extend(t, group, "Ring") // other tests follow the kinds of any group by a short name
+	e := s.extend(t, group, "Ring") // a kind of its own, because other tests search all groups for a short name
 	e.setList(`{"metadata":{"name":"io","uid":"1","resourceVersion":"6"}}`, "b")
 	s.awaitKind(t, group+"/v1", "Ring")
 	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: kube.Selection{APIVersion: group + "/v1", Kind: "Ring"}, Period: 50 * time.Millisecond})
 	e.frames <- `{"type":"ADDED","object":{"kind":"Ring","metadata":{"name":"triton","uid":"2","resourceVersion":"a"}}}`
-	k.untilDelivered(t, "hook", "Added triton", "Deleted triton") // the periodic lists do not contain it
+	k.untilDelivered(t, "hook", "Added triton", "Deleted triton") // deleted, because the periodic lists do not contain triton
 	e.setList(`{"metadata":{"name":"io","uid":"1","resourceVersion":"c","labels":{"of":"jupiter"}}}`, "c")
 	k.untilDelivered(t, "hook", "Added triton", "Deleted triton", "Modified io")
 	if got := fmt.Sprint(shown(m)); got != "[io]" {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAMonitorThatHasLeftItsSourcesIsNotCompleteBeforeTheNextLookup leaves all sources, as after the end of a version
-// of the kind. The kind may be served in another version.
+// TestAMonitorThatHasLeftItsSourcesIsNotCompleteBeforeTheNextLookup leaves all sources, as a monitor does when the
+// version of its kind is no longer served. The kind may then be served in another version.
 func TestAMonitorThatHasLeftItsSourcesIsNotCompleteBeforeTheNextLookup(t *testing.T) {
 	t.Parallel()
 	r := newReads(nil, silent{}, Observer{})

@@ -40,9 +40,10 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	}
 }
 
-// TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome updates a view from lists. A listed object must be taken
-// over only if it is not newer than the version of the watch. An object that is missing in a list must be deleted only
-// if it is also missing in a later list, and the watch has reached the version of the earlier list by then.
+// TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome updates a view from lists. The view must take over a listed
+// object only if the watch has reached the version of the object. If an object is missing in a list, the view must
+// delete it only if it is also missing in a later list, and the watch has reached the version of the earlier list by
+// then.
 func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	t.Parallel()
 	object := func(name, version, sum string) *Object {

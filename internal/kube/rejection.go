@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RejectedFields describes the fields because of which the API server has rejected an object as invalid: the path of
-// each field, and the message of the API server without the value of the field, which can be a secret. RejectedFields
+// RejectedFields returns one text for each field that the API server has rejected as invalid: the path of the field,
+// and the message of the API server. The text omits the value of the field, which can be a secret. RejectedFields
 // returns nil if status names no rejected fields.
 func RejectedFields(status *metav1.Status) (fields []string) {
 	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil {

@@ -114,8 +114,8 @@ func (t *Tracer) Stop(ctx context.Context) error {
 // A Span is a completed run, or a completed part of a run.
 type Span struct {
 	Ref
-	// Parent is the key of the parent span in the same run. It is empty if the parent is the span of the run, and if
-	// this Span is the span of the run.
+	// Parent is the key of the parent span in the same run. It is empty if the parent is the span of the run, or if this
+	// Span is itself the span of the run.
 	Parent string
 	// Only a few different names are used, so that a collector can group spans by name.
 	Name         string

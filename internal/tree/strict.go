@@ -6,8 +6,8 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 )
 
-// strict is a value of a YAML text in which only true and false are booleans. The field value has the types that the
-// YAML parser decodes to. On its own, the parser would decode words such as yes and off as booleans, too.
+// strict is a value of a YAML text in which only true and false are booleans. The field value has the Go types of the
+// YAML parser. Without strict, the parser decodes words such as yes and off as booleans, too.
 type strict struct{ value any }
 
 // UnmarshalYAML implements yaml.Unmarshaler. The parser does not say which kind of value it decodes, so UnmarshalYAML

@@ -233,7 +233,8 @@ func TestRedactedTextsContainNoFormOfASecret(t *testing.T) {
 	}
 }
 
-// TestOverlappingSecretsAreRedactedAsAWhole uses secrets of which one is a part of another, or begins in another.
+// TestOverlappingSecretsAreRedactedAsAWhole uses three secrets: two overlap in a text, and the third is a part of the
+// first.
 func TestOverlappingSecretsAreRedactedAsAWhole(t *testing.T) {
 	address, err := Render("https://host/{a}/{b}/{c}", secretOf("a", "abcdef", "b", "defghi", "c", "ef"))
 	if err != nil {
@@ -279,8 +280,8 @@ func TestMessagesOfALongSecretNeedLittleMemory(t *testing.T) {
 	}
 }
 
-// TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret expects that a user name in a URL with a password is
-// redacted only if the name comes from a Secret. Other names, such as git, are also ordinary words in messages.
+// TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret checks that the user of a URL with a password is redacted
+// only if it comes from a Secret. Other users, such as git, are also ordinary words in messages.
 func TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret(t *testing.T) {
 	const text = "while cloning the git repository"
 	for rawURL, want := range map[string]string{

@@ -90,8 +90,8 @@ func TestHgRepositoriesAreFetchedByRevision(t *testing.T) {
 	checkFailure(t, err, api.FetchingIndexError, "the repository is larger than its limit")
 }
 
-// TestAnHgCloneLeavesSpaceForItsAddons has the limits of a small volume, in which one repository can need all space for
-// temporary files.
+// TestAnHgCloneLeavesSpaceForItsAddons uses the limits of a small volume: the limit of one repository is the whole
+// space for temporary files.
 func TestAnHgCloneLeavesSpaceForItsAddons(t *testing.T) {
 	t.Parallel()
 	const space = 4 << 20
