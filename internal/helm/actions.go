@@ -103,7 +103,8 @@ func (a *actions) uninstall(name string, configuration *action.Configuration) er
 	return err
 }
 
-// startAction starts a tracing span for an action on a release. It is part of the span in ctx, if any.
+// startAction starts a tracing span for an action on a release. The new span is a child of the span in ctx, if there is
+// one.
 func startAction(ctx context.Context, namespace, action, name string) (context.Context, *span.Span) {
 	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": namespace})
 }

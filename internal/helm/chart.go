@@ -26,8 +26,8 @@ const (
 	bareChartVersion = "0.2.0"
 )
 
-// hiddenTemplates is the beginning of the paths that Helm ignores in each chart. A volume with a ConfigMap has each of
-// its files twice, and one of them is in a directory whose name begins with a dot.
+// hiddenTemplates is the beginning of the paths that Helm ignores in each chart. A volume with a ConfigMap has each
+// file twice, once in a directory whose name begins with a dot.
 const hiddenTemplates = templatesDir + "/."
 
 // Release describes a release that the caller wants to render or install.

@@ -66,7 +66,7 @@ func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Refresh reads the kinds and versions that the API server serves into the cache. Call it after CRDs or APIServices
+// Refresh updates the cache of the kinds and versions that the API server serves. Call it after CRDs or APIServices
 // were added. API servers older than Kubernetes 1.27 send no ETag, so without Refresh, .Capabilities in templates would
 // lack the new kinds. With newer API servers, Render detects new kinds by itself.
 func (c *Client) Refresh(ctx context.Context) error { return c.cluster.refresh(ctx) }
@@ -89,9 +89,8 @@ func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
 	return k.caps, nil
 }
 
-// current returns the current capabilities of the cluster. It asks the API server whether the cached ones have
-// changed; usually they have not. If the API server sends no ETag, it cannot be asked, and current returns the cached
-// ones.
+// current returns the current capabilities of the cluster. It asks the API server whether the cached capabilities are
+// out of date, which is rare. If the API server sends no ETag, current returns the cached capabilities without asking.
 func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

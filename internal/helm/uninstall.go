@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Uninstall deletes all objects and all revisions of a release. It does not delete objects with the annotation
-// helm.sh/resource-policy: keep. It also keeps objects that meanwhile belong to another release, and returns them. It
-// uses background deletion, so the dependents of an object may exist a little longer.
+// Uninstall deletes the objects and all revisions of a release. It keeps objects with the annotation
+// helm.sh/resource-policy: keep. It also keeps objects that now belong to another release, and returns them. It uses
+// background deletion, so the dependents of an object may exist a little longer.
 //
 // Uninstall may be repeated: it returns no error if the release does not exist, and continues an interrupted uninstall.
 // The end of ctx stops Uninstall at its beginning and while it waits for a Helm hook, but not while it deletes

@@ -126,7 +126,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	failpoint.Reach("helm", "before")
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
 	err = revisions.finish(done, err)
-	if done != nil { // Helm returns the release also with some errors
+	if done != nil { // done can be set even if err is not nil
 		acting.Set("revision", done.Version)
 	}
 	acting.End(err)
@@ -137,8 +137,8 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
 }
 
-// removeReplaced removes the records that the plan p removes, because the revision next replaces them. If next is an
-// install, removeReplaced first deletes the objects of these revisions that are not in next.
+// removeReplaced removes the records in p.remove, which the revision next replaces. If the plan p is an install,
+// removeReplaced first deletes the objects of these revisions that are not in next.
 func (c *Client) removeReplaced(ctx context.Context, config *rest.Config, p plan, next *release.Release) error {
 	if p.install {
 		if err := c.deleteUnfinished(ctx, config, next.Name, next.Manifest); err != nil {

@@ -72,9 +72,9 @@ func TestALeaseOfAnotherProgramWithoutAnnotationsIsMarkedAndReleased(t *testing.
 	}
 }
 
-// TestTheCleanExitOfAnEpochIsForgottenWhenTheNextHolderBegins marks the Lease with another store, which can reach the
-// same epoch. The epochs of a restored store can also be repeated. If such an epoch crashed, its store would be treated
-// as an older copy.
+// TestTheCleanExitOfAnEpochIsForgottenWhenTheNextHolderBegins marks the Lease with epoch 1 of a second store after a
+// clean exit of epoch 1 of the first store. Mark must remove the annotation about the clean exit. Otherwise, if the
+// second epoch 1 crashed, the second store would be treated as an older copy.
 func TestTheCleanExitOfAnEpochIsForgottenWhenTheNextHolderBegins(t *testing.T) {
 	t.Parallel()
 	stored := released()

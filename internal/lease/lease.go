@@ -22,17 +22,16 @@ const Name = "addon-operator-leader-election"
 
 // The annotations of the Lease.
 const (
-	// TermAnnotation is the value of spec.leaseTransitions when this program last acquired the
-	// Lease. Acquire sets the annotation, unless the previous holder was another program: in this
-	// case only Mark sets it. So if the process ends before it calls Mark, the next process also
-	// detects that another program held the Lease.
+	// TermAnnotation contains the value that spec.leaseTransitions had when this program last acquired the Lease.
+	// Acquire sets the annotation, unless the previous holder was another program: in this case only Mark sets it. So if
+	// the process ends before it calls Mark, the next process also detects that another program held the Lease.
 	TermAnnotation = "addon-operator/term"
-	// StoreAnnotation is the ID of the store of the last operator that called [Lease.Mark].
+	// StoreAnnotation contains the ID of the store of the last operator that called [Lease.Mark].
 	StoreAnnotation = "addon-operator/store"
-	// EpochAnnotation is the epoch of the last operator that called [Lease.Mark].
+	// EpochAnnotation contains the epoch of the last operator that called [Lease.Mark].
 	EpochAnnotation = "addon-operator/epoch"
-	// EndedAnnotation is the epoch of the last operator that called [Lease.Mark], if its clean exit was
-	// recorded in the store before it called [Lease.Release]. Otherwise the annotation is not set.
+	// EndedAnnotation contains the epoch of the last operator that called [Lease.Mark], if the operator recorded its
+	// clean exit in the store before it called [Lease.Release]. Otherwise the annotation is not set.
 	EndedAnnotation = "addon-operator/ended"
 )
 
