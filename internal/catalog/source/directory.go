@@ -57,7 +57,7 @@ func (d *directory) readFile(name string, to *spool) (*spool, error) {
 	return to, nil
 }
 
-// readAddon packs the addon's directory, which is called base and is beside the index, and returns the archive.
+// readAddon packs the directory called base, which is beside the index and contains an addon. It returns the archive.
 func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) {
 	dir := path.Join(path.Dir(d.index), base)
 	info, err := d.root.Lstat(dir)

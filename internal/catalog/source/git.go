@@ -33,7 +33,7 @@ type gitRepository struct {
 }
 
 // An uploadPack is a session with git-upload-pack on a server. The server first sends its references, and then answers
-// one request for a commit.
+// one request for objects.
 type uploadPack interface {
 	references(ctx context.Context) (io.Reader, error)
 	request(ctx context.Context, text []byte) (io.Reader, error)
