@@ -63,7 +63,7 @@ func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*
 	return result, err
 }
 
-// withoutTakenOver replaces the objects in original that the release takes over with empty objects, and returns
+// withoutTakenOver puts empty objects into original in place of the objects that the release takes over, and returns
 // original. Helm has added these objects to original as they are in target, so Helm would find no difference. The
 // difference to an empty object is the whole object.
 func withoutTakenOver(original, target kube.ResourceList) kube.ResourceList {

@@ -35,7 +35,8 @@ const requestEvery = time.Minute
 
 // searchEvery is the interval at which the API server's list of kinds is searched while callers wait for a kind. Kinds
 // that are compiled into the API server appear with its upgrade. During a rolling upgrade, a watch can continue without
-// a gap at an instance that has been upgraded before. Then neither an event nor a list reports these kinds.
+// a gap at an instance that has been upgraded before. Then it is possible that neither an event nor a list reports
+// these kinds.
 const searchEvery = 5 * time.Minute
 
 // definition is a result of definitionFilter that is not null.

@@ -122,7 +122,7 @@ func (r *reads) callReceiver(ctx context.Context, source Source, call func(Recei
 }
 
 // leave removes the owner from the view. If deliver is true, the watch first delivers the pending changes and calls
-// [Receiver.Left], which describes an exception. Otherwise leave removes the owner at once, and does not call the
+// [Receiver.Left]; see there for an exception. Otherwise leave removes the owner at once, and does not call the
 // receiver.
 func (p place) leave(deliver bool) {
 	if !deliver {

@@ -23,7 +23,7 @@ type Receiver interface {
 	Stored(ctx context.Context, view View) (version string, err error)
 
 	// Behind is called when owners join a view again: in a new process, or because the API server serves the kind again.
-	// It reports whether one of these owners has missed a change of the view that was delivered to others in the
+	// It reports whether one of these owners may have missed a change of the view that was delivered to others in the
 	// meantime, or has left the view in the meantime.
 	Behind(ctx context.Context, view View, owners []string) (bool, error)
 
@@ -151,8 +151,8 @@ type Observer struct {
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
 	// FailuresChanged is called when the filter failures of a view have changed, see [Monitor.Failures].
 	FailuresChanged func(View)
-	// ReceiverFailed is called when a receiver or a [DeliverAbsent] has returned an error. The argument is a source in
-	// the call.
+	// ReceiverFailed is called when a receiver has returned an error for a source, or when a [DeliverAbsent] has
+	// returned an error. In the second case, the argument is the source of one of the absent objects.
 	ReceiverFailed func(Source, error)
 	// Clock returns the current time. It must be set if Filtered or Delivered is set.
 	Clock func() time.Time
