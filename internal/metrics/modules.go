@@ -96,6 +96,6 @@ func (m moduleMetrics) ObjectsAbsent(module string, objects []string) {
 	}
 }
 
-// DeletionsBlocked sets the number of releases whose deletion was blocked or failed in the last
-// discovery.
+// DeletionsBlocked sets the number of releases that the last converge kept, because their deletion was blocked or
+// failed.
 func (m moduleMetrics) DeletionsBlocked(releases int) { m.blocked.Set(float64(releases)) }
