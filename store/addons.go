@@ -75,8 +75,8 @@ func ParseConfigurationKey(k Key) (namespace, name string, err error) {
 type RepositoryResult struct {
 	// URL is the URL of the repository as in the spec, with placeholders.
 	URL string `json:"url"`
-	// Reason and Message say why the repository failed. They are empty if only single addons of the repository
-	// failed.
+	// Reason and Message say why the repository failed. They are empty if the repository could be read, even if some of
+	// its addons failed.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Permanent is true if the repository fails in the same way until its URL or the operator changes.
@@ -88,7 +88,8 @@ type RepositoryResult struct {
 	Addons []AddonResult   `json:"addons,omitempty"`
 	// If the index could not be read, Known has the addons of the last index that was read, and Index identifies that
 	// index. The round holds the contents of these addons, so that the next round does not fetch unchanged contents
-	// again. If no index of this URL was ever read, Known has the names and versions of the addons of replaced URLs.
+	// again. If the earlier round has no result for this URL, Known has the names and versions of the addons of
+	// replaced URLs, and Index is empty.
 	Known []AddonResult `json:"known,omitempty"`
 }
 

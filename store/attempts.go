@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptAttempts is the number of attempts of each step that stay in the history of an unfinished run. These are the
-// latest attempts of the step. The first attempt stays, too.
+// keptAttempts is the maximum number of latest attempts of each step in the history of an unfinished run. The first
+// attempt of the step stays, too.
 const keptAttempts = 100
 
 // A step identifies the work that an attempt tried to do.
@@ -18,8 +18,8 @@ type step struct {
 	queue   string
 }
 
-// Attempts are the attempts that can be deleted from the history of unfinished runs. If a step has failed for weeks,
-// only its first and its latest attempts stay in the history.
+// Attempts are the attempts that can be deleted from the history of unfinished runs. For example, if a step fails for
+// weeks, only its first and its latest attempts stay in the history.
 type Attempts struct {
 	runs []uint64
 	// excess counts the attempts to delete, by run and step.
@@ -73,7 +73,7 @@ func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 		}
 		r, _, err := Load[Record](tx, k)
 		if err != nil {
-			continue // this deletion leaves damaged records alone
+			continue // damaged records stay
 		}
 		switch s := stepOf(r); {
 		case left[s] == 0:

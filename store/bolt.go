@@ -128,8 +128,9 @@ func (b *bolt) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
 
 func (b *bolt) Close() error { return b.db.Close() }
 
-// Reader opens a view of the last durable commit. bbolt shows a commit to readers before the commit is on disk. If
-// the new view includes a commit that is not on disk, Reader waits until the commit has ended.
+// Reader opens a view of the last durable commit. bbolt shows a commit to readers before the commit is on disk. If the
+// new view includes a commit that is not on disk, Reader waits until the commit has ended, and returns an error if the
+// commit has failed.
 func (b *bolt) Reader() (Reader, error) { return b.reader() }
 
 func (b *bolt) reader() (r *boltReader, err error) {
@@ -194,9 +195,9 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 }
 
 // judge returns the error of a commit that failed with err. If the disk was full and a new reader does not see the
-// transaction of the commit, the commit certainly wrote nothing. In this case, judge deletes the ballast, so that the
-// next commit has space, and returns ErrFull. Otherwise it returns err, because the meta page of the commit may be on
-// disk.
+// transaction of the commit, the meta page of the commit was not written, so the commit has no effect. In this case,
+// judge deletes the ballast, so that the next commit has space, and returns ErrFull. If the reader sees the
+// transaction, judge returns err, because the meta page may be on disk.
 func (b *bolt) judge(err error) error {
 	if !isFull(err) {
 		return err
@@ -384,9 +385,9 @@ func (c *cursor) next() (k, v []byte) {
 	return c.Last()
 }
 
-// guard is deferred by functions that read mapped pages. It turns the panic that a damaged page causes into an error,
-// and also the fault that occurs if the disk cannot read a page of the mapped file. The argument before must be the
-// result of debug.SetPanicOnFault(true), which is the previous setting; guard restores this setting.
+// guard is deferred by functions that read mapped pages. A damaged page causes a panic, and a page of the file that the
+// disk cannot read causes a fault. guard turns both into an error. The argument before must be the result of
+// debug.SetPanicOnFault(true), which is the previous setting; guard restores this setting.
 func guard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock opens the file at path and locks it: shared if flag is os.O_RDONLY, otherwise exclusively.
-// If another process holds the lock, lock waits for it, because that process may be about to end.
-// If the lock is still held after the duration wait, it returns ErrLocked.
+// lock opens the file at path and locks it: shared if flag is os.O_RDONLY, otherwise exclusively. If another process
+// holds the lock, lock waits for it, because that process may be about to end. If the other process still holds the
+// lock after the duration wait, the function returns ErrLocked.
 func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	how := unix.LOCK_EX
 	if flag == os.O_RDONLY {
@@ -42,8 +42,8 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	}
 }
 
-// flock locks f. If the lock is held, flock waits for it, for at most the duration wait. It polls,
-// because the system call can only wait forever or not at all.
+// flock locks f. If another process holds the lock, flock waits for at most the duration wait. It polls, because the
+// system call can wait only forever or not at all.
 func flock(f *os.File, how int, wait time.Duration) error {
 	const pause = 20 * time.Millisecond
 	for ; ; wait -= pause {
@@ -134,8 +134,8 @@ func name(temp, path string) error {
 }
 
 // target returns the path of the file to which path leads if path is a symbolic link; otherwise path itself. The file
-// need not exist. A new file that replaces the store must be renamed to this path, because a rename would replace the
-// link, and the store would move to the directory of the link.
+// need not exist. A new file that replaces the store must be renamed to this path. A rename to the path of the link
+// would replace the link, so that the store would be in the directory of the link.
 func target(path string) (string, error) {
 	const mostLinks = 40 // as in the kernel
 	for range mostLinks {

@@ -75,7 +75,7 @@ func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 		end = search(p, r.to)
 	}
 	if !isLeaf(p) && first > 0 && (first == elementCount(p) || !bytes.Equal(elementOf(p, first).key, r.from)) {
-		first-- // the page of the previous element begins below r.from, but may also have keys that are not below r.from
+		first-- // the page of the previous element begins before r.from, but can have keys after r.from
 	}
 	return pagePart{p, first, end}, nil
 }

@@ -101,7 +101,7 @@ func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 	return v, v.freelist()
 }
 
-// content visits all pages of the store's content, and calls yield for each record like tree.
+// content visits all pages of the store's content, and calls yield for each record, as tree does.
 func (v *verifier) content(yield func(*levelPart, element) error) error {
 	root, err := v.buckets()
 	if err != nil {
@@ -357,9 +357,9 @@ type span struct {
 // worth the cost of its goroutine.
 const partPages = 512
 
-// tree visits the pages of a tree in no particular order, and calls yield for the elements of its leaves. It may use
-// several goroutines at the same time. Each goroutine visits one part of a level after the other, and passes its
-// levelPart to yield as the first argument.
+// tree visits the pages of a tree level by level, and calls yield for the elements of its leaves in no particular
+// order. It can use several goroutines at the same time. Each goroutine visits one part of a level after the other, and
+// passes its levelPart to yield as the first argument.
 func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) error {
 	below := [][]span{{{page: root}}} // the pages of the next level, in one slice for each goroutine that found them
 	for {
@@ -458,7 +458,8 @@ func treePage(p []byte, s span, below []span, yield func(element) error) ([]span
 		return below, elements(p, s, yield)
 	case branchPage:
 		first := len(below)
-		// The spans keep the keys of p, but the next page overwrites p. So p is copied, once for all its keys.
+		// The spans keep the keys of p, but the bytes of p are overwritten when the next page is read. So p is copied,
+		// once for all its keys.
 		err := elements(bytes.Clone(p), s, func(e element) error {
 			if len(below) > first {
 				below[len(below)-1].high = e.key

@@ -12,16 +12,16 @@ import (
 // mostCleanExits is the maximum number of epochs in a note of clean exits.
 const mostCleanExits = 32
 
-// mostEpochs is greater than any epoch of a store. The note has no checksum, so a greater number in the note is treated
-// as damaged.
+// mostEpochs is greater than any epoch of a store. The note of clean exits has no checksum, so greater numbers in the
+// note are ignored as damaged.
 const mostEpochs = 1 << 40
 
 // noteSize is the size in bytes of the file with the note of clean exits. If the store has a ballast, Open allocates
 // the disk space of the file, so that the note can be written when the disk is full.
 const noteSize = 4096
 
-// cleanExits has the epochs of processes that ended without a crash, but could not record this fact in the store.
-// These epochs are kept in a note beside the store.
+// cleanExits has the epochs of processes that ended without a crash, but could not record this fact in the store. These
+// epochs are kept in a note, which is a file beside the store.
 type cleanExits struct {
 	note  exitNote
 	known []uint64 // the epochs of the note when the store was opened
@@ -46,16 +46,16 @@ func (c *cleanExits) newest() uint64 {
 	return slices.Max(c.known)
 }
 
-// ExitedCleanly reports whether, according to the note beside the store, the process of that epoch
-// exited cleanly. The note has only the clean exits that could not be written to the store itself, for
-// example because a commit failed or the disk was full.
+// ExitedCleanly reports whether the process of that epoch exited cleanly, according to the note of clean exits. The
+// note has only the clean exits that could not be written to the store itself, for example because a commit failed or
+// the disk was full.
 func (db *DB) ExitedCleanly(epoch uint64) bool {
 	return db.exits != nil && slices.Contains(db.exits.known, epoch)
 }
 
-// NoteCleanExit records in the note beside the store that this process exits cleanly. It is for a process that cannot
-// record its clean exit in a transaction of the store. If NoteCleanExit fails, the next process treats the end of
-// this process as a crash.
+// NoteCleanExit records in the note of clean exits that this process exits cleanly. It is for a process that cannot
+// record its clean exit in the store itself. If NoteCleanExit fails, the next process treats the end of this process as
+// a crash.
 func (db *DB) NoteCleanExit() error {
 	if db.exits == nil { // the store is read-only
 		return nil

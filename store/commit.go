@@ -13,8 +13,9 @@ type request struct {
 	fn       func(*Tx) error
 	err      error
 	onCommit []func()
-	// turn wakes the caller of Update if it waits. The value false means that the request of the caller has ended.
-	// The value true means that the caller leads the next group, which begins with the caller's own request.
+	// turn wakes the caller of Update; nil if the caller does not wait. The value false means that the request of the
+	// caller has ended. The value true means that the caller leads the next group, which begins with the caller's own
+	// request.
 	turn chan bool
 }
 
@@ -46,14 +47,15 @@ func newCommitter(db *DB, timed func(Commit)) *committer {
 	return c
 }
 
-// Update runs fn and commits its writes. When Update returns nil, the writes are durable and the
-// functions passed to Tx.OnCommit have run. If fn returns an error or panics, its writes are discarded, and Update
-// returns the error. fn runs at most once. While fn runs, the store commits nothing, and runs the function of no
-// other call of Update. fn can run on the goroutine of another caller of Update, and must not call Update or Close.
+// Update runs fn and commits its writes. When Update returns nil, the writes are durable and the functions passed to
+// Tx.OnCommit have run. If fn returns an error or panics, the writes of fn are discarded, and Update returns the error
+// of fn, or an error that describes the panic. fn runs at most once. While fn runs, the store commits nothing, and the
+// functions of other calls of Update wait. fn can run on the goroutine of another caller of Update, and must not call
+// Update or Close.
 //
-// One commit can have the writes of several calls of Update that wait at the same time. If this commit fails, all these
-// calls return an error. After ErrFull, the caller may try again. A commit that the guard rejects does not poison the
-// store; see [DB.Guard]. Any other failure of a commit poisons the store.
+// One commit can contain the writes of several calls of Update that run at the same time. If this commit fails, all
+// these calls return an error. After ErrFull, the caller may try again. A commit that the guard rejects does not poison
+// the store; see [DB.Guard]. Any other failure of a commit poisons the store.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
@@ -72,8 +74,8 @@ func (db *DB) Update(fn func(*Tx) error) error {
 	return r.err
 }
 
-// If there is no leader, enter makes the caller the leader and returns true. Otherwise it adds the
-// request r to the waiting requests and returns false.
+// enter makes the caller the leader and returns true, if there is no leader. Otherwise enter adds the request r to the
+// waiting requests and returns false.
 func (c *committer) enter(r *request) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,16 +91,16 @@ func (c *committer) enter(r *request) (lead bool, err error) {
 	return true, nil
 }
 
-// commitGroup runs and commits a group: the given request and the requests that arrive in the meantime. Afterwards
-// it makes the caller of a waiting request the leader. The leader of a group is the caller of the group's first
-// request. So if only one call of Update is active, its function runs on the goroutine of the caller.
+// commitGroup runs and commits a group: the given request and the requests that arrive in the meantime. Afterwards the
+// caller of a waiting request becomes the leader. The caller of the given request calls commitGroup. So if only one
+// call of Update is active, its function runs on the goroutine of its caller.
 func (c *committer) commitGroup(first *request) {
 	g := &group{committer: c, db: c.db}
 	sound := false
 	defer func() {
 		if !sound {
-			// A call of runtime.Goexit leads here, for example by a transaction that calls t.FailNow. So does a panic
-			// of the store itself, or of a function of the Options.
+			// The function of a request has called runtime.Goexit, for example through t.FailNow. Or the store itself,
+			// or a function of the Options, has panicked.
 			cause := errors.New("a transaction ended its goroutine")
 			if p := recover(); p != nil {
 				cause = fmt.Errorf("a commit panicked: %v\n%s", p, debug.Stack())
@@ -138,8 +140,8 @@ func (c *committer) nextLocked() *request {
 	return r
 }
 
-// pass makes the caller of the request that has waited longest the leader. If the store accepts no
-// more transactions, pass makes all waiting requests fail instead.
+// pass ends the leadership of the current leader. The caller of the request that has waited longest becomes the leader.
+// If the store accepts no more transactions, pass makes all waiting requests fail instead.
 func (c *committer) pass() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compactFrom is the minimum size in bytes of a file that Open compacts. A smaller file is not worth the time.
+// compactFrom is the minimum size in bytes of the pages that a file has ever used, for Open to compact the file. A
+// smaller file is not worth the time.
 const compactFrom = 8 << 20
 
 // compactPiece is the approximate number of bytes of records that one transaction of a compaction copies.
@@ -23,7 +24,7 @@ type Compaction struct {
 	Err           error
 }
 
-// Compaction returns the result of the compaction that Open makes if most pages of the file are free; nil if the file
+// Compaction returns the result of the compaction that Open does if most pages of the file are free; nil if the file
 // did not need compaction.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
@@ -122,8 +123,8 @@ func (b *bolt) compact(path string) (*bolt, error) {
 	return compact, nil
 }
 
-// ownAs gives f the owner of the file at path if this process runs as root. So the operator, which runs as that owner,
-// can open f after a person has run a command as root.
+// ownAs gives f the owner of the file at path if this process runs as root. So if a person runs a command as root, the
+// operator, which runs as that owner, can still open the store.
 func ownAs(f *os.File, path string) error {
 	if os.Geteuid() != 0 {
 		return nil

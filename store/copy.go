@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// CopyOf returns a Memory with the current records of the given tables of db. If tables includes Meta, the copy has
-// the identity of db. Without Meta, a copy can only be opened if it has no records.
+// CopyOf returns a Memory with the current records of the given tables of db. If tables includes Meta, the copy has the
+// identity of db. Without Meta, OpenMemory opens the copy only if the copy has no records.
 func CopyOf(db *DB, tables ...Table) (*Memory, error) {
 	m := &Memory{}
 	err := db.View(func(tx *Tx) error {

@@ -109,10 +109,10 @@ func ParsePiece(k Key) (p PieceOf, ok bool) {
 	return p, parts.Err() == nil
 }
 
-// DropItem removes item i of the fan-out task id. The argument next is [FanOut.Next] of the task.
-// DropItem increases the numbers of the items from next to i-1 by one, and returns the new value of
-// FanOut.Next. DropItem does not move an unreadable record. So if item next is unreadable, the
-// unreadable item i keeps its number. The items from next+1 to i-1 must be readable.
+// DropItem removes item i of the fan-out task id. The argument next is [FanOut.Next] of the task. DropItem increases
+// the numbers of the items from next to i-1 by one, and returns the new value of FanOut.Next. DropItem deletes an
+// unreadable item next instead of changing its number; then item next+1 keeps its content. The items from next+1 to i-1
+// must be readable.
 func DropItem(tx *Tx, id ID, next, i int) int {
 	for ; i > next; i-- {
 		if raw := tx.Get(itemKey(id, i-1)); raw != nil && json.Valid(raw) {

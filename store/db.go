@@ -41,7 +41,8 @@ func newDB(path string, b Backend, o Options) *DB {
 // ID returns the store's id, a random text that was chosen when the store was created.
 func (db *DB) ID() string { return db.identity.id }
 
-// Epoch returns the epoch of the store: a number that each Open increments, starting at 1.
+// Epoch returns the epoch of the store. The first epoch is 1, and each Open increases the number. A store that is open
+// for reading only has the epoch of the last Open.
 func (db *DB) Epoch() uint64 { return db.identity.epoch }
 
 // Now returns the time by the store's clock, as transactions see it.
@@ -86,12 +87,11 @@ func (db *DB) poison(err error) {
 	db.lifetime.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 
-// View calls fn with a transaction that reads the state after the last commit. Later commits do not
-// change what fn reads. If fn writes, View returns ErrReadOnly. Pages that are freed during a View
-// cannot be reused before it ends, so a long View makes the file grow. fn must not call Update,
-// because the View and the Update could wait for each other. If the store is open for reading only
-// and a View finds damage in the structure of the file, the store accepts no more transactions: Err
-// and all further Views return the error of that View.
+// View calls fn with a transaction that reads the state after the last commit. Later commits do not change what fn
+// reads. If fn writes, View returns ErrReadOnly. Pages that commits free during a View cannot be reused before the View
+// ends, so a long View can make the file grow. fn must not call Update, because the View and the Update could wait for
+// each other. If the store is open for reading only and a View finds damage in the structure of the file, the store
+// accepts no more transactions: Err and all further Views return the error of that View.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	if err := db.Err(); err != nil {
 		return err

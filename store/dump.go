@@ -23,14 +23,14 @@ type row struct {
 	Bytes    int  `json:"bytes,omitempty"`
 }
 
-// dumpPiece is the minimum size in bytes of the lines that one transaction of a dump reads, unless no record is left.
+// dumpPiece is the number of bytes of lines after which a dump ends one transaction and begins the next.
 const dumpPiece = 1 << 20
 
-// Dump writes the records of the given tables as JSON, one to a line. The tables are in the given order, and the
+// Dump writes the records of the given tables as JSON, one record to a line. The tables are in the given order, and the
 // records of each table are in the order of their keys. If no tables are given, Dump writes all records, but replaces
 // each record that can hold secrets by its size in bytes. The record with the secret for redacted values is always
 // replaced in this way. Dump reads a large store in several transactions, and none of them is open while Dump writes to
-// w. Otherwise the store would grow as long as a slow reader of w keeps a transaction open.
+// w. Otherwise a slow reader of w would keep a transaction open for a long time, and the file of the store would grow.
 func Dump(db *DB, w io.Writer, tables ...Table) error {
 	prefixes := []Key{nil}
 	if len(tables) > 0 {

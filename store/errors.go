@@ -12,9 +12,9 @@ var (
 	// a command that needs data of the store asks this operator over its socket.
 	ErrLocked = errors.New("store is in use by another process")
 
-	// ErrCorrupt means that the file or a record in it cannot be decoded. If a transaction returns an
-	// error that wraps ErrCorrupt and a RecordError, the rest of the store can be used. If the error
-	// wraps no RecordError, or if Open returns it, restore a snapshot with [Restore].
+	// ErrCorrupt means that the file or a record in it cannot be decoded. If a transaction returns an error that wraps
+	// ErrCorrupt and a RecordError, the rest of the store can be used. If Open returns ErrCorrupt, or if a transaction
+	// returns it without a RecordError, restore a snapshot with [Restore].
 	ErrCorrupt = errors.New("store is corrupt")
 
 	// ErrNewer means that a newer version of the operator wrote the file. The version that wrote
@@ -40,7 +40,7 @@ func (e *RecordError) Error() string {
 // Unwrap returns the cause and ErrCorrupt.
 func (e *RecordError) Unwrap() []error { return []error{e.Err, ErrCorrupt} }
 
-// Readable yields what all yields, without the records that cannot be read. It yields all other errors.
+// Readable yields the elements of the sequence all, except errors that wrap a RecordError. It yields all other errors.
 func Readable[T any](all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range all {

@@ -83,9 +83,9 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 	return n
 }
 
-// EventsBehind returns the number of events that have the same queue, binding and node as t, and
-// are behind the task with the key k in this queue. EventsBehind also returns the newest of these
-// events; nil if there are no such events. EventsBehind reads only the header of the newest event.
+// EventsBehind returns the number of queued events that have the same queue, binding and node as t, and that are behind
+// the task with the key k. EventsBehind also returns the newest of these events; nil if there are no such events.
+// EventsBehind reads only the header of the newest event.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
 	for index, at := range tx.Skim(eventsLike(t)) {
@@ -100,7 +100,7 @@ func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	return n, newest, err
 }
 
-// BindingEvents describes the events of one binding in a queue.
+// BindingEvents describes the queued events of one binding and node in a queue.
 type BindingEvents struct {
 	Subject graph.Subject
 	Count   int
@@ -108,8 +108,8 @@ type BindingEvents struct {
 	First, Last Key
 }
 
-// QueuedEvents describes the events in the given queue, grouped by binding. QueuedEvents does not
-// read the tasks.
+// QueuedEvents yields descriptions of the events in the given queue, grouped by binding and node. Events that are held
+// or deferred are left out. QueuedEvents does not read the tasks.
 func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 	return func(yield func(BindingEvents, error) bool) {
 		const id = 16 // bytes of a task id at the end of a key

@@ -28,9 +28,9 @@ type Lane struct {
 	Tasks  int       `json:"tasks"`
 	Reason Reason    `json:"reason"`
 	Since  time.Time `json:"since"`
-	// After is the last slot of the queue at the time when the lane was opened. If a queued task in this slot or in an
-	// earlier one belongs in the lane, it is newer than the held tasks, so it is held as well. The held tasks return
-	// after all tasks in these slots have left the queue.
+	// After is the last slot of the queue at the time when the lane was opened. A queued task in this slot or in an
+	// earlier one that belongs in the lane is held as well, because it is newer than the held tasks. The held tasks
+	// return after all tasks in these slots have left the queue.
 	After uint64 `json:"after,omitempty"`
 }
 

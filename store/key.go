@@ -13,7 +13,7 @@ type Table byte
 
 // Tables, with the parts of their keys.
 const (
-	// Meta holds records about the whole store: schema, id, epoch, its cluster. Key: name.
+	// Meta holds single records, such as the schema, the id and the epoch of the store. Key: name.
 	Meta Table = iota + 1
 	// Queues holds the waiting and running tasks. Key: queue, slot, complement of depth.
 	Queues
@@ -27,7 +27,7 @@ const (
 	Unique
 	// Values holds, for each section of the values, the patches that hooks have returned. Key: section.
 	Values
-	// EnabledOverrides holds the enabled flags set by hooks. Key: name.
+	// EnabledOverrides holds the enabled overrides of hooks, in one record. Key: "all".
 	EnabledOverrides
 	// Hooks holds parsed hook configurations. Key: module (empty for a global hook), hook.
 	Hooks
@@ -41,7 +41,7 @@ const (
 	Versions
 	// Ticks holds the last tick of each cron. Key: module (empty for a global hook), hook, binding.
 	Ticks
-	// ConfigMap holds the last applied and the last rejected content. Key: name.
+	// ConfigMap holds the content in force and the refused content of the ConfigMap. Key: "applied" or "refused".
 	ConfigMap
 	// Modules holds the state of each module. Key: module.
 	Modules
@@ -126,7 +126,7 @@ var tables = [...]struct {
 	name   string
 	layout string // types of the parts of a key: s is a string, u is a number of 8 bytes, i is a number of 4 bytes
 	secret bool   // records can contain secrets
-	raw    bool   // a record is not JSON, but a key or a piece of a larger record
+	raw    bool   // records need not be JSON: they can be keys, or pieces of larger records
 	work   bool   // records are pending work, which [DB.DropWork] deletes, except pauses
 }{
 	Meta:             {name: "meta", layout: "s"},

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// A Memory is the content of a store without a file, for tests, simulations and plans. Like a disk,
-// a Memory keeps its content after the DB that uses the Memory is closed: opening a Memory again
-// simulates a restart. The zero value is an empty store.
+// A Memory is the content of a store without a file, for tests, simulations and plans. Like a file,
+// a Memory keeps its content after the DB that uses the Memory is closed. So a test that opens a
+// Memory again simulates a restart. The zero value is an empty store.
 type Memory struct {
-	// Before and After are called before and after commit n, if they are set. n counts the commits
-	// of all epochs of this Memory, starting at 1. A test can simulate a full disk with a Before
-	// that returns ErrFull. Any other error of Before simulates a crash before the commit: nothing
-	// is stored. An error from After simulates a crash after the commit: the writes are stored, but
-	// the caller gets the error.
+	// Before and After, if they are set, are called before and after each commit. The argument n is
+	// the number of the commit, counted from 1 over all epochs of this Memory. A test can simulate
+	// a full disk with a Before that returns ErrFull. Any other error of Before simulates a crash
+	// before the commit: nothing is stored. An error from After simulates a crash after the commit:
+	// the writes are stored, but the caller gets the error.
 	Before, After func(n int) error
 	// Entering, if it is set, is called by each Update before the function of the Update waits for
 	// its turn. A simulation blocks in Entering to choose the order of these functions.

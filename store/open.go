@@ -144,8 +144,9 @@ func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err
 	}
-	// The note beside the store can have epochs of another store that had the same path. It can also have later epochs
-	// of this store, if an older copy has replaced its file. The epoch of this process must not be among them.
+	// The note of clean exits can have epochs of another store that was at the same path. If an older copy has replaced
+	// the file of this store, the note can also have later epochs of this store. The epoch of this process must not be
+	// in the note.
 	used := db.exits.newest()
 	raise := func(db *DB) error { return raiseEpoch(db.backend, &db.identity, used) }
 	move := func(db *DB) (err error) {

@@ -6,8 +6,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Pause describes who paused work, and why. Events and schedule ticks are still recorded, but no
-// new attempt starts.
+// A Pause describes who paused work, and why. While work is paused, its events and schedule ticks are still recorded,
+// but no new attempt starts.
 type Pause struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`

@@ -8,7 +8,7 @@ type pending struct {
 	set   sorted
 	bytes int
 	undo  []undo // states of keys before the writes of the running transaction, in order
-	own   Limits // number and size of the writes of the running transaction; the last write of each key counts
+	own   Limits // number and size of the writes of the running transaction; only the last write of each key is counted
 	run   uint64 // number of the running transaction, which is also stored in its writes
 	moved uint64 // increases with every write; if it has increased, a Range searches for its next pending write again
 }

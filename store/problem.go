@@ -24,7 +24,7 @@ const (
 	GoneDirectory    ProblemKind = "missing directory"     // an installed module has no directory
 	BadDirectories   ProblemKind = "unreadable directory"  // a directory of modules cannot be read, or is perhaps not mounted
 	UnknownKey       ProblemKind = "unknown key"           // a key of the ConfigMap belongs to no module
-	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check blocked the deletion of releases, or their purge failed
+	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check blocked a deletion of releases, or a purge failed
 	FailingFilter    ProblemKind = "failing filter"        // a jqFilter fails on an object
 	DamagedRecord    ProblemKind = "damaged record"        // a record could not be read and was moved to the table of damaged records
 	UnusableAddon    ProblemKind = "unusable addon"        // an addon cannot be used as a module
@@ -54,7 +54,7 @@ type Problem struct {
 }
 
 // mostProblems is the maximum number of problems of one kind that ReplaceProblems stores, and
-// mostProblemBytes is the maximum length of their texts together.
+// mostProblemBytes is the maximum total length of their texts in bytes.
 const (
 	mostProblems     = 500
 	mostProblemBytes = 1 << 20

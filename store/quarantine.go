@@ -14,9 +14,8 @@ const mostEnds = 64
 
 // Ends is the record of how the epochs of the store ended.
 type Ends struct {
-	// Begun is the last epoch that started to process tasks, and Ended is the last epoch that
-	// recorded its clean exit here. A clean exit in the note beside the store does not change Ended;
-	// see [DB.ExitedCleanly].
+	// Begun is the last epoch that began to process tasks, and Ended is the last epoch that recorded its clean exit in
+	// this record. A clean exit in the note beside the store does not change Ended; see [DB.ExitedCleanly].
 	Begun uint64 `json:"begun,omitempty"`
 	Ended uint64 `json:"ended,omitempty"`
 	// Unclean are the most recent epochs without a clean exit.
@@ -33,9 +32,8 @@ func ExclusiveKey() Key { return At(Meta).Str("alone") }
 // claims tasks of the main queue or of a parallel queue.
 func PreparationKey() Key { return At(Meta).Str("preparation") }
 
-// Begin records that the process of the given epoch begins to process tasks. If the process before
-// it has not recorded a clean exit, and exitedCleanly returns false for its epoch, Begin adds that
-// epoch to Unclean.
+// Begin records that the process of the given epoch begins to process tasks. If the epoch Begun has not recorded a
+// clean exit, and exitedCleanly returns false for it, Begin adds this earlier epoch to Unclean.
 func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 	if e.Begun != 0 && e.Ended != e.Begun && !exitedCleanly(e.Begun) {
 		e.Unclean = append(e.Unclean, e.Begun)
@@ -151,10 +149,10 @@ func (q *QuarantinedItem) paused() string {
 	return "all work is paused"
 }
 
-// Holds reports whether q prevents the work on s at the given node of the graph from starting. An
-// item holds all work of its module, configuration or global hook; an item without a subject holds only the work
-// without a subject at its node. A pause of a module's hook holds only that hook. For a pause of a queue or of all
-// work, Holds returns false; see [QuarantinedItem.PausesQueue].
+// Holds reports whether q prevents the work on s at the given node of the graph from starting. An item holds all work
+// of its module, configuration or global hook. A pause of a module's hook holds only that hook. An item without a
+// subject holds only the work without a subject at its node. For a pause of a queue or of all work, Holds returns
+// false; see [QuarantinedItem.PausesQueue].
 func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {
 	case q.Graph != graphName:

@@ -39,8 +39,8 @@ func Slot(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 }
 
 // TasksOfHook yields the headers of the tasks of the hook s in the given queue, in the order in which they are
-// processed. TasksOfHook begins at the slot whose number is the argument from. It does not decode the tasks of hooks
-// with other names, of which there can be many. The loop's body may change the tasks.
+// processed. TasksOfHook begins at the slot whose number is the argument from. It skips the tasks of hooks with other
+// names without decoding them, because there can be many. The loop's body may change the tasks.
 func TasksOfHook(tx *Tx, queue string, from uint64, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		name, err := json.Marshal(s.Hook)
@@ -87,12 +87,11 @@ func queuedTask(k Key, v []byte) (*Task, error) {
 // other. The loop's body may change the tasks.
 func AllTasks(tx *Tx) iter.Seq2[*Task, error] { return tasks(tx.Range(At(Queues))) }
 
-// AllQueues yields the names of the queues with tasks, shorter names first, without reading the
-// tasks.
+// AllQueues yields the names of the queues with tasks, shorter names first, without decoding the tasks.
 func AllQueues(tx *Tx) iter.Seq2[string, error] { return QueuesFrom(tx, "") }
 
-// QueuesFrom is like [AllQueues], but the argument first is the name of the queue at which it starts. If that queue is
-// empty, it starts at the next queue.
+// QueuesFrom is like [AllQueues], but starts at the queue whose name is the argument first. If that queue is empty,
+// QueuesFrom starts at the next queue.
 func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		from := QueueKey(first)

@@ -13,7 +13,7 @@ type Reason struct {
 	// By is the task that must end first, or the item that must first be released from quarantine or
 	// resumed.
 	By ID `json:"by,omitzero"`
-	// Until is the time at which the task can start, if it only waits for a delay or a rate limit.
+	// Until is the time at which the task can start, if the task waits only for a delay or a rate limit.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -22,9 +22,8 @@ type ReasonKind string
 
 // Reasons why a task cannot start.
 const (
-	// AwaitsStart: in this start, a step has not run yet that must run before the hook of the task.
-	// Or the module of the task cannot be loaded; in this case, the error of the module is in the
-	// Detail, after a colon. The task is held.
+	// AwaitsStart: a step that must run before the hook of the task has not run in this start yet. Or the module of the
+	// task cannot be loaded; in this case, the error of the module is in the Detail, after a colon. The task is held.
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item in quarantine holds the task; see [QuarantinedItem.Holds].
 	AwaitsRelease ReasonKind = "quarantine"

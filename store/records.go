@@ -125,12 +125,11 @@ func LoadBindings(tx *Tx, module, hook string) (map[string]Binding, error) {
 	return bindings, nil
 }
 
-// OutdateBindings records in the kubernetes bindings and schedules of a hook that its code has changed
-// since they were attached. So the hook runs neither for events and ticks nor for Synchronization until
-// the module run has attached the bindings again. They are attached only after the onStartup hooks. Until
-// then, the new code would get events, Synchronizations and snapshots in the form of the earlier
-// configuration, and an empty snapshot of a new binding. A Synchronization that the earlier code still
-// runs does not count for the new code.
+// OutdateBindings records in the kubernetes bindings and schedules of a hook that its code has changed since they were
+// attached. So the hook runs neither for events and ticks nor for Synchronization until the module run has attached the
+// bindings again. They are attached only after the onStartup hooks. Otherwise the new code would get events,
+// Synchronizations and snapshots in the form of the earlier configuration, and an empty snapshot of a new binding. If
+// the earlier code still runs a Synchronization, the new code must run Synchronization again.
 func OutdateBindings(tx *Tx, module, hook string) error {
 	return ChangeBindings(tx, module, hook, func(b *Binding) bool {
 		if b.Kind != Kubernetes && b.Kind != Schedule {
@@ -141,8 +140,8 @@ func OutdateBindings(tx *Tx, module, hook string) error {
 	})
 }
 
-// ChangeBindings calls change for each attached binding of a hook, and saves the bindings for which it
-// returns true.
+// ChangeBindings calls change for each attached binding of a hook, and saves the bindings for which change returns
+// true.
 func ChangeBindings(tx *Tx, module, hook string, change func(b *Binding) bool) error {
 	attached, err := LoadBindings(tx, module, hook)
 	if err != nil {
@@ -191,10 +190,10 @@ const (
 	Uninstalled ModuleState = "uninstalled"
 )
 
-// A Module is the stored state of a module: everything that its directory does not contain.
+// A Module is the record of a module: its progress in the lifecycle, and what the last discovery found.
 type Module struct {
 	State ModuleState `json:"state"`
-	// Order is the number at the beginning of the name of its directory, or a default if there is none.
+	// Order is the number at the beginning of the name of the module's directory; a default if the name has no number.
 	Order int `json:"order,omitempty"`
 	// RanInStart is the start run in which a run of the module has last ended. It is 0 during the first
 	// run in a start, during a run after the hooks have changed, and after the deletion of the module.
@@ -280,9 +279,8 @@ type Release struct {
 	Revision int       `json:"revision"`
 	Changed  time.Time `json:"changed,omitzero"`
 	Objects  []Object  `json:"objects,omitempty"`
-	// Removed are the objects of the release that hooks of the module have deleted. If one of these
-	// objects is absent, the release is not outdated for this reason. An upgrade empties the list, and a
-	// check removes the objects that exist again.
+	// Removed are the objects of the release that hooks of the module have deleted. The absence of these objects does
+	// not make the release outdated. An upgrade empties the list, and a check removes the objects that exist again.
 	Removed []Removed `json:"removed,omitempty"`
 }
 
@@ -351,7 +349,7 @@ type RefusedConfig struct {
 // AppliedConfigKey returns the key of the ConfigMap content in force.
 func AppliedConfigKey() Key { return At(ConfigMap).Str("applied") }
 
-// RefusedConfigKey returns the key of the ConfigMap content that was last rejected.
+// RefusedConfigKey returns the key of the refused content of the ConfigMap.
 func RefusedConfigKey() Key { return At(ConfigMap).Str("refused") }
 
 // SavedKey returns the key of the record that has the values patches of a section.
@@ -407,8 +405,8 @@ type Startup struct {
 	// Digest is the digest of the code with which the current start run began: the global hooks, the modules in
 	// directories, the version of the operator, and some settings.
 	Digest string `json:"digest,omitempty"`
-	// ChartFiles is the digest of the files of charts with which the current start run began. If the mode of that start
-	// did not need it, ChartFiles is from the first later start whose mode needs it.
+	// ChartFiles is the digest of the files of charts with which the current start run began. If that start did not
+	// compute the digest, ChartFiles is from the first later start that did.
 	ChartFiles string `json:"chartFiles,omitempty"`
 	// Converged is the run of the last completed converge, and ConvergedAt is the time at which
 	// that converge ended.
@@ -418,8 +416,8 @@ type Startup struct {
 	ConvergedIn uint64 `json:"convergedIn,omitempty"`
 	// Enabled are the enabled modules in their order, from the last discovery.
 	Enabled []string `json:"enabled,omitempty"`
-	// ValuesFiles are the paths of the values files of the directories of modules, from the last discovery. A file is
-	// kept if it is missing and its directory is empty, because the directory may not be mounted.
+	// ValuesFiles are the paths of the values files of the directories of modules, from the last discovery. The path of
+	// a missing file is kept if its directory is empty, because the directory may not be mounted.
 	ValuesFiles []string `json:"valuesFiles,omitempty"`
 	// Cluster is the uid of the cluster's namespace kube-system.
 	Cluster string `json:"cluster,omitempty"`
@@ -451,7 +449,7 @@ type AllowedPurge struct {
 	At       time.Time `json:"at"`
 }
 
-// AllowedPurgeKey returns the key of the AllowedPurge.
+// AllowedPurgeKey returns the key of the AllowedPurge record.
 func AllowedPurgeKey() Key { return At(Meta).Str("allowed purge") }
 
 // SetBroken sets Broken to the given reason why m cannot be loaded. If the reason is empty, m can

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A replaceable record describes the store as a whole, and can be lost: the next start or converge
-// writes it again, or a person repeats the recorded action.
+// A replaceable record is a record of [Meta] without which the operator can continue. For example,
+// the next start or converge writes the record again, or a person repeats the recorded action.
 type replaceable struct {
 	key  Key
 	read func(*Tx) error

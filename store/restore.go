@@ -39,8 +39,8 @@ type Restoration struct {
 	// Kept has the number of records of each table that are restored. Dropped has the number of records
 	// of each table that are not restored, because they are pending work.
 	Kept, Dropped []TableCount
-	// Present is the id of the present store. Present is empty if there is no present store, or if
-	// Unreadable says why the store cannot be read.
+	// Present is the id of the present store; empty if there is none, or if it cannot be read. Unreadable is the reason
+	// why it cannot be read.
 	Present    string
 	Unreadable error
 	// Aside is the new name of the present file; empty if there is none. A dry run does not choose
@@ -65,9 +65,9 @@ type TableCount struct {
 
 // Restore replaces the store at path with the snapshot. If a process uses the store, Restore returns ErrLocked. The
 // restored store has all records of the snapshot except pending work, and is marked as a copy. Restore does not change
-// the present file, but gives it another name. After a crash, either the present file or the restored one is at path,
-// and the next call finishes the work. If path is a symbolic link, the file to which it leads is the present file. The
-// error is ErrOtherStore, or one of the errors of Open.
+// the content of the present file, but gives the file another name. After a crash, either the present file or the
+// restored one is at path, and the next call finishes the work. If path is a symbolic link, the file to which it leads
+// is the present file. The error is ErrOtherStore, or one of the errors of Open.
 func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	r := &restore{path: path, snapshot: snapshot, options: o}
 	if err := r.isOther(); err != nil {
@@ -102,8 +102,8 @@ type restore struct {
 	// place is the path at which the restored store is put: the target of path.
 	place   string
 	options RestoreOptions
-	// minEpoch is the greatest epoch of the present store and of the note of clean exits. The restored
-	// store gets a later epoch, so that the note never applies to one of its processes by mistake.
+	// minEpoch is the greatest epoch in the present store and in the note of clean exits. The restored store gets a
+	// later epoch, so that the note never has the epoch of one of its processes by mistake.
 	minEpoch uint64
 }
 
@@ -407,8 +407,8 @@ func (r *restore) name(temp string, present *os.File) (err error) {
 	return syncDir(dir)
 }
 
-// Beside returns the sorted paths of files in the directory of the store at path. Each of them begins with path, and
-// its rest matches pattern, in the syntax of [filepath.Match]. Characters of path have no special meaning.
+// Beside returns the sorted paths of files in the directory of the store at path. Each of these paths begins with path,
+// and the rest of it matches pattern, in the syntax of [filepath.Match]. Characters of path have no special meaning.
 func Beside(path, pattern string) (found []string, err error) {
 	dir, base := filepath.Split(path)
 	files, err := os.ReadDir(filepath.Clean(dir + "."))
@@ -428,9 +428,9 @@ func Beside(path, pattern string) (found []string, err error) {
 	return found, err
 }
 
-// RemoveUnfinished removes temporary files of SnapshotFile that processes have left because they were killed. It
-// selects the temporary files of snapshots beside the store at path. The rest of the name of such a snapshot, after
-// the name of the store, matches pattern. No SnapshotFile to such a path may run meanwhile.
+// RemoveUnfinished removes the temporary files that killed calls of SnapshotFile have left in the directory of the
+// store at path. It removes the files of snapshots whose name is the name of the store followed by a text that matches
+// pattern. No call of SnapshotFile for such a snapshot may run meanwhile.
 func RemoveUnfinished(path, pattern string) error {
 	dir, base := filepath.Split(path)
 	found, err := Beside(dir+"."+base, pattern+unfinished)

@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Run is all work that follows from one event of a trigger.
+// A Run is all work that follows from one occurrence of a trigger.
 type Run struct {
 	ID      uint64        `json:"id"`
 	Graph   string        `json:"graph"`
@@ -32,7 +32,7 @@ type Cause struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Event is Added, Modified or Deleted.
 	Event string `json:"event,omitempty"`
-	// Manager is the field manager that changed the object last, empty for a deleted object.
+	// Manager is the field manager that changed the object last; empty for a deleted object.
 	Manager string `json:"manager,omitempty"`
 	// By is the person who requested the run.
 	By     string `json:"by,omitempty"`
@@ -72,8 +72,8 @@ const (
 	Failed      State = "failed"      // failed and is retried
 	Allowed     State = "allowed"     // failed, but the binding allows failures
 	Skipped     State = "skipped"     // a person skipped the task
-	Dropped     State = "dropped"     // the subject of the task does not exist any more, or its result is ignored
-	Superseded  State = "superseded"  // another task replaced it
+	Dropped     State = "dropped"     // the subject of the task is gone, or the result of the task is ignored
+	Superseded  State = "superseded"  // another task replaced the task
 	Joined      State = "joined"      // an equal task was waiting already, and does the work
 	Quarantined State = "quarantined" // in quarantine until a user releases it
 )
@@ -90,7 +90,7 @@ type Record struct {
 	Began   time.Time     `json:"began,omitzero"`
 	Ended   time.Time     `json:"ended"`
 	Try     int           `json:"try,omitempty"`
-	// Again is set if a restart of the operator interrupted this attempt, and the attempt started again.
+	// Again is set if an earlier process began the same work and did not end it.
 	Again bool     `json:"again,omitempty"`
 	Facts []string `json:"facts,omitempty"`
 	// Merged is the number of tasks in the batch of this attempt; zero for a single task.
@@ -131,9 +131,9 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 // TrimHistory deletes finished runs and their history, in the order of their numbers. It deletes runs of any age until
 // it has freed the number of bytes in the argument excess. After that, it deletes only runs that ended before the given
 // time, and stops at the first run that ended later. The argument limit is the maximum number of records that one call
-// deletes: those of runs and those of the history, because a run that has ended in the batch of another run has no
-// history. TrimHistory returns the number of freed bytes, and whether it must be called again. It never deletes the
-// newest run.
+// deletes. The limit includes the records of the runs themselves, because some runs have no history: they have ended in
+// the batch of another run. TrimHistory returns the number of freed bytes, and whether it must be called again. It
+// never deletes the newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

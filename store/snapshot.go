@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Snapshot writes a consistent copy of the store to w while commits continue. The copy is a complete
-// store. Unless the store is open for reading only, the caller must mark the copy with MarkCopy.
+// Snapshot writes a consistent copy of the store to w while commits continue. The copy is a complete store. Unless the
+// store is open for reading only, it can change after the copy, so the caller must mark the copy with MarkCopy.
 func (db *DB) Snapshot(w io.Writer) error {
 	if err := db.Err(); err != nil {
 		return err
@@ -21,11 +21,10 @@ func (db *DB) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// SnapshotFile writes a copy of the store to the file at path. Unless the store is open for reading
-// only, SnapshotFile marks the copy with MarkCopy. When SnapshotFile returns nil, the file is
-// complete, durable and verified. The copy is first written to a temporary file beside path, so an
-// error while writing leaves the file at path unchanged. A crash can leave the temporary file: the next
-// SnapshotFile to path replaces it, and RemoveUnfinished removes it.
+// SnapshotFile writes a copy of the store to the file at path. Unless the store is open for reading only, SnapshotFile
+// marks the copy with MarkCopy. When SnapshotFile returns nil, the file is complete, durable and verified. The copy is
+// first written to a temporary file in the same directory, so an error while writing leaves the file at path unchanged.
+// A crash can leave the temporary file: the next SnapshotFile to path replaces it, and RemoveUnfinished removes it.
 func (db *DB) SnapshotFile(path string) error {
 	db.copying.Lock()
 	defer db.copying.Unlock()

@@ -22,7 +22,7 @@ type leaf struct {
 	owner  *mark
 }
 
-// A mark identifies an owner of leaves: each owner has a mark with another address.
+// A mark identifies an owner of leaves by its address: each owner has its own mark.
 type mark struct{ _ byte }
 
 const leafSize = 64
@@ -90,7 +90,7 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	l.writes = slices.Insert(l.writes, i, w)
 	s.len++
 	if len(l.writes) > leafSize {
-		// If the new write is the last one of the leaf, only this write moves to the next leaf, and
+		// If the new write is the last one of the leaf, only this write moves to a new leaf, and
 		// the leaf stays full. So leaves stay full when each new key is greater than all other
 		// keys, which is frequent. If the new write is not the last one, the leaf is split in the
 		// middle.

@@ -9,13 +9,14 @@ import (
 // mostStarts is the maximum number of stored starts.
 const mostStarts = 1000
 
-// A Start describes a process that used the store. The key of the record is the epoch of the process.
+// A Start describes a process that has begun to process the tasks of the store. The key of the record is the epoch of
+// the process.
 type Start struct {
 	Epoch   uint64    `json:"epoch"`
 	Began   time.Time `json:"began"`
 	Version string    `json:"version,omitempty"`
 	Pod     string    `json:"pod,omitempty"`
-	// Crashed is the epoch of the process before this one if that process had no clean exit.
+	// Crashed is the epoch of the process before this one if that process had no clean exit; otherwise zero.
 	Crashed uint64 `json:"crashed,omitempty"`
 	// Ended is the time at which the process stopped processing tasks. Ended is zero while the
 	// process runs, and if the time could not be stored.
@@ -86,8 +87,8 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// deleteOldest deletes the oldest records of a table, until the table has no more records than the
-// limit most. deleteOldest stops early when the budget of tx is spent.
+// deleteOldest deletes all records of a table except the newest ones. The argument most is the number of records to
+// keep. If the budget of tx is spent, deleteOldest stops early, and the oldest records stay.
 func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {

@@ -113,12 +113,12 @@ type Task struct {
 	AllowFailure bool `json:"lenient,omitempty"`
 	// NoBatch is set if an attempt must process this task alone.
 	NoBatch bool `json:"alone,omitempty"`
-	// OwnQueue is set if the task processes one item of a node's fan-out in place of the fan-out task. The item is for
-	// another queue than the queue of the fan-out task, or runs without a fan-out task.
+	// OwnQueue is set if the task processes one item of a node's fan-out. The task is in another queue than the fan-out
+	// task, or has no fan-out task.
 	OwnQueue bool `json:"solo,omitempty"`
-	// Waits is set while a unique task waits for its first attempt or, if an attempt has failed that
-	// also processed other tasks, behind the first of these tasks. While Waits is set, no equal task is
-	// added to the queue.
+	// Waits is set while a unique task waits for its first attempt. If an attempt of a batch fails, Waits is set again
+	// in the unique tasks of the batch, except the first task. While Waits is set, a new equal task joins this task or
+	// replaces it.
 	Waits bool `json:"waits,omitempty"`
 	// Parent is the task that waits for this task and its successors. The parent is a fan-out task,
 	// or the last task of a run if Parent.Lags is set.
@@ -128,8 +128,7 @@ type Task struct {
 	// HomeQueue is the queue of the fan-out task if this task runs in a queue of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
-	// Some edges rewind runs to an earlier node. Of these earlier nodes, Past is the one that the run began last;
-	// empty if there is none.
+	// Past is the last node that the run began, of the nodes to which an edge can rewind a run; empty if there is none.
 	Past string `json:"past,omitempty"`
 	// Rewinds is the number of consecutive rewinds of the run to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
@@ -139,10 +138,10 @@ type Task struct {
 	// Loop counts how many consecutive times the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`
 	// Skips are the steps of the run that a person has skipped. If the run starts over, it passes over these steps. The
-	// field is cleared when the run returns to a node at which runs begin, and when another request joins the run.
+	// field is cleared when the run takes a loop edge or an edge to a unique node. When an equal task joins this task,
+	// the steps that are not in the Skips of the other task are removed.
 	Skips []StepRef `json:"skips,omitempty"`
-	// Failed is the last failure of the run's steps that have failed and not succeeded since; nil if there is no such
-	// step.
+	// Failed is the last failure of a step of the run that has not succeeded since; nil if there is no such step.
 	Failed *Failure `json:"failed,omitempty"`
 	// Due is the time at which a failed task is retried, or at which a deferred task returns to the
 	// tail of its queue; zero means now.
@@ -198,7 +197,7 @@ type Ref struct {
 // A FanOut is the state of a fan-out task, which represents its items.
 type FanOut struct {
 	Len  int `json:"len"`
-	Next int `json:"next"` // number of the first item that has neither ended nor become a task of its own
+	Next int `json:"next"` // number of the first remaining item; earlier items have ended or are tasks of their own
 	Open int `json:"open"` // number of items in other queues that the fan-out task waits for
 	// Edge is set for the fan-out of an edge, which starts a task for each item. The fan-out task
 	// of a node processes its items itself, except items for other queues.
@@ -235,8 +234,8 @@ type Failure struct {
 	// Since is the time of the first of these failures. Since is zero in a record of an older
 	// version.
 	Since time.Time `json:"since,omitzero"`
-	// Before is the failure of the step of the run that failed before this step and has not succeeded since; nil if
-	// there is no such step. A run that starts over can fail at an earlier step than before.
+	// Before is the failure of another step of the run, which failed before this step and has not succeeded since; nil
+	// if there is no such step. For example, a run that starts over fails at an earlier step than before.
 	Before *Failure `json:"before,omitempty"`
 }
 
@@ -280,8 +279,8 @@ func (f *Failure) Total() (n int) {
 }
 
 // A Claim records the epoch that processes a task, the start of the attempt, and the last slot of the batch. If Epoch
-// is 0, no worker processes the task, because the task waits until its journal is executed again. In this case, End is
-// the last slot of the tasks to which the journal belongs.
+// is 0, no worker processes the task: it waits until its journal is executed again. In this case, End is the last slot
+// of the tasks to which the journal belongs.
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
 	Since time.Time `json:"since,omitzero"`
@@ -298,8 +297,8 @@ type Claim struct {
 	// Restored is set if the claim was made on an earlier task with the same item. That task may have been in another
 	// queue.
 	Restored bool `json:"restored,omitempty"`
-	// Tasks replaces End when the tasks of a batch leave their slots for a lane. It is the number of
-	// tasks that the claim covers; before that, and for a single task, it is zero.
+	// Tasks replaces End when the tasks of a batch leave their slots for a lane: it is the number of tasks that the
+	// claim covers. For a batch in its slots, and for a single task, Tasks is zero.
 	Tasks int `json:"tasks,omitempty"`
 }
 

@@ -18,13 +18,13 @@ type Tenure struct {
 // TenureKey returns the key of the Tenure record.
 func TenureKey() Key { return At(Meta).Str("tenure") }
 
-// A Copy marks a file as a copy of a store that was in use when the copy was made. The copy does not
-// have the later changes of that store.
+// A Copy marks a file as a copy of a store that was in use. The copy lacks the changes that were made to that store
+// later.
 type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
-	// Restored is the name of the snapshot if [Restore] made the copy from it; otherwise empty. Until
-	// is the end of [Restoration.Lost]; zero if the copy was not made by Restore.
+	// If [Restore] made the copy, Restored is the name of the snapshot, and Until is the end of [Restoration.Lost].
+	// Otherwise both are zero.
 	Restored string    `json:"restored,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }
@@ -42,8 +42,8 @@ func (c Copy) Lost() *LostSpan {
 // CopyKey returns the key of the Copy record.
 func CopyKey() Key { return At(Meta).Str("copy") }
 
-// MarkCopy writes a [Copy] to the store in the file at path. This store must have been copied from a store in use.
-// An operator that is started with the file reads this mark.
+// MarkCopy writes a [Copy] to the store in the file at path, which must be a copy of a store in use. An operator that
+// starts with the file reads this mark.
 func MarkCopy(path string, o Options) error {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {
@@ -67,10 +67,9 @@ func MarkCopy(path string, o Options) error {
 	return nil
 }
 
-// A LostSpan is a span of time whose changes are missing in a store, because the operator did not
-// use the store in that time.
+// A LostSpan is a span of time whose changes are missing in a store, for example because the store is an older copy.
 type LostSpan struct {
-	// How says in one sentence why the store was not in use.
+	// How says in one sentence why the changes are missing.
 	How  string    `json:"how"`
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
@@ -85,9 +84,10 @@ func (l LostSpan) String() string {
 	return fmt.Sprintf("%s; it is unknown what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
 }
 
-// DropWork deletes the pending work in the store and keeps all other records. DropWork stores the argument lost as the
-// reason, and ensures that the next start begins a new start run. DropWork uses transactions of bounded size. If the
-// disk is full, DropWork waits for free space. If DropWork is interrupted, it must be called again.
+// DropWork deletes the pending work in the store, ends all runs, and keeps all other records. DropWork stores the
+// argument lost as the reason, and ensures that the next start begins a new start run. DropWork uses transactions of
+// bounded size. If the disk is full, DropWork waits for free space. If DropWork is interrupted, it must be called
+// again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
@@ -113,10 +113,10 @@ func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 	})
 }
 
-// dropWork deletes pending work: queued, deferred and held tasks, journals, quarantined items, and
-// addons configurations with their addons. It also deletes the AllowedPurge, which a person has given for a pending
-// converge. dropWork keeps the history, the pauses, and the records of the cluster, the modules and the hooks. It ends
-// all runs. dropWork stops when the budget of tx is spent, and reports whether it must be called again.
+// dropWork deletes pending work: queued, deferred and held tasks, journals, quarantined items, and addons
+// configurations with their addons. It also deletes the [AllowedPurge], because a person has given this permission for
+// a pending converge. dropWork keeps the history, the pauses, and the records of the cluster, the modules and the
+// hooks. It ends all runs. dropWork stops when the budget of tx is spent, and reports whether it must be called again.
 func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())

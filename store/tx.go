@@ -44,9 +44,9 @@ func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 // Numbers of a failed transaction are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
-// Budget returns how much a transaction should write at most if another transaction can continue
-// its work: a number of writes, and their total size in bytes. The budget is half of the backend's
-// limits. The other half is for the writes at the end of the transaction.
+// Budget returns the number of writes, and their total size in bytes, at which a transaction should stop if another
+// transaction can continue its work. The budget is half of the backend's limits. The other half is for the writes at
+// the end of the transaction.
 func (tx *Tx) Budget() Limits {
 	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
@@ -153,9 +153,9 @@ func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
 }
 
-// Skim is like Range, but faster, for a View that decodes few of the records. Skim does not compare
-// the values with their checksums. So the caller must read a record with Load before decoding it.
-// Keys and values are valid until the View ends.
+// Skim is like Range, but faster, for a View that decodes few of the records. Skim does not compare the values with
+// their checksums. To decode a record, the caller must read it again with Load. Keys and values are valid until the
+// View ends.
 func (tx *Tx) Skim(prefix Key) iter.Seq2[Key, []byte] { return tx.skim(prefix, false) }
 
 // SkimBackwards is like Skim, but in descending order.

@@ -16,8 +16,8 @@ type ValueChange struct {
 	New string `json:"new,omitempty"`
 }
 
-// Unchanged reports whether the old and the new value are equal. If the texts are equal, but do not
-// show the whole values and have no hashes, Unchanged returns false.
+// Unchanged reports whether the old and the new value are certainly equal. If the texts are equal, but show only parts
+// of the values and have no hashes, Unchanged returns false.
 func (c ValueChange) Unchanged() bool {
 	return c.Old == c.New && (showsWhole(c.Old) || hashed.MatchString(c.Old))
 }
@@ -60,8 +60,8 @@ func ValueText(shown, hash string) string {
 // hashed matches a text that ends with the hash of its value.
 var hashed = regexp.MustCompile(` \(hash [0-9a-f]+\)$`)
 
-// showsWhole reports whether a text without a hash shows a whole value. A text does not if it is truncated, or if it
-// contains a mask without a hash in place of a secret.
+// showsWhole reports whether a text without a hash at its end shows a whole value. It returns false if the text is
+// truncated, or if it contains a mark without a hash in place of a secret.
 func showsWhole(text string) bool {
 	return !strings.HasSuffix(text, ellipsis) && !strings.Contains(text, "(redacted)")
 }

@@ -24,9 +24,8 @@ const (
 	repairLongest = 5 * time.Minute
 )
 
-// An Absent raises an event when an object of an installed release no longer exists in the cluster.
-// The first event is raised at once. For an object that disappears again and again, the time
-// between events grows.
+// An Absent raises an event when an object of an installed release no longer exists in the cluster. The first event is
+// raised at once. For an object that disappears again and again, the time between events grows, up to five minutes.
 type Absent struct {
 	// Delivered is called after the commit for each raised event, with the absent objects.
 	// Delivered must be set before Run, and can be nil.
@@ -91,7 +90,7 @@ func (a *Absent) Run(ctx context.Context) error {
 	}
 }
 
-// After followAll, the next call of follow reads all releases in the store.
+// followAll makes the next call of follow read all releases in the store.
 func (a *Absent) followAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,8 +114,8 @@ func (a *Absent) readAgain(k store.Key) error {
 	return err
 }
 
-// follow watches the objects of the changed releases whose records can be read, and no objects of the other changed
-// releases.
+// follow reads the changed releases. If the record of a release exists and can be read, follow watches the objects of
+// the release; otherwise it stops watching them.
 func (a *Absent) follow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -201,9 +200,8 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 	})
 }
 
-// workedAt reports whether a run or deletion of the release's module is in progress at the head of
-// a queue. The steps of the run or deletion may delete objects of the release, so the release is
-// checked again after they have ended.
+// workedAt reports whether a run or deletion of the release's module is in progress at the head of a queue. Its steps
+// may delete objects of the release, so the release is checked again after it has ended.
 func workedAt(tx *store.Tx, release string) (bool, error) {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -244,10 +242,9 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 	}
 }
 
-// due returns how long the next repair of the release must wait. This time is the shortest of the
-// waits of the absent objects of the release. If the result is zero, a repair can begin at once,
-// and is recorded as a repair of all absent objects. A wait that is longer than repairLongest means
-// that the clock was set back, so a repair can begin at once.
+// due returns how long the next repair of the release must wait: the shortest wait of its absent objects. If the result
+// is zero, a repair can begin at once. A wait that is longer than repairLongest means that the clock was set back, so
+// due returns zero.
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -262,8 +259,8 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 	return max(wait, 0)
 }
 
-// answered is called when an event for the absent objects was raised, and delays their next repairs. now is the time of
-// the event.
+// answered is called when an event for the absent objects was raised. It delays the next repair of each of these
+// objects. now is the time of the event.
 func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -284,8 +281,8 @@ func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	}
 }
 
-// after starts a timer, unless an earlier call has started one that ends first. When the wait has ended, the trigger
-// reports the absent objects of the release again. now is the current time.
+// after makes the trigger report the absent objects of the release again when the wait has ended, unless an earlier
+// call does so earlier. now is the current time.
 func (a *Absent) after(release string, wait time.Duration, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 )
 
 // A bindingReader reads the bindings in the store repeatedly. A bindingReader decodes only the
-// records that have changed since its last read, because attaching a module changes only a few of
-// thousands of records. The zero value is ready to use. Only one goroutine at a time may use a
-// bindingReader.
+// records that have changed since its last read, because there can be thousands of records, and the
+// start of a module changes only a few of them. The zero value is ready to use. Only one goroutine
+// at a time may use a bindingReader.
 type bindingReader struct {
 	known map[string]*binding // by key
 	reads uint64

@@ -14,9 +14,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A ConfigMap raises an event when the operator's ConfigMap has content that is neither in force nor
-// rejected, or when other content replaces rejected content. Step 16 reads the ConfigMap again when
-// it runs.
+// A ConfigMap raises an event when the operator's ConfigMap has new content, or when other content replaces refused
+// content. New content is content that is not in force and was not refused. Step 16 reads the ConfigMap again when it
+// runs.
 type ConfigMap struct {
 	db     *store.DB
 	engine workflow.Raiser
@@ -31,7 +31,7 @@ type ConfigMap struct {
 	Raised func(kube.Content)
 
 	applied <-chan struct{} // receives a value when the content in force may have changed
-	ended   chan struct{}   // receives a value when a task has ended without success
+	ended   chan struct{}   // receives a value when a task or an attempt has ended without success
 	mu      sync.Mutex
 	last    kube.Content // last content from the watch; guarded by mu
 	left    bool         // the content in force may lack a section of the last content; guarded by mu
@@ -42,11 +42,10 @@ func NewConfigMap(db *store.DB, engine workflow.Raiser, source *kube.ConfigMap, 
 	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, ended: make(chan struct{}, 1), applied: store.Changes(db, store.AppliedConfigKey())}
 }
 
-// Recorded makes the trigger compare the content again if the record r says that a task has ended
-// without success. A task that ended without success may have written a section of the ConfigMap.
-// Only the success of the task would have put this section in force. Earlier comparisons have
-// ignored this section. A failed attempt of step 16 causes no comparison, because its retry reads
-// the ConfigMap again, and another task would fail, too. Recorded does not block.
+// Recorded makes the trigger compare the content again if the record r says that a task or an attempt has ended without
+// success. It may have written a section of the ConfigMap, which only its success would have put in force. A failed
+// attempt of step 16 causes no comparison, because its retry reads the ConfigMap again, and another task would fail,
+// too. Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:
@@ -89,8 +88,8 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 	return err
 }
 
-// compare compares the last content from the watch with the content in force, until ctx is done. It
-// compares after each change of the content in force, and after each task that ended without success.
+// compare compares the last content from the watch with the content in force: after each change of the content in
+// force, and after each task or attempt that ended without success. It returns when ctx is done.
 func (c *ConfigMap) compare(ctx context.Context) {
 	for {
 		select {
@@ -110,7 +109,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 			same := last.ResourceVersion == record.ResourceVersion // true also if no ConfigMap exists: both versions are empty
 			newer := !same && kube.After(version, record.ResourceVersion) || left && same
 			if err != nil || version == "" || !newer {
-				return err // there is no content from the watch, or it is not newer than the content in force
+				return err // there is no content from the watch, or its content is not newer than the content in force
 			}
 			return c.raiseNew(tx, last)
 		})
@@ -143,9 +142,8 @@ func failedStep(tx *store.Tx) (*store.Task, error) {
 	return head, nil
 }
 
-// raiseNew raises an event for new content. If a task of step 16 waits for its retry, raiseNew
-// raises no event, because the retry reads the content. A second task would fail like the first
-// one, and the end of its attempt would lead to a third task.
+// raiseNew raises an event for new content. If a task of step 16 waits for its retry, raiseNew raises no event, because
+// the retry reads the content.
 func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 	changed, err := isNew(tx, content)
 	if err != nil || !changed {
@@ -160,11 +158,10 @@ func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 	})
 }
 
-// isNew reports whether content is new: neither in force nor rejected. While there is a record of
-// rejected content, the content in force is new, too, because step 16 must delete this record. Before
-// any content is in force, isNew returns false, because the start reads the ConfigMap. If the record
-// of the content in force or of the rejected content cannot be read, all content is new: the task
-// that reads it replaces the record.
+// isNew reports whether step 16 must read content. This is so if the content is not in force and was not refused. While
+// there is a record of refused content, the content in force is new, too, because step 16 must delete this record.
+// Before any content is in force, isNew returns false, because the start reads the ConfigMap. If the record of the
+// content in force or of the refused content cannot be read, all content is new: step 16 replaces the record.
 func isNew(tx *store.Tx, content kube.Content) (bool, error) {
 	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
 	if errors.As(err, new(*store.RecordError)) {

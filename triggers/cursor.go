@@ -13,17 +13,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptResult is the maximum size in bytes of a filter result that a cursor keeps. If no watch has
-// delivered the deletion of an object, and a later list lacks the object, the hook receives this
-// result with the event.
+// keptResult is the maximum size in bytes of a filter result that a cursor keeps. If no watch has delivered the
+// deletion of an object, and a later list lacks the object, the hook receives this result with the Deleted event.
 const keptResult = 1 << 10
 
-// A mark is the record that describes a cursor as a whole. It exists if all objects of the view were delivered.
+// A mark is the record that describes a cursor as a whole. It exists once all objects of the view were delivered.
 type mark struct {
 	Source string `json:"source"`
 	Filter string `json:"filter,omitempty"`
-	// Owners are the bindings to which all objects of the cursor were delivered, each with the epoch
-	// in which it was attached. A binding that is attached again has another epoch.
+	// Owners are the bindings to which all objects of the cursor were delivered, each with the epoch in which it was
+	// attached. If a binding is attached again in a later epoch, the epochs differ, and the binding is not an owner any
+	// more.
 	Owners map[string]uint64 `json:"owners,omitempty"`
 	// Behind are the owners that have not joined the watch yet, and that have missed a change since their last list.
 	Behind []string `json:"behind,omitempty"`
@@ -71,8 +71,8 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 	return store.Save(tx, key, m)
 }
 
-// unlist removes bindings from the mark of a cursor, because they do not select its view any more. It removes those for
-// which the function left returns true. The argument of left is a text as in [mark.Owners].
+// unlist removes the bindings for which the function left returns true from the mark of a cursor, because they do not
+// select the view of the cursor any more. The argument of left is a text as in [mark.Owners].
 func unlist(ctx context.Context, db *store.DB, cursor store.Key, left func(binding string) bool) error {
 	return db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		m, ok, err := store.Load[mark](tx, markKey(cursor))
@@ -146,8 +146,8 @@ func (t *delivered) deliveredTo(name string, attachedIn uint64) *delivered {
 	return t
 }
 
-// leave adds the named binding to t.Behind, because t is not yet delivered to it. state is the last state that was
-// delivered to the binding.
+// leave adds the named binding to t.Behind, because t is not yet delivered to the binding. state is the last state that
+// was delivered to the binding.
 func (t *delivered) leave(state *delivered, name string, attachedIn uint64) {
 	if state.exists() {
 		state = &delivered{UID: state.UID, Checksum: state.Checksum, Result: state.Result}
@@ -260,8 +260,8 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 }
 
 // sweepOwners removes bindings from the cursors whose views they do not select any more. The function isUnused reports
-// whether the view is none of the binding's views. The argument binding is a text as in [mark.Owners], and the source
-// of v has no kind.
+// whether the binding does not use the view v. Its argument binding is a text as in [mark.Owners], and the source of v
+// has no kind.
 func sweepOwners(ctx context.Context, db *store.DB, isUnused func(binding string, v kube.View) bool) error {
 	all, err := allCursors(db)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// If a record of one of the tables cannot be read and has caused err, unreadable returns the error about this record.
-// If err has another cause, unreadable returns nil.
+// unreadable returns the RecordError that err wraps, if the record is in one of the tables; otherwise nil.
 func unreadable(err error, tables ...store.Table) *store.RecordError {
 	lost := (*store.RecordError)(nil)
 	if errors.As(err, &lost) && slices.Contains(tables, lost.Key.Table()) {
@@ -19,9 +18,8 @@ func unreadable(err error, tables ...store.Table) *store.RecordError {
 }
 
 // withoutDamage calls fn. If fn fails because a record of a binding, a cursor or a version cannot be read,
-// withoutDamage moves this record to the table of damaged records, and calls fn again. Without the record of a binding,
-// the binding is not attached until its module runs again. Without the mark of a cursor, its view is delivered as a new
-// view.
+// withoutDamage moves this record to the table of damaged records, and calls fn again. Without its record, a binding is
+// not attached until its module runs again. Without the mark of its cursor, a view is treated as a new view.
 func (r *receiver) withoutDamage(ctx context.Context, fn func() error) error {
 	for {
 		err := fn()

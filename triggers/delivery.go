@@ -223,9 +223,9 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	return whole, p.save(key, now)
 }
 
-// withAbsent adds to c those absent owners that can get c. The result missing has the other absent owners: c lacks the
-// whole object that they need, or it is unknown whether the namespace still matches their labels. They are behind until
-// they join the watch.
+// withAbsent adds to c those absent owners that can get c. The result missing has the other absent owners, which are
+// behind until they join the watch: c lacks the whole object that they need, or it is unknown whether the namespace
+// still matches their labels.
 func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, err error) {
 	absent, err := p.absentOf(c)
 	if err != nil {
@@ -248,8 +248,8 @@ type absence struct {
 	owners []*target
 }
 
-// absentOf returns the absent owners of the cursor of c. An absent owner is an attached binding that joined the watch
-// in an earlier process, but has not joined it in this process yet. Changes of one view mostly have the same owners, so
+// absentOf returns the absent owners of the cursor of c. An absent owner is an attached binding that is an owner of the
+// cursor, but has not joined the watch in this process yet. Changes of one view mostly have the same owners, so
 // absentOf keeps its last result.
 func (p *piece) absentOf(c kube.Change) ([]*target, error) {
 	if last := p.absent; last != nil && last.of.Filter == c.Filter && slices.Equal(last.of.Owners, c.Owners) && slices.Equal(last.of.Others, c.Others) {
@@ -393,8 +393,8 @@ func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Ch
 	return nil, nil
 }
 
-// addFor adds an Added event of o for each owner that needs one, beginning at the index next. It stops if the piece has
-// no room for an event, and returns the index of the owner at which it stopped, or len(owners).
+// addFor adds an Added event of o for each owner that subscribes to such events, beginning at the index next. It stops
+// if the piece has no room for an event, and returns the index of the owner at which it stopped, or len(owners).
 func (p *piece) addFor(owners []string, next int, o *kube.Object) (int, error) {
 	for ; next < len(owners); next++ {
 		t, err := p.target(owners[next])

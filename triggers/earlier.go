@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// earlierViews are the views that were delivered to bindings in earlier processes. They are read
-// from the marks of the cursors when a binding first needs them, and only until drop is called.
+// earlierViews are the views that were delivered to bindings in earlier processes. The first call
+// of the method of reads them from the marks of the cursors. After drop, there are no such views.
 type earlierViews struct {
 	db *store.DB
 
@@ -25,8 +25,8 @@ type ownership struct {
 }
 
 // of returns the views that were delivered to the binding s since it was attached in epoch
-// attachedIn. The kinds in their sources are empty. After a read error, there are no views, because
-// errors of the store end the operator.
+// attachedIn. The kinds in their sources are empty. After a read error, the method returns no
+// views: the error ends the operator.
 func (e *earlierViews) of(s graph.Subject, attachedIn uint64) []kube.View {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// A part is a range of the bytes of a write.
+// A part is a range of bytes, of a write or of a content.
 type part struct{ from, to int }
 
 // A choice says which pending changes are on disk after a crash.
@@ -15,9 +15,9 @@ type choice struct {
 }
 
 // choices returns sets of pending changes that a crash may leave on disk. Most of the sets test one change that is new
-// since the last call: for example, one set has all changes except this one, and another set has only this one. An
-// earlier call has returned such sets for the older changes. So of the sets of this call, only the random ones treat
-// the older changes individually.
+// since the last call: for example, one set has all changes except this change, and another set has only this change.
+// An earlier call has returned such sets for the older changes. So in this call, only the random sets select the older
+// changes individually.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {

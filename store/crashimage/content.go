@@ -113,7 +113,7 @@ func (c *content) bytes() []byte {
 	return b
 }
 
-// If fewer than 1000 sectors of c are replaced, flat returns c. Otherwise flat returns an equal
+// flat returns c if fewer than 1000 sectors of c are replaced. Otherwise flat returns an equal
 // content without replaced sectors, which has all its bytes in the field base.
 func (c *content) flat() *content {
 	if len(c.sectors) < 1000 {
