@@ -6,9 +6,9 @@ import "encoding/json"
 // fields are omitted, so that the defaults of the operator apply. The expressions new(10) and new(false) return
 // values for pointer fields.
 type Config struct {
-	// These are the ordered bindings. The value of a binding is the order of the hook: the hooks of one step run from
-	// the lowest to the highest order. A module hook must not set BeforeAll or AfterAll. A global hook must not set a
-	// binding whose name contains Helm.
+	// The ordered bindings. The value of a binding is the order of the hook: the hooks of one step run from the lowest
+	// to the highest order. A module hook must not set BeforeAll or AfterAll. A global hook must not set a binding
+	// whose name contains Helm.
 	OnStartup        *int `json:"onStartup,omitempty"`
 	BeforeAll        *int `json:"beforeAll,omitempty"`
 	AfterAll         *int `json:"afterAll,omitempty"`
@@ -23,8 +23,8 @@ type Config struct {
 	Mutating   []Admission  `json:"kubernetesMutating,omitempty"`
 	Conversion []Conversion `json:"kubernetesCustomResourceConversion,omitempty"`
 
-	// Settings limits how often and how long the hook runs. Nil means that only the timeouts of the bindings and
-	// --hook-timeout of the operator apply.
+	// Settings limits how often and how long the hook runs. If Settings is nil, only the timeouts of the bindings and
+	// the operator's flag --hook-timeout apply.
 	Settings *Settings `json:"settings,omitempty"`
 }
 
@@ -160,8 +160,8 @@ type Rule struct {
 	Scope string `json:"scope,omitempty"`
 }
 
-// MatchCondition is a CEL expression that is evaluated for a request. The hook is called only if the expression is
-// true.
+// MatchCondition is a CEL expression that the API server evaluates for a request. The API server calls the hook only if
+// the expression is true.
 type MatchCondition struct {
 	Name       string `json:"name"`
 	Expression string `json:"expression"`
@@ -190,10 +190,10 @@ type Settings struct {
 	// interval; further events and ticks are deferred. Runs for ordered bindings and for Synchronization count towards
 	// the limit, but are not deferred. Runs for reviews of the API server are neither counted nor deferred.
 	ExecutionMinInterval string `json:"executionMinInterval,omitempty"`
-	// ExecutionBurst is the number of runs that can start without a delay before ExecutionMinInterval applies; 0
-	// means 1.
+	// ExecutionBurst is the number of runs that can start in succession before ExecutionMinInterval delays further
+	// runs; 0 means 1.
 	ExecutionBurst int `json:"executionBurst,omitempty"`
-	// Timeout is a duration such as "5m". It is the timeout of runs whose binding sets no timeout; empty means
-	// --hook-timeout of the operator.
+	// Timeout is a duration such as "5m". It is the timeout of runs whose binding sets no timeout. If Timeout is empty,
+	// the operator's flag --hook-timeout applies.
 	Timeout string `json:"timeout,omitempty"`
 }

@@ -32,10 +32,11 @@ type Element struct {
 	// Group is the name of the group of the binding; empty if the binding has no group or the element has a Review. An
 	// element with a Group contains only snapshots.
 	Group string `json:"groupName"`
-	// WatchEvent is set for an event: Added, Modified or Deleted. Item is the object at the time of the event.
+	// WatchEvent is set only for an event: it is Added, Modified or Deleted. Then Item is the object at the time of the
+	// event.
 	WatchEvent string `json:"watchEvent"`
 	Item
-	// Objects is set for a Synchronization: it has all existing objects of the binding.
+	// Objects is set only for a Synchronization: it has all existing objects of the binding.
 	Objects []Item `json:"objects"`
 	// Snapshots are the objects of kubernetes bindings, by binding name. The comment of the function [Snapshot]
 	// describes which snapshots are available.
@@ -53,14 +54,14 @@ type Item struct {
 	// Object is the full object; nil if the binding sets keepFullObjectsInMemory to false. In an event, Object has only
 	// the identity of the object if the object is too large, or was deleted while the operator did not watch it.
 	Object json.RawMessage `json:"object"`
-	// FilterResult is the result of the jqFilter of the binding. It is nil if the binding has no jqFilter, and the
-	// text null if the filter returned nothing. In an event, it is also nil if the result is too large. The limit is
-	// 1 KiB for an object that was deleted while the operator did not watch it.
+	// FilterResult is the result of the jqFilter of the binding. It is nil if the binding has no jqFilter, and the text
+	// null if the filter returned nothing. In an event, FilterResult is also nil if the result is too large. If the
+	// object was deleted while the operator did not watch it, the limit is 1 KiB.
 	FilterResult json.RawMessage `json:"filterResult"`
 }
 
-// Decode decodes an item to a value of type T. It decodes the field FilterResult, or the field Object if FilterResult
-// is nil.
+// Decode decodes an item to a value of type T. It decodes the field FilterResult or, if FilterResult is nil, the field
+// Object.
 func Decode[T any](item Item) (T, error) {
 	var value T
 	text := item.FilterResult

@@ -17,14 +17,14 @@ import (
 // Hook is the implementation of a hook.
 type Hook struct {
 	Config Config
-	// Run is called for each run. If it returns an error, the run has failed: the collected changes
-	// are dropped, and users see the text of the error. Then the hook runs again, unless the binding
-	// has AllowFailure or is for reviews of the API server. ctx ends when the operator stops the hook.
+	// Run is called for each run. If Run returns an error, the run has failed: the collected outputs are dropped, and
+	// users see the text of the error. Then the hook runs again, unless the binding has AllowFailure or is for reviews
+	// of the API server. ctx ends when the operator stops the hook.
 	Run func(ctx context.Context, r *Run) error
 }
 
-// Main is the whole main function of a hook. It prints the configuration or runs the hook,
-// according to the arguments and the environment of the process, and ends the process.
+// Main is the whole main function of a hook. If the argument of the process is --config, Main prints the configuration;
+// otherwise it runs the hook with the inputs that the environment names. Then Main ends the process.
 func Main(hook Hook) {
 	//nolint:forbidigo // it stands for main
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)

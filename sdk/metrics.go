@@ -5,7 +5,7 @@ import "fmt"
 // Metrics collects changes of metrics. In all its methods, labels may be nil.
 type Metrics struct {
 	group   string
-	changes *[]metric // shared with the groups
+	changes *[]metric // shared with the results of Group
 }
 
 // metric is one line of the file at METRICS_PATH.
@@ -18,8 +18,8 @@ type metric struct {
 	Group   string            `json:"group,omitempty"`
 }
 
-// Group returns a collector for the metrics of a group. If a run changes any metric of a group, all
-// earlier metrics of the group are removed first, including those of other hooks.
+// Group returns a collector for the metrics of a group. If a run changes a metric of a group, the
+// operator first removes all earlier metrics of the group, including those of other hooks.
 func (m *Metrics) Group(name string) *Metrics {
 	return &Metrics{group: name, changes: m.changes}
 }

@@ -83,11 +83,12 @@ func (o *Objects) Create(object any) { o.object("Create", object) }
 // argument are merged into the existing object.
 func (o *Objects) CreateOrUpdate(object any) { o.object("CreateOrUpdate", object) }
 
-// CreateIfNotExists creates an object. If it exists already, nothing happens.
+// CreateIfNotExists creates an object. If an object with its name exists already, nothing happens.
 func (o *Objects) CreateIfNotExists(object any) { o.object("CreateIfNotExists", object) }
 
 // Delete deletes an object after its dependents. The operator waits until the object no longer
-// exists; after 20 s, the operation fails. If the object does not exist, nothing happens.
+// exists. If it still exists after 20 s, the operation fails. If the object does not exist, nothing
+// happens.
 func (o *Objects) Delete(ref Ref) { o.add("Delete", ref, operation{}) }
 
 // DeleteInBackground deletes an object. The dependents of the object are deleted afterwards.
@@ -96,8 +97,8 @@ func (o *Objects) DeleteInBackground(ref Ref) { o.add("DeleteInBackground", ref,
 // DeleteNonCascading deletes an object and keeps its dependents.
 func (o *Objects) DeleteNonCascading(ref Ref) { o.add("DeleteNonCascading", ref, operation{}) }
 
-// MergePatch changes an object with a JSON merge patch (RFC 7396). The argument patch is encoded as
-// JSON.
+// MergePatch changes an object with a JSON merge patch (RFC 7396). The argument patch must be
+// representable as JSON.
 func (o *Objects) MergePatch(ref Ref, patch any, options ...Option) {
 	o.add("MergePatch", ref, operation{MergePatch: patch}, options...)
 }

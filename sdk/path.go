@@ -26,8 +26,8 @@ func quoteKey(key string) string {
 }
 
 // splitPath splits a path of keys separated by dots. A key in double or single quotes may contain any character. In a
-// quoted key, the quote character itself is written twice. An index in brackets, such as [0], is the same as the key
-// .0.
+// quoted key, the quote character itself is written twice. An index in brackets means the same as the index after a
+// dot: web.hosts[0] is web.hosts.0.
 func splitPath(path string) ([]string, error) {
 	rest := path
 	var keys []string

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// AdmissionRequest is the request that the API server asks the hook about, in an element of type
+// AdmissionRequest is the request that the hook must allow or deny, in an element of type
 // Validating or Mutating.
 type AdmissionRequest struct {
 	UID       string           `json:"uid"`
@@ -87,8 +87,8 @@ func (r *Run) Allow(warnings ...string) {
 	r.verdict = &verdict{Allowed: true, Warnings: warnings}
 }
 
-// AllowChanged allows an admission request for a mutating binding, and applies the changes to the
-// object of the request.
+// AllowChanged allows an admission request for a mutating binding. The API server applies the
+// changes to the object of the request.
 func (r *Run) AllowChanged(changes []Change, warnings ...string) {
 	r.verdict = &verdict{Allowed: true, Warnings: warnings}
 	if len(changes) > 0 {

@@ -16,9 +16,9 @@ import (
 type Run struct {
 	// Elements are the binding context: the reasons for this run, in the order in which they occurred.
 	Elements []Element
-	// Values are the merged values. The operator saves a change of Values. Each time the operator merges the values,
-	// the change is applied again, until it is dropped: for example, when the module is disabled or the hook is
-	// deleted. The page docs/reference/values-and-schemas.md lists all cases.
+	// Values are the merged values. The operator saves changes of Values. Each time it merges the values, it applies
+	// the changes again, until they are dropped: for example, when the module is disabled or the hook is deleted. The
+	// page docs/reference/values-and-schemas.md lists all cases.
 	Values *Values
 	// ConfigValues are the values of the operator's ConfigMap. The operator writes changes to the ConfigMap, where
 	// users see them. A run that answers a review request of the API server fails if it changes ConfigValues.
@@ -31,8 +31,8 @@ type Run struct {
 	Log *slog.Logger
 	// Attempt is the number of this attempt at the task, counted from 1; 0 if the operator does not report it.
 	Attempt int
-	// Interrupted is true if the operator ended during the previous attempt. If Interrupted is true, nobody knows
-	// which effects the previous attempt had.
+	// Interrupted is true if the operator ended during the previous attempt. Then it is unknown what the hook did in
+	// that attempt.
 	Interrupted bool
 
 	verdict   *verdict

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Values are the sections that a hook gets. All hooks get the section "global". A module hook also gets the section
-// of its module, whose key is the name of the module in camelCase. A path is a sequence of keys separated by dots,
-// such as web.hosts.0; [Path] quotes keys that contain dots.
+// Values are the sections of the values that a hook gets. All hooks get the section "global". A module hook also gets
+// the section of its module, whose key is the name of the module in camelCase. A path is a sequence of keys separated
+// by dots, such as web.hosts.0; [Path] quotes keys that contain dots.
 //
 // Set and Remove add to the values patch of the run. Later reads in the same run return the changed values. If a change
 // is invalid, the run fails after the function of the hook has returned.
@@ -187,7 +187,7 @@ func patchable(tree map[string]any, keys []string) (int, error) {
 	return len(keys), nil
 }
 
-// find returns the value at keys.
+// find returns the value at keys, and whether there is one.
 func find(node any, keys []string) (any, bool) {
 	for _, key := range keys {
 		switch parent := node.(type) {

@@ -43,9 +43,9 @@ func NewConfigMap(db *store.DB, engine workflow.Raiser, source *kube.ConfigMap, 
 }
 
 // Recorded makes the trigger compare the content again if the record r says that a task or an attempt has ended without
-// success. It may have written a section of the ConfigMap, which only its success would have put in force. A failed
-// attempt of step 16 causes no comparison, because its retry reads the ConfigMap again, and another task would fail,
-// too. Recorded does not block.
+// success. The hook of the task may have written a section of the ConfigMap, but only the success of the task puts the
+// section in force. A failed attempt of step 16 causes no comparison, because its retry reads the ConfigMap again, and
+// another task would fail, too. Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:

@@ -18,8 +18,9 @@ func unreadable(err error, tables ...store.Table) *store.RecordError {
 }
 
 // withoutDamage calls fn. If fn fails because a record of a binding, a cursor or a version cannot be read,
-// withoutDamage moves this record to the table of damaged records, and calls fn again. Without its record, a binding is
-// not attached until its module runs again. Without the mark of its cursor, a view is treated as a new view.
+// withoutDamage moves this record to the table of damaged records, and calls fn again. Without its record, the binding
+// of a module is not attached until the module runs again, and the binding of a global hook is not attached until the
+// next start run. Without the mark of its cursor, a view is treated as a new view.
 func (r *receiver) withoutDamage(ctx context.Context, fn func() error) error {
 	for {
 		err := fn()

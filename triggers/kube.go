@@ -36,14 +36,14 @@ type Kube struct {
 	earlier  *earlierViews
 
 	changed <-chan struct{}      // receives a value when bindings may have changed
-	asked   chan chan<- struct{} // each call of Ready sends a channel, which is closed when all changes are followed
+	asked   chan chan<- struct{} // each call of Ready sends a channel, which is closed when Run follows all bindings
 	bound   bindingReader        // for readBindings
 
 	mu      sync.Mutex
 	follows map[graph.Subject]*followed // the followed bindings; guarded by mu
 
-	// attached has the kubernetes bindings in the store at their last read, also detached ones. Each key is the text of
-	// a binding.
+	// attached has the kubernetes bindings that were in the store when it was last read, including detached ones. Each
+	// key is the [graph.Subject.String] of a binding.
 	attached atomic.Pointer[map[string]graph.Subject]
 }
 
@@ -65,7 +65,7 @@ func NewKube(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *k
 	return k
 }
 
-// reduced writes a log line that says that the payload of an event was too large, so that a part of it was left out.
+// reduced logs that the payload of an event was too large, so that a part of the payload was left out.
 func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 	k.log.Error().Str("hook", to.String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
 		Msg("event too large: left out the content of the object, and, if the event is still too large, the filter result; set keepFullObjectsInMemory: false, and select less with the jqFilter")
@@ -138,8 +138,8 @@ type closedView struct {
 }
 
 // forget deletes the cursors of the closed views that no binding uses any more. If the cursor of a closed view stays,
-// forget removes the owner of the closed view from it, unless the owner follows the view again. Otherwise, after the
-// owner was attached again in this epoch with another selection, the cursor would have it as an owner that has not
+// forget removes the owner of the closed view from the cursor, unless the owner follows the view again. Otherwise the
+// cursor would treat an owner that was attached again in this epoch, with another selection, as an owner that has not
 // joined the view yet.
 func (k *Kube) forget(ctx context.Context, closed []closedView) error {
 	for _, c := range closed {
@@ -157,10 +157,9 @@ func (k *Kube) forget(ctx context.Context, closed []closedView) error {
 	return nil
 }
 
-// sweep deletes the cursors of earlier epochs that no binding uses any more, and removes bindings
-// from cursors that they do not use. sweep first waits until the snapshots of all bindings are
-// complete. It keeps the cursors of views that a binding is about to leave, because the remaining
-// changes of these views are delivered first.
+// sweep deletes the cursors of earlier epochs that no binding uses any more, and removes bindings from cursors that
+// they do not use. sweep first waits until the snapshots of all bindings are complete. It keeps the cursors of views
+// that a binding is about to leave, because their remaining changes must still be delivered.
 func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
 	follows := maps.Clone(k.follows)
@@ -177,11 +176,11 @@ func (k *Kube) sweep(ctx context.Context) {
 	}
 }
 
-// isUnused reports whether it is certain that a binding does not use the view v, whose source has no kind. The text is
-// the [graph.Subject.String] of the binding. If the binding is not followed, or has no views yet, for example because its
-// kind is not served, isUnused returns false. A binding has a view before it becomes an owner of the view's cursor. So if
-// isUnused is called in a transaction that has read this owner, the result is still correct when the transaction is
-// committed.
+// isUnused reports whether it is certain that a binding does not use the view v, whose source has no kind. The argument
+// text is the [graph.Subject.String] of the binding. If the binding is not followed, or has no views yet, for example
+// because its kind is not served, isUnused returns false. A binding has a view before it becomes an owner of the view's
+// cursor. So if isUnused is called in a transaction that has read this owner, the result is still correct when the
+// transaction is committed.
 func (k *Kube) isUnused(text string, v kube.View) bool {
 	subject, attached := k.attachedAs(text)
 	k.mu.Lock()
@@ -269,7 +268,8 @@ func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
 	return subject, attached
 }
 
-// open starts a monitor for a binding. If this fails, open logs the error, and the result has the error and no monitor.
+// open starts a monitor for a binding. If the monitor cannot be started, open logs the error, and the result has the
+// error and no monitor.
 func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 	f := &followed{config: string(b.Config)}
 	if f.monitor, f.err = k.openMonitor(subject, b); f.err != nil {
@@ -291,8 +291,9 @@ func (k *Kube) openMonitor(subject graph.Subject, b store.Binding) (*kube.Monito
 		Owner: owner(subject), Selection: selection(c), Filter: filter, KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
 	}
 	if b.AttachedIn != k.db.Epoch() {
-		// Events may be pending from the earlier process, also if the Synchronization has not succeeded yet. So the hook
-		// needs the changes since then: a Synchronization does not show that the object of a pending event was deleted.
+		// Events of the earlier process may be pending, even if the Synchronization has not succeeded yet. So the hook
+		// needs the changes since that process: a Synchronization does not show that the object of a pending event was
+		// deleted.
 		spec.Resume = b.SyncedIn != 0
 		spec.Delivered = func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) }
 		spec.Earlier = func() []kube.View { return k.earlier.of(subject, b.AttachedIn) }
@@ -331,9 +332,9 @@ func (k *Kube) isFollowedBy(s graph.Subject, v kube.View) bool {
 	return f != nil && f.monitor != nil && f.monitor.Follows(v)
 }
 
-// Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete.
-// These include all bindings that were committed before the call. Ready waits while Run is not
-// active, because Run follows the bindings.
+// Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete, or when it is known
+// that their kinds are not served. These bindings include all that were committed before the call. Ready waits while
+// Run is not active, because Run follows the bindings.
 func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 	if err := k.catchUp(ctx); err != nil {
 		return err
@@ -387,8 +388,8 @@ func (k *Kube) Snapshot(s graph.Subject) []*kube.Object {
 	return f.monitor.Snapshot()
 }
 
-// IsComplete reports whether the binding s is followed and its snapshot is complete. It does not
-// wait.
+// IsComplete reports whether the binding s is followed, and its snapshot is complete or its kind is not served. It does
+// not wait.
 func (k *Kube) IsComplete(s graph.Subject) bool {
 	k.mu.Lock()
 	f := k.follows[s]
@@ -426,7 +427,7 @@ func (k *Kube) FailingFilters() (failing []FailingFilter) {
 // of a module, hook or binding has a zero byte.
 func owner(s graph.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
-// SubjectOf returns the binding for which the function owner has returned the given name. The watches and their
+// SubjectOf returns the binding with the given name, which the function owner has returned. The watches and their
 // observer use such names.
 func SubjectOf(owner string) graph.Subject {
 	parts := strings.SplitN(owner, "\x00", 3)

@@ -18,12 +18,12 @@ type receiver struct {
 	engine workflow.Raiser
 	// isFollowed reports whether a monitor of a binding follows the view.
 	isFollowed func(kube.View) bool
-	// attached returns the kubernetes binding in the store with the given text, which is like a key of [mark.Owners].
-	// The binding may be detached.
+	// attached returns the kubernetes binding in the store with the given text, in the form of [mark.Owners]. The
+	// binding may be detached.
 	attached func(text string) (graph.Subject, bool)
-	// reduced is called when the payload of events was too large, so that the object, or also the
-	// filter result, was left out. The binding is the first one whose event has this payload. reduced
-	// can be nil.
+	// reduced is called when the payload of events was too large, so that the content of the object, and perhaps the
+	// filter result, was left out. The argument to is the first binding whose event has this payload, and size is the
+	// number of bytes of the complete payload. reduced can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
 	// damaged is called when an unreadable record was moved to the table of damaged records. damaged can be nil.
 	damaged func(store.Damaged)
@@ -118,8 +118,8 @@ func (r *receiver) Stored(ctx context.Context, v kube.View) (version string, err
 	return version, err
 }
 
-// Behind reports whether one of the owners may have missed changes of v: because it had not joined yet, or because Left
-// has removed it from the cursor since the call of knows for its monitor.
+// Behind reports whether one of the owners may have missed changes of v: because the owner had not joined yet, or
+// because Left has removed the owner from the cursor since the call of knows for its monitor.
 func (r *receiver) Behind(ctx context.Context, v kube.View, owners []string) (behind bool, err error) {
 	err = r.withoutDamage(ctx, func() error {
 		return r.db.View(func(tx *store.Tx) error {
@@ -267,7 +267,8 @@ func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 }
 
 // gone returns the deletions of the delivered objects that are not in the list with the same uid. If the record of an
-// object is damaged, its uid is unknown, and the object is treated as deleted only if the list does not have it.
+// object is damaged, its uid is unknown. Then the object is treated as deleted only if the list has no object with its
+// name.
 func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 	cursor := cursorKey(list.View)
 	head, present := string(markKey(cursor)), map[string]string{}
@@ -311,8 +312,8 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 	})
 }
 
-// Left deletes the cursor of a view that is no longer in use, or removes owners from it. If the
-// namespace of the view matches again later, the objects that exist then cause no events.
+// Left deletes the cursor of a view if no other binding uses the view; otherwise Left removes the owners from the
+// cursor. If the namespace of the view matches again later, the objects that exist then cause no events.
 func (r *receiver) Left(ctx context.Context, v kube.View, owners []string) error {
 	var bindings []string
 	for _, name := range owners {

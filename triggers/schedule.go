@@ -67,15 +67,16 @@ const longestSleep = time.Minute
 // damagePause is the time after which a Schedule raises due ticks again if the engine has to repair a record first.
 const damagePause = 5 * time.Second
 
-// rewind computes the next tick again if the clock was set back. now is the time that the clock shows.
+// rewind computes the next tick again if the clock was set back by at least setBack. now is the time that the clock
+// shows.
 func (t *ticker) rewind(now time.Time) {
 	if t.schedule != nil && t.from.Sub(now) >= setBack {
 		t.from, t.next = now, t.schedule.Next(now)
 	}
 }
 
-// Run raises the events of ticks until ctx is done. If the engine has to repair a record before it can raise ticks that
-// are due, Run raises them after a pause.
+// Run raises the events of ticks until ctx is done. If the engine has to repair a record before it can raise due ticks,
+// Run tries again after damagePause.
 func (s *Schedule) Run(ctx context.Context) error {
 	tickers := map[graph.Subject]*ticker{}
 	if err := s.follow(tickers); err != nil {
@@ -153,7 +154,8 @@ func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 	return err
 }
 
-// begin returns the ticker of a binding. The last tick of the binding can be from an earlier epoch.
+// begin returns the ticker of a binding. The last tick in the store can be of an earlier epoch. If ticks were missed
+// since then and the policy is Once, one tick is due at once.
 func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (*ticker, error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(b.Config, &c); err != nil {
@@ -243,9 +245,9 @@ func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*work
 	return &ev, err
 }
 
-// RequestedTick returns the event of a tick that a person requests, and stores it as the last tick
-// of the binding, so that a tick that was missed before is not raised any more. found is false
-// unless subject is an attached schedule binding.
+// RequestedTick returns the event of a tick that a person requests, and stores the current time as the last tick of the
+// binding. So a tick that was missed before is not raised any more. The result found reports whether subject is an
+// attached schedule binding.
 func RequestedTick(tx *store.Tx, subject graph.Subject) (ev workflow.Event, found bool, err error) {
 	b, found, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 	if err != nil || !found || b.Kind != store.Schedule || b.Detached {

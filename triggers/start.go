@@ -42,17 +42,16 @@ type Circumstances struct {
 	// Code is a digest of the global hooks, the modules in directories, the version of the
 	// operator, and the settings on which the work of a start depends.
 	Code string
-	// ChartFiles is a digest of the files of charts. It is only used if the mode is IfChanged;
-	// otherwise it can be empty. An unfinished start run is resumed even if ChartFiles has changed,
-	// because hooks can write files.
+	// ChartFiles is a digest of the files of charts. It must be set if the mode is IfChanged; in other modes it can be
+	// empty. An unfinished start run is resumed even if ChartFiles has changed, because hooks can write files.
 	ChartFiles string
 	// Version is the version of the operator, and Pod is the name of its pod.
 	Version, Pod string
 	// Dropped is the reason why the pending work of the store was dropped; empty if no work was
 	// dropped.
 	Dropped string
-	// NewContainer is set if the process runs in another container than the previous one. Files
-	// that hooks of an unfinished start left in the previous container are gone.
+	// NewContainer is set if the process runs in another container than the previous process. Files that hooks of an
+	// unfinished start left in the previous container are gone.
 	NewContainer bool
 }
 
@@ -84,8 +83,8 @@ func Begin(tx *store.Tx, how StartMode, now Circumstances) ([]workflow.Event, er
 	return []workflow.Event{start, content}, store.Save(tx, store.StartupKey(), startup)
 }
 
-// saveChartFiles saves the digest of the files of charts if the record of the last start run lacks
-// it, because that start run had another mode.
+// saveChartFiles saves the digest of the files of charts if the record of the last start run has no digest, because
+// that start run had another mode.
 func saveChartFiles(tx *store.Tx, startup store.Startup, files string) error {
 	if startup.ChartFiles != "" || files == "" {
 		return nil
@@ -128,8 +127,8 @@ func startsOver(tx *store.Tx, startup store.Startup, how StartMode, now Circumst
 	return "", nil
 }
 
-// otherCharts reports whether files of charts have changed since the last start run. If this is not
-// known, otherCharts returns false.
+// otherCharts reports whether files of charts have changed since the last start run. If the record of that run has no
+// digest, otherCharts returns false.
 func (c Circumstances) otherCharts(startup store.Startup) bool {
 	return startup.ChartFiles != "" && startup.ChartFiles != c.ChartFiles
 }

@@ -13,9 +13,9 @@ import (
 // TakeOver prepares the store for this process, which has become the only operator of its
 // namespace. previous describes the last holder of the Lease. The pending tasks of the store are
 // outdated if another operator may have worked since the last epoch of the store, or if the store
-// is a copy. TakeOver drops outdated tasks, and returns the reason as dropped. If the tasks are not
-// outdated, dropped is empty. written is the time of the last write before this process opened the
-// store.
+// is a copy. If the tasks are outdated, TakeOver drops them, and dropped is the reason; otherwise
+// dropped is empty. The argument written is the time of the last write before this process opened
+// the store.
 func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, written time.Time) (dropped string, err error) {
 	t := takeover{db, previous, written}
 	var lost *store.LostSpan
@@ -82,7 +82,7 @@ func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 
 // lastWorked returns the last epoch in which an operator worked with the store; 0 if there is none.
 // Two records contain the epoch, so that the loss of one of them does no harm. The result ended is
-// false if this epoch began to process tasks, and the store has no record of its clean exit.
+// false if the epoch worked began to process tasks, and the store has no record of its clean exit.
 func lastWorked(tx *store.Tx) (worked uint64, ended bool, err error) {
 	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
 	if err != nil {
@@ -93,9 +93,9 @@ func lastWorked(tx *store.Tx) (worked uint64, ended bool, err error) {
 	return worked, ends.Begun != worked || ends.Ended == worked, err
 }
 
-// copied returns the span of time whose changes the store lacks because it is a copy; nil if it is
-// not a copy. The end of the span is zero if it is unknown. An unreadable mark also means that the
-// store is a copy.
+// copied returns the span of time whose changes the store lacks because it is a copy; nil if the
+// store is not a copy. The end of the span is zero if the end is unknown. An unreadable mark also
+// means that the store is a copy.
 func (t *takeover) copied(tx *store.Tx) (*store.LostSpan, error) {
 	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {

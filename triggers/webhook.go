@@ -50,7 +50,7 @@ func (w *Webhook) Run(ctx context.Context) error {
 
 // attached returns the attached bindings. Complete is set once the current start has converged, because from then on
 // all bindings are attached. A converge of an earlier start is not enough: if the code has changed since then, a
-// webhook can belong to another hook or binding than before, which may not be attached yet.
+// webhook can belong to another binding than before, and that binding may not be attached yet.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())

@@ -14,7 +14,8 @@ import (
 )
 
 // Admit runs the hook for an admission request to the binding with this name. The argument request is the content of
-// the field "request" of an AdmissionReview, in YAML or JSON. The verdict of the hook is in the result.
+// the field "request" of an AdmissionReview, in YAML or JSON. The field Verdict of the result has the answer of the
+// hook.
 func (t *Test) Admit(binding, request string) *Result {
 	t.t.Helper()
 	element, mutating := t.admission(binding)
@@ -51,7 +52,7 @@ func (t *Test) admission(name string) (e hook.Element, mutating bool) {
 }
 
 // Convert runs the conversion binding with this name for objects, which are documents of YAML or JSON. The arguments
-// from and to are the versions, in the form GROUP/VERSION. The converted objects are in the result.
+// from and to are the versions, in the form GROUP/VERSION. The field Converted of the result has the converted objects.
 func (t *Test) Convert(binding, from, to, objects string) *Result {
 	t.t.Helper()
 	i := slices.IndexFunc(t.config.Conversion, func(b hook.ConversionBinding) bool { return b.Name == binding })
@@ -91,8 +92,8 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 	return r
 }
 
-// checkReview returns an error if a hook that has answered the API server has written a patch of the ConfigMap, which
-// the operator rejects.
+// checkReview returns an error if a hook that has answered the API server has written a patch of the ConfigMap, because
+// the operator rejects such a patch.
 func checkReview(files map[string][]byte) error {
 	patch, err := values.ParsePatch(files["CONFIG_VALUES_JSON_PATCH_PATH"])
 	if err == nil && len(patch) > 0 {

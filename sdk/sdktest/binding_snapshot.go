@@ -30,8 +30,8 @@ type bindingSnapshot struct {
 // look is the last known state of an object in the snapshot of a binding.
 type look struct {
 	item hook.Item
-	// mark is the result of the jqFilter, or the whole object without a filter. If mark changes, the hook gets an
-	// event of type Modified.
+	// mark is the result of the jqFilter or, if the binding has no filter, the whole object. If mark changes, the hook
+	// gets an event of type Modified.
 	mark string
 }
 

@@ -69,8 +69,9 @@ func (c *cluster) deliver(ctx context.Context, key id, object *unstructured.Unst
 	}
 }
 
-// reselect updates the snapshot of a binding after the labels of a namespace may have changed. Objects that are added to
-// the snapshot or removed from it cause no events. An object on which the jqFilter fails keeps its last known state.
+// reselect updates the snapshot of a binding after a change of a namespace, whose labels may have changed. Objects that
+// are added to the snapshot or removed from it cause no events. An object on which the jqFilter fails keeps its last
+// known state.
 func (c *cluster) reselect(ctx context.Context, s *bindingSnapshot) {
 	for _, object := range c.objects.all {
 		if _, _, err := s.change(ctx, idOf(object), object); err != nil {

@@ -1,5 +1,4 @@
-// Package sdktest runs a hook without a cluster, as the operator would run it, with the objects and
-// values of a test.
+// Package sdktest runs a hook as the operator runs it, but without a cluster: with the objects and values of a test.
 //
 // A [Subject] is a hook in Go or an executable in any language. A [Test] contains values and objects, and the
 // snapshots of the hook's bindings. A [Result] is the result of a run. The output of a hook changes the test: patches

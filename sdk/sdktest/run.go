@@ -21,7 +21,7 @@ type (
 	Op = values.Op
 	// Operation is an operation on an object.
 	Operation = operation.Operation
-	// Metric is an operation on metrics. In its name, {PREFIX} is replaced by the empty text.
+	// Metric is an operation on metrics. The text {PREFIX} is removed from its name.
 	Metric = series.Op
 	// Verdict is the response to an admission request.
 	Verdict = hook.Verdict
@@ -30,7 +30,7 @@ type (
 // Result is the result of a run.
 type Result struct {
 	t *Test
-	// Err is nil if the run succeeded. If the hook failed or its output is invalid, the output has no effect. If an
+	// Err is nil if the run succeeded. If the hook failed or its output is invalid, the output had no effect. If an
 	// operation on an object failed, the other operations were executed, but the patches were not applied. If the hook
 	// rejected a conversion, Err has its message, and the other output took effect.
 	Err error

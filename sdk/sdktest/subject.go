@@ -25,8 +25,8 @@ type Subject interface {
 // Go returns a hook implemented with package sdk. It runs in the process of the test.
 func Go(hook sdk.Hook) Subject { return inProcess{hook} }
 
-// File returns a hook that is the executable at path. A bash script can source /shell_lib.sh, even if this file does not
-// exist. A hook has the PATH of the test, so a hook that calls jq needs jq in this PATH.
+// File returns a hook that is the executable at path. A bash script can load /shell_lib.sh with the command source,
+// even if this file does not exist. A hook has the PATH of the test, so a hook that calls jq needs jq in this PATH.
 func File(path string) Subject { return executable(path) }
 
 type inProcess struct{ hook sdk.Hook }

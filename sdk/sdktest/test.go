@@ -126,7 +126,7 @@ func valueAt(t testing.TB, tree map[string]any, path string) any {
 	return holder.value
 }
 
-// holder decodes any JSON value and keeps integers exact.
+// holder decodes any JSON value. Integers become int64 values, so that they stay exact.
 type holder struct{ value any }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -171,8 +171,8 @@ func (t *Test) Put(text string) {
 	}
 }
 
-// Remove deletes an object, which must exist. The argument kind is written as in the configuration of a hook. For a
-// cluster-scoped object, namespace is empty.
+// Remove deletes an object, which must exist. The argument kind is the name of the kind, its plural or its short name.
+// For a cluster-scoped object, namespace is empty.
 func (t *Test) Remove(kind, namespace, name string) {
 	t.t.Helper()
 	object := t.cluster.objects.find("", kind, namespace, name)

@@ -1,4 +1,5 @@
-// Package shell contains the shell framework. It is a library of functions for hooks in bash, which load it with
+// Package shell contains the shell framework. The framework is a library of functions for hooks in bash. A hook loads
+// the framework with
 //
 //	source /shell_lib.sh
 //
@@ -7,7 +8,7 @@
 // as those of shell-operator and addon-operator, but another implementation.
 //
 // The framework consists of shell_lib.sh and the files in frameworks/shell. If the framework is not installed in the
-// root directory, bash_env.sh makes the command "source /shell_lib.sh" load it from another directory.
+// root directory, bash_env.sh makes the command "source /shell_lib.sh" load the framework from another directory.
 package shell
 
 import "embed"

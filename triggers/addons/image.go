@@ -51,8 +51,8 @@ func (a *Trigger) compareModules(ctx context.Context) error {
 	return nil
 }
 
-// comparedWithOthers returns the cluster-wide configurations whose addons were last compared with modules that have
-// another checksum than the one in images.
+// comparedWithOthers returns the cluster-wide configurations whose addons were last compared with other modules than
+// those with the checksums in images.
 func (a *Trigger) comparedWithOthers(images map[bool]string) (outdated []api.Identity, err error) {
 	err = a.db.View(func(tx *store.Tx) error {
 		outdated = nil

@@ -64,7 +64,7 @@ type Trigger struct {
 	mu       sync.Mutex
 	raised   map[api.Identity]sighting  // state in the last event of each configuration; guarded by mu
 	repaired map[api.Identity]time.Time // time of the last repair of a status or a finalizer; guarded by mu
-	due      map[api.Identity]time.Time // guarded by mu
+	due      map[api.Identity]time.Time // when each configuration must be processed again; guarded by mu
 	// After the loss of the store, restoring has the configurations that were Ready and have not
 	// been processed yet. The field later has the configurations that wait until restoring is
 	// empty, but at most until the time in the field until.
@@ -101,9 +101,8 @@ func (c *configuration) isReady() bool {
 	return c.phase == store.PhaseReady && c.observed == c.generation && !c.deleted
 }
 
-// planOf returns the time at which the next attempt of a failed configuration with the record c is
-// due; zero means never. planOf applies the delays of this process, and corrects a time that was
-// computed with a wrong clock.
+// planOf returns the time at which the next attempt of a failed configuration with the record c is due; zero means
+// never. planOf uses the delays of this process, and corrects a time that was computed with a wrong clock.
 func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 	if c.Phase != store.PhaseFailed {
 		return time.Time{}
@@ -123,7 +122,7 @@ func New(db *store.DB, engine workflow.Raiser, client *kube.Client, kinds *kube.
 }
 
 // Settled is called when a round of a configuration has ended, was given up because a person has skipped one of its
-// steps, or did not begin because the next attempt is not due yet. due is the time of the next attempt; zero means
+// steps, or has not begun because the next attempt is not due yet. due is the time of the next attempt; zero means
 // never. Settled does not block.
 func (a *Trigger) Settled(id api.Identity, due time.Time) {
 	a.mu.Lock()
@@ -552,8 +551,8 @@ func recordOf(tx *store.Tx, id api.Identity) (store.Configuration, bool, error) 
 	return c, ok, err
 }
 
-// judge returns why c must be processed; empty if it need not be. Writes of the status by the
-// operator itself are no reason: they do not change the generation, and they match the store.
+// judge returns why c must be processed; empty if nothing must be done. Writes of the status by the operator itself are
+// no reason: they do not change the generation, and they match the store.
 func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	record, known, err := recordOf(tx, c.id)
 	if err != nil {
@@ -581,10 +580,10 @@ func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	return a.repair(tx, c.id), nil
 }
 
-// changes compares c with record, the result of its last round, and with the state last in its last event. It returns
-// a description of the change that a user has made since then, or says that the round has not ended. The result is
-// empty if neither applies. record is not enough for the annotation: the task of the last event may have read the
-// annotation, and may not have recorded it yet.
+// changes compares c with record, the result of its last round, and with the state last in its last event. The result
+// describes the change that a user has made since then, or says that the round has not ended; it is empty if neither
+// applies. The record is not enough to find a change of the annotation: the task of the last event may have read the
+// annotation without having recorded it yet.
 func (c *configuration) changes(known bool, record store.Configuration, last sighting) (why string) {
 	switch {
 	case c.deleted:
