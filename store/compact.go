@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compactFrom is the minimum size in bytes of the pages that a file has ever used, for Open to compact the file. A
-// smaller file is not worth the time.
+// compactFrom is the minimum size in bytes of a file that Open compacts, without pages that were never used. A smaller
+// file is not worth the time.
 const compactFrom = 8 << 20
 
 // compactPiece is the approximate number of bytes of records that one transaction of a compaction copies.

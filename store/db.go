@@ -41,8 +41,8 @@ func newDB(path string, b Backend, o Options) *DB {
 // ID returns the store's id, a random text that was chosen when the store was created.
 func (db *DB) ID() string { return db.identity.id }
 
-// Epoch returns the epoch of the store. The first epoch is 1, and each Open increases the number. A store that is open
-// for reading only has the epoch of the last Open.
+// Epoch returns the epoch of the store, a number that each Open increases. A store that is open for reading only has
+// the epoch of the last Open.
 func (db *DB) Epoch() uint64 { return db.identity.epoch }
 
 // Now returns the time by the store's clock, as transactions see it.

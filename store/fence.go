@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Guard makes the store call check before each later commit, in place of the check of an earlier call of Guard. If
-// check returns an error, the commit is rejected. If the error wraps ErrFenced, the store also accepts no more
-// transactions, and a clean exit of the process is noted.
+// Guard makes the store call check before each later commit, instead of the check of an earlier call of Guard. If check
+// returns an error, the commit is rejected. If the error wraps ErrFenced, the store also accepts no more transactions,
+// and a clean exit of the process is noted.
 func (db *DB) Guard(check func() error) {
 	db.commits.mu.Lock()
 	defer db.commits.mu.Unlock()

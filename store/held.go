@@ -28,8 +28,8 @@ type Lane struct {
 	Tasks  int       `json:"tasks"`
 	Reason Reason    `json:"reason"`
 	Since  time.Time `json:"since"`
-	// After is the last slot of the queue at the time when the lane was opened. A queued task in this slot or in an
-	// earlier one that belongs in the lane is held as well, because it is newer than the held tasks. The held tasks
+	// After is the last slot of the queue at the time when the lane was opened. If a task that belongs in the lane is
+	// queued in this slot or in an earlier one, it is newer than the held tasks, so it is held as well. The held tasks
 	// return after all tasks in these slots have left the queue.
 	After uint64 `json:"after,omitempty"`
 }

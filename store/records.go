@@ -127,9 +127,9 @@ func LoadBindings(tx *Tx, module, hook string) (map[string]Binding, error) {
 
 // OutdateBindings records in the kubernetes bindings and schedules of a hook that its code has changed since they were
 // attached. So the hook runs neither for events and ticks nor for Synchronization until the module run has attached the
-// bindings again. They are attached only after the onStartup hooks. Otherwise the new code would get events,
-// Synchronizations and snapshots in the form of the earlier configuration, and an empty snapshot of a new binding. If
-// the earlier code still runs a Synchronization, the new code must run Synchronization again.
+// bindings again. The module run attaches them after its onStartup hooks. If the hook ran before that, the new code
+// would get events, Synchronizations and snapshots in the form of the earlier configuration, and an empty snapshot of a
+// new binding. If the earlier code still runs a Synchronization, the new code must run Synchronization again.
 func OutdateBindings(tx *Tx, module, hook string) error {
 	return ChangeBindings(tx, module, hook, func(b *Binding) bool {
 		if b.Kind != Kubernetes && b.Kind != Schedule {

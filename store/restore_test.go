@@ -417,8 +417,8 @@ func TestEpochsOfCleanExitsAreNotUsedAgainAfterARestore(t *testing.T) {
 	}
 }
 
-// A store that is created in the place of another one begins with epoch 1, but the note of clean exits is still that of
-// the other store.
+// If a new store is created at the path of another store, the note of clean exits is still that of the other store. The
+// epochs of the new store must be later than those in the note.
 func TestEpochsOfCleanExitsAreNotUsedByANewStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")

@@ -279,8 +279,8 @@ func (f *Failure) Total() (n int) {
 }
 
 // A Claim records the epoch that processes a task, the start of the attempt, and the last slot of the batch. If Epoch
-// is 0, no worker processes the task: it waits until its journal is executed again. In this case, End is the last slot
-// of the tasks to which the journal belongs.
+// is 0, no worker processes the task, and the task waits until its journal is executed again. In this case, End is the
+// last slot of the tasks to which the journal belongs.
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
 	Since time.Time `json:"since,omitzero"`

@@ -281,7 +281,7 @@ func TestContentOfTheConfigMapIsNewIfItIsNeitherInForceNorRejected(t *testing.T)
 	data := map[string]string{"mod": "size: 1"}
 	for name, c := range map[string]struct {
 		inForce map[string]string // nil if no content is in force yet
-		refused string            // the rejected version
+		refused string            // the refused version
 		version string
 		data    map[string]string
 		want    bool

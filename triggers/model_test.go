@@ -147,8 +147,8 @@ func (c *modelCluster) now() map[string]shownObject {
 
 // TestTheEventsOfABindingLeadFromItsFirstListToTheCluster changes a cluster at random. A watch delivers some changes in
 // batches, and misses others until it lists the objects again. A transaction has room for a few events only. The
-// process ends at random commits, and then one of two bindings has not joined yet. The events of each binding must be
-// in an order in which they can happen, and must lead to the state of the cluster.
+// process ends at random commits, and in the next process, one of the two bindings joins later. The events of each
+// binding must be in an order in which they can happen, and must lead to the state of the cluster.
 func TestTheEventsOfABindingLeadFromItsFirstListToTheCluster(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string]string{"both want the same": "", "one wants full objects": `,"keepFullObjectsInMemory":true`} {
