@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// addonsGraph returns the steps of addons configurations. With --addons=off, these steps only
-// finish pending tasks.
+// addonsGraph returns the implementation of the addons graph. With --addons=off, no trigger begins a run of this graph,
+// so its steps only finish pending tasks.
 func (o *operator) addonsGraph() (implementation workflow.Implementation, err error) {
 	s := o.settings.Addons
 	delays, err := s.Delays()
@@ -45,8 +45,8 @@ func (o *operator) watchAddons() *configurations.Trigger {
 	return a
 }
 
-// addonsObserver returns the observer of the watches of addons configurations. addonsObserver
-// reports missing CRDs only with --addons=on.
+// addonsObserver returns the observer of the watches of addons configurations. The observer reports
+// missing CRDs only with --addons=on.
 func (o *operator) addonsObserver() kube.Observer {
 	observer := o.clusterObserver.own()
 	observer.KindAwaited = nil

@@ -33,7 +33,7 @@ type bundlePage struct {
 	text func(page []byte, layout inspect.Layout) (string, error)
 }
 
-// rendered returns a function that decodes a page of type T, and passes it to the function text, which renders it.
+// rendered returns a function that decodes a page of type T and renders the page with the function text.
 func rendered[T any](text func(*T, inspect.Layout) string) func([]byte, inspect.Layout) (string, error) {
 	return func(page []byte, layout inspect.Layout) (string, error) {
 		v := new(T)
@@ -83,8 +83,8 @@ func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 	return err
 }
 
-// bundle writes an archive with all pages to w. The file errors.txt lists pages that could not be
-// read.
+// bundle writes an archive with the bundlePages to w. The file errors.txt in the archive lists the
+// pages that could not be read or rendered.
 func (s *source) bundle(ctx context.Context, w io.Writer, from *sourceFlags) error {
 	packed := gzip.NewWriter(w)
 	b := &bundle{out: tar.NewWriter(packed), at: time.Now()}
@@ -142,7 +142,8 @@ func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, layout insp
 	return err
 }
 
-// redacted returns a JSON document with likely secrets in its strings redacted.
+// redacted returns the JSON document with likely secrets masked: parts of strings that look like
+// secrets, and whole strings whose key is usual for a secret.
 func redacted(document []byte) ([]byte, error) {
 	v, err := tree.Decode(document)
 	if err != nil {

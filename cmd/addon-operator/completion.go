@@ -23,8 +23,8 @@ const completionTimeout = time.Second
 // after a tab.
 type lister func(context.Context, *source) ([]cobra.Completion, error)
 
-// complete returns a function that completes the first argument with the values of list. The
-// function offers no values if they are not read within completionTimeout.
+// complete returns a function that completes the first argument with the values of list. If reading
+// the values takes longer than completionTimeout, the function offers no values.
 func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, argv []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(argv) > 0 {
@@ -74,7 +74,8 @@ func read[T any](ctx context.Context, s *source, path string, query url.Values) 
 	return data, err
 }
 
-// described returns a name with the start of its description, on one line.
+// described returns the completion of a name. Its description is the first characters of about, on
+// one line.
 func described(name, about string) cobra.Completion {
 	const most = 80
 	text := []rune(strings.Join(strings.Fields(about), " "))

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// containerFile returns the file in which a process that uses the store records the identity of its
-// container.
+// containerFile returns the path of the file with the identity of a container. The process that uses
+// the store with this ID writes the file.
 func containerFile(tempDir, storeID string) containerMark {
 	return containerMark(filepath.Join(tempDir, "container-"+storeID))
 }

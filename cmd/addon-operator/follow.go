@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// follow has the value of the flag --follow, with which a command prints new entries of the history
-// when they are committed.
+// follow has the value of the flag --follow. With this flag, a command prints new entries of the
+// history when they are committed.
 type follow struct{ on bool }
 
 func (f *follow) declare(cmd *cobra.Command, about string) {

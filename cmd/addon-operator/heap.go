@@ -11,14 +11,14 @@ const (
 	// is 100. The operator shares the memory of its pod with hooks.
 	heapGrowth = 50
 
-	// heapReserve is the size of an allocation that is never used. The garbage collector counts the
-	// allocation as live, so that the collector runs less often while the heap is small. The
-	// allocation occupies no physical memory, because it is never written.
+	// heapReserve is the size of an allocation that is never used. The garbage collector treats the
+	// allocation as live, and so runs less often while the heap is small. The allocation occupies no
+	// physical memory, because it is never written.
 	heapReserve = 12 << 20
 )
 
-// limitHeap limits the growth of the heap to [heapGrowth]. While the heap is small, the garbage collector still runs
-// rarely, until the returned function is called. The environment variable GOGC has precedence over [heapGrowth].
+// limitHeap limits the growth of the heap to [heapGrowth]. The environment variable GOGC has precedence over
+// [heapGrowth]. limitHeap also makes the allocation of [heapReserve], which lasts until the returned function is called.
 func limitHeap() (end func()) {
 	firstgc.SetGrowth(heapGrowth)
 	reserve := make([]byte, heapReserve)

@@ -109,8 +109,7 @@ func (l *leadership) acquire(ctx context.Context) (err error) {
 		if l.err != nil {
 			return
 		}
-		// The renewals begin at once. The preparation of the first work may take long, and the Lease must not expire
-		// before that.
+		// The renewals begin at once, because the preparation of the first work may take longer than the Lease lasts.
 		if err := l.lease.Renew(keeping); err != nil {
 			l.file.db.Fence(err)
 		}
@@ -186,8 +185,8 @@ func (l *leadership) killHooks() {
 	}
 }
 
-// killHooksIfFenced drains the engine and kills the running hooks when the store is fenced. The returned function ends
-// the wait for this.
+// killHooksIfFenced waits in the background until the store is fenced, and then drains the engine and kills the running
+// hooks. The returned function ends the wait.
 func (l *leadership) killHooksIfFenced(engine *workflow.Engine) (stop func()) {
 	db, stopped, ended := l.file.db, make(chan struct{}), make(chan struct{})
 	go func() {

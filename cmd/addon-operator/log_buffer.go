@@ -16,7 +16,7 @@ const (
 	flushWithin = 2 * time.Second
 )
 
-// A logBuffer writes log lines to w in the background. If w is a pipe and nobody reads it, each write to w blocks. The
+// A logBuffer writes log lines to w in the background. If w is a full pipe that nobody reads, a write to w blocks. The
 // operator logs some lines where such a delay would block all its work, for example in a commit of the store. So Write
 // waits for at most longestLogWait. After that, the buffer drops lines until w accepts bytes again.
 type logBuffer struct {
@@ -27,7 +27,7 @@ type logBuffer struct {
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // number of lines dropped since the last call of drain; guarded by mu
-	stuck   bool          // the wait of a line for space has timed out since the last call of drain, so further lines do not wait; guarded by mu
+	stuck   bool          // since the last call of drain, a line has waited for space until the timeout, so further lines do not wait; guarded by mu
 	closing bool          // set by close; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
 	room    chan struct{} // drain closes room when it removes the pending lines, so that there is space again; guarded by mu

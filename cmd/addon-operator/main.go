@@ -1,6 +1,5 @@
-// Command addon-operator keeps a cluster's addons installed and configured. Command addon-operator runs hooks and
-// modules that are written for flant/addon-operator. The execution is a persistent workflow: every piece of work is a
-// durable task, and a restarted process resumes the pending tasks.
+// Command addon-operator keeps a cluster's addons installed and configured. It runs hooks and modules that are written
+// for flant/addon-operator. Every piece of work is a durable task, and a restarted process resumes the pending tasks.
 package main
 
 import (
@@ -23,7 +22,7 @@ var version = "dev"
 const (
 	exitFailed    = 1
 	exitUsage     = 2
-	exitAttention = 3  // something needs attention; only status, diagnose, and commands with --exit-code end with this code
+	exitAttention = 3  // something needs attention; only status, diagnose and "workflow inspect --exit-code" end with this code
 	exitUntested  = 4  // the command "test" could not test the modules
 	exitLocked    = 10 // the store is in use by another process
 	exitCorrupt   = 11 // the store is damaged, or the file is not a store

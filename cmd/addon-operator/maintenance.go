@@ -183,8 +183,8 @@ func (m *maintenance) untilSnapshot() time.Duration {
 	return min(max(wait, firstWork), m.snapshotEvery)
 }
 
-// snapshot writes a verified snapshot beside the store, and removes old snapshots beyond
-// snapshotsKept. It also removes unfinished snapshots of killed processes.
+// snapshot writes a verified snapshot beside the store. Then it removes the oldest snapshots until at
+// most snapshotsKept are left. It also removes unfinished snapshots of killed processes.
 func (m *maintenance) snapshot() error {
 	// Unfinished snapshots are removed first, because the new snapshot may need their space.
 	removed := store.RemoveUnfinished(m.path, snapshotNames)
@@ -203,8 +203,8 @@ func (m *maintenance) snapshot() error {
 }
 
 // olderThan returns the paths of the existing snapshots of the store, oldest first. The argument path is the path of the
-// new snapshot, which the result excludes. Snapshots with a later name than path were written while the clock was ahead.
-// They are older than the others.
+// new snapshot, which the result excludes. A snapshot with a later name than path was written while the clock was ahead.
+// olderThan treats such a snapshot as older than the others.
 func (m *maintenance) olderThan(path string) ([]string, error) {
 	found, err := m.snapshots()
 	found = slices.DeleteFunc(found, func(other string) bool { return other == path })
@@ -212,10 +212,10 @@ func (m *maintenance) olderThan(path string) ([]string, error) {
 	return slices.Concat(found[later:], found[:later]), err
 }
 
-// makeRoom removes the oldest snapshots until the disk has space for another one, and returns the paths of the others.
-// The argument old has the paths of all snapshots, oldest first. makeRoom keeps the newest one. If the space is not
-// enough even then, makeRoom removes nothing and returns an error, because a snapshot that does not fit would fill the
-// disk, so that commits fail.
+// makeRoom removes the oldest snapshots until the disk has space for a new one, and returns the paths of the remaining
+// snapshots. The argument old has the paths of all snapshots, oldest first. makeRoom always keeps the newest of them. If
+// the space would not be enough without all others, makeRoom removes nothing and returns an error: a snapshot that does
+// not fit would fill the disk, and commits would fail.
 func (m *maintenance) makeRoom(old []string) (left []string, err error) {
 	needed, err := bytesOnDisk(m.path)
 	if err != nil {

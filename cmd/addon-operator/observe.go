@@ -30,7 +30,7 @@ type observed struct {
 	moduleRuns map[string]moduleRun     // the current run of each module
 	helm       map[string]time.Duration // duration of the step release-check, by module
 	runs       map[uint64]time.Time     // start of the converge of a run, or of the start run itself, by run number
-	blocked    int                      // number of releases whose deletion the current discovery blocked
+	blocked    int                      // number of releases whose deletion was blocked or failed since the start of the last discovery
 	refused    string                   // resource version and error of the ConfigMap that was refused last
 }
 
@@ -94,8 +94,9 @@ func (o *lifecycleObserver) activation() string {
 	return "OperatorStartup"
 }
 
-// taskBegan measures how long a task waited in its queue. For the first task of a converge or of the
-// start run, taskBegan records the time from which the converge is measured.
+// taskBegan measures how long a task waited in its queue, at the first attempt of the task. For the
+// first task of a converge or of the start run, taskBegan records the time from which the converge is
+// measured.
 func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	first := t.Try == 1 && t.Previous == workflow.None && (t.FanOut == nil || t.FanOut.Next == 0 && !t.Prepared)
 	if first && t.Claim != nil {
@@ -269,8 +270,8 @@ func (o *lifecycleObserver) looped(t store.Task) {
 	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next run is delayed: check the values that the hooks write"})
 }
 
-// DeletionBlocked reports that a safety check blocked the deletion of releases, or that it failed. The argument why is
-// the message of the Event: the reason, and what to do.
+// DeletionBlocked reports releases that were not deleted: a safety check blocked the deletion, or the deletion failed.
+// The argument why is the message of the Event: the reason, and what to do.
 func (o *lifecycleObserver) DeletionBlocked(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.blocked += len(releases)

@@ -73,7 +73,7 @@ func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kub
 }
 
 // own returns the observer of the operator's own watches. The metrics with labels of hooks do not include these
-// watches. The metric of failed watches includes them, because the operator does not see changes if they fail.
+// watches. The metric of failed watches includes them, because a failed watch hides changes from the operator.
 func (o *clusterObserver) own() kube.Observer {
 	observer := o.hooks()
 	observer.Clock, observer.Filtered, observer.Delivered = nil, nil, nil

@@ -82,8 +82,8 @@ type operator struct {
 	status status
 	// logConfigEvents makes the operator log each change of the ConfigMap.
 	logConfigEvents atomic.Bool
-	// kept is set if components of the operator still run when Run returns. These components end
-	// with the process, so the store is not closed.
+	// kept is set if components of the operator still run when Run returns. They may still use the
+	// store, so it is not closed.
 	kept bool
 	// control is nil unless the command "test" has started this process.
 	control *crashtest.Control
@@ -150,8 +150,8 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	o.metrics.Exemplars = o.traces != nil
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, labels: newBindingLabels(o.db)}
-	// Called before o.leadership sends requests in the background, because client-go reads its observer without a lock.
-	// The request for the ID of the cluster, which o.file.open has sent, is not observed.
+	// WatchClients must be called before o.leadership sends requests in the background, because client-go reads its
+	// observer without a lock. The request for the ID of the cluster, which o.file.open has sent, is not observed.
 	o.metrics.WatchClients(time.Now)
 	for _, damaged := range o.db.MovedAtOpen() {
 		o.lifecycleObserver.recordDamaged(damaged)
@@ -168,8 +168,8 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	return o.run(ctx)
 }
 
-// connect creates the clients. connect sends no request, because perhaps the API server is not
-// reachable yet. The steps that need the API server wait for it.
+// connect creates the clients. connect sends no request, because the API server may not be reachable
+// yet. The steps that need the API server wait for it.
 func (o *operator) connect() error {
 	s := &o.settings
 	config, err := connect(s)
@@ -347,7 +347,7 @@ func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 }
 
 // ownPod returns the name of the operator's own pod, and whether the operator certainly runs in a pod of the cluster. If
-// it does not, the name can be the host name of another machine.
+// inPod is false, the name can be the host name of a machine outside of the cluster.
 func ownPod(s *settings.Settings) (name string, inPod bool) {
 	return s.OwnPod(), s.Pod != "" || connection(s).InCluster()
 }
@@ -474,8 +474,8 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 }
 
 // begin starts the engine. If the disk is full, begin waits for free space until ctx ends. begin
-// writes the identity of the container last. If this process ends earlier, the next process treats
-// the pending work as work of another container.
+// writes the identity of the container last. If this process ends before that, the next process
+// treats the pending work as work of another container.
 func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {
 	how := triggers.StartMode(o.settings.Startup)
 	if how == triggers.Clean {

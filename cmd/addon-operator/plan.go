@@ -133,8 +133,8 @@ func (v *planVerb) print(cmd *cobra.Command, plan *inspect.Plan) (err error) {
 	return err
 }
 
-// make returns the plan. make requests the plan from the running operator. If a flag names a
-// cluster or a store, make computes the plan itself, without a running operator.
+// make returns the plan. If one of the aloneFlags is set, make computes the plan in this process.
+// Otherwise make requests the plan from the running operator.
 func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, error) {
 	if err := v.output.check(); err != nil {
 		return nil, err

@@ -80,8 +80,8 @@ func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, 
 	return in, nil
 }
 
-// planAlone makes the plan of the converge of a start. It needs no running operator. If s names a store, the plan starts
-// with the records of the store.
+// planAlone plans the converge that a start of the operator would do. It needs no running operator. If s names a store,
+// the plan uses the records of the store.
 func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest) (plan *inspect.Plan, err error) {
 	in, err := planInput(s, r)
 	if err != nil {
@@ -135,8 +135,8 @@ func readPlanConfig(path string) ([]byte, error) {
 	return text, nil
 }
 
-// absolute returns a colon-separated list of directories with absolute paths, because the operator has another working
-// directory.
+// absolute makes the paths in a colon-separated list of directories absolute, because the working directory of the
+// operator can be another one.
 func absolute(dirs string) (string, error) {
 	if dirs == "" {
 		return "", nil

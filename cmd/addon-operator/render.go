@@ -70,8 +70,8 @@ func (f *sourceFlags) repeated() string {
 	}
 }
 
-// inPlace returns text with the control codes with which a terminal draws text over the previous
-// text without flicker.
+// inPlace adds control codes to text. With them, a terminal draws the text over the previous text
+// without flicker.
 func inPlace(text string) string {
 	return "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
 }

@@ -18,7 +18,8 @@ import (
 
 // serve serves the port for health and metrics, the debug socket, the debug port and the web page,
 // until the returned function is called. serve listens on all ports before it serves the first one.
-// So if /healthz responds, the other ports respond too.
+// So when /healthz responds, the operator already listens on its other ports. The debug port and the
+// web page are not served if they are disabled, or if their port is in use.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := listenPublic(ctx, net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
@@ -61,8 +62,8 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 // hook, the child process listens on all ports of the previous process until it executes the hook.
 const portWait = lockWait
 
-// listenPublic listens on address. If the port is in use, listenPublic waits until it is free, for at most portWait. It
-// polls, because no system call waits for a port.
+// listenPublic listens on address. If the port is in use, listenPublic waits until the port is free, for at most
+// portWait. It polls, because no system call waits for a port.
 func listenPublic(ctx context.Context, address string) (net.Listener, error) {
 	const pause = 20 * time.Millisecond
 	for wait := portWait; ; wait -= pause {
@@ -78,9 +79,9 @@ func listenPublic(ctx context.Context, address string) (net.Listener, error) {
 	}
 }
 
-// listenDebug listens for the debug pages. listenDebug returns nil if the debug pages are disabled
-// or the port is in use. The operator starts anyway, because the debug socket serves the same
-// pages.
+// listenDebug listens for the debug pages. listenDebug returns nil if the debug pages are disabled, or
+// if it cannot listen, for example because the port is in use. The operator starts anyway, because the
+// debug socket serves the same pages.
 func (o *operator) listenDebug(ctx context.Context) net.Listener {
 	address, warning, err := o.settings.DebugPort()
 	if warning != "" {

@@ -18,7 +18,7 @@ type serverClock struct {
 
 	mu    sync.Mutex
 	skew  time.Duration // guarded by mu
-	since time.Time     // when skew began to exceed toleratedSkew; zero if it does not exceed it; guarded by mu
+	since time.Time     // when skew began to exceed toleratedSkew; zero while skew is tolerated; guarded by mu
 }
 
 // guard returns a transport that compares the clocks at each response of the API server itself; see [ownResponse].

@@ -112,8 +112,8 @@ type clusterID struct {
 	err error
 }
 
-// askForCluster requests the ID of the current cluster in the background, so that the caller can verify the store file
-// at the same time.
+// askForCluster requests the ID of the current cluster in the background, so that the caller can open the store file at
+// the same time. The returned channel receives the response once.
 func (f *storeFile) askForCluster(ctx context.Context) <-chan clusterID {
 	response := make(chan clusterID, 1)
 	go func() {

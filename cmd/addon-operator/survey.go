@@ -32,12 +32,12 @@ const (
 	surveyFull = 5 * time.Second
 )
 
-// repeatedChecks are the delays between two checks without a change of a file or of a registered addon: of modules that
-// cannot be loaded, and of modules made from addons that are outdated or cannot be written.
+// repeatedChecks are the delays between two checks while no file and no registered addon changes. The checks are for
+// modules that cannot be loaded, and for modules made from addons that are outdated or cannot be written.
 var repeatedChecks = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
 
-// A wakeup is raised by some goroutines and handled by another goroutine. If it is raised several
-// times before it is handled, it is handled once.
+// A wakeup is a signal that some goroutines raise and another goroutine handles. A wakeup that is
+// raised several times before it is handled is handled once.
 type wakeup chan struct{}
 
 func newWakeup() wakeup { return make(wakeup, 1) }
@@ -160,9 +160,9 @@ func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func()
 }
 
 // requestAddons runs until ctx ends. It requests a converge whenever the registered addons provide other modules than
-// before, and when modules that could not be written have been written. It checks both after each change of registered
-// addons and after a failed write. As long as modules cannot be written, or the last discovery has not found the
-// modules, it also checks after the delays repeatedChecks.
+// before, and when modules that could not be written have been written. It checks the modules after each change of
+// registered addons, and after a failed write. As long as modules cannot be written, or the last discovery has not found
+// the modules, it repeats the check after the delays repeatedChecks.
 func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the outdated modules for which the last converge was requested
 	// The first check does not wait for a change, because an earlier process may have ended before

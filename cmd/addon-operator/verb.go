@@ -83,8 +83,7 @@ func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query u
 	return err
 }
 
-// fetch requests path from the source and returns the response in the format of o. If the source is
-// a store file, fetch prints the name and the age of the file on stderr.
+// fetch requests path from the source and returns the response in the format of o.
 func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) ([]byte, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -100,8 +99,8 @@ func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query 
 	return page.Bytes(), err
 }
 
-// A table is a command that renders its text output itself, from the data of a response and for the
-// width of the terminal. In the formats json and yaml, it prints the data.
+// A table is a command that itself renders the data of a response as text, for the width of the
+// terminal. In the formats json and yaml, the command prints the response.
 type table[T any] struct {
 	from   *sourceFlags
 	output output
@@ -156,7 +155,9 @@ func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
 	return []byte(t.text(data, layout))
 }
 
-// with opens the source, and passes it to the function do.
+// with opens the source, calls the function do with it, and closes it. If the source is a store file,
+// with first prints the name and the age of the file on stderr. If do found damage in the file, the
+// result is the error of the damage.
 func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source) error) error {
 	s, err := f.open(cmd.Context())
 	if err != nil {

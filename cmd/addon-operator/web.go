@@ -19,8 +19,8 @@ import (
 )
 
 // listenWeb listens on the address of the web page. listenWeb returns the listener, and the server that the function
-// page returns. listenWeb returns nil if the page is disabled, the port is in use, or the certificate cannot be read. A
-// port in use or an unreadable certificate only causes a warning, because commands show the same data as the page.
+// page returns. If the page is disabled, listenWeb returns nil. If page fails, or if the port is in use, listenWeb logs a
+// warning and returns nil: the operator runs without the page, because commands show the same data.
 func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page func() (*http.Server, error)) (net.Listener, *http.Server) {
 	if w.Address == "" {
 		return nil, nil
@@ -42,7 +42,7 @@ func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page f
 }
 
 // webPage returns the server of the web page. Without a certificate, the server answers only requests that name the
-// loopback interface, and every user of this host can see the page and use its enabled buttons.
+// loopback interface. Every user of this host can then see the page and use its enabled buttons.
 func (o *operator) webPage() (*http.Server, error) {
 	options := webui.Options{
 		API: o.debugAPI().Routes(), Commits: o.changes.Commits, Graphs: debugapi.Graphs, Version: version,

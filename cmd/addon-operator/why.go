@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newWhy returns the command why.
+// newWhy returns the command "why".
 func newWhy() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Why]{from: &from, text: inspect.WhyText}

@@ -30,7 +30,7 @@ func graphNamed(name string) (*graph.Graph, error) {
 	return nil, &codedError{exitUsage, fmt.Errorf("there is no graph %q; the graphs are %s", name, strings.Join(names, " and "))}
 }
 
-// newWorkflowGraph returns the command workflow graph.
+// newWorkflowGraph returns the command "workflow graph".
 func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	var o output
 	var name string

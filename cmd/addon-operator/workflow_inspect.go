@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newWorkflowInspect returns the command workflow inspect.
+// newWorkflowInspect returns the command "workflow inspect".
 func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// inspectVerb has the values of the flags of workflow inspect.
+// inspectVerb has the values of the flags of the command "workflow inspect".
 type inspectVerb struct {
 	from       *sourceFlags
 	output     output
@@ -175,8 +175,8 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// end returns the result of a watch. The watch ends if the user presses Ctrl-C, if the operator ends, or if the run
-// that the argument RUN names ends.
+// end returns the result of a watch that has ended. A watch ends if the user presses Ctrl-C, if the operator ends, or if
+// the run that the argument RUN names ends. If no operator runs, a watch ends after one snapshot.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
 		return nil //nolint:nilerr // the user has ended the watch with Ctrl-C
@@ -220,8 +220,8 @@ func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File
 	return err
 }
 
-// watch returns a channel that receives a snapshot of the run after each change. The second channel
-// receives the error, or nil, after the last snapshot.
+// watch returns a channel that receives the current snapshot of the run, and a new one after each
+// change. The second channel receives the error, or nil, after the last snapshot.
 func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.Run, <-chan error) {
 	return stream[inspect.Run](ctx, s, "/workflow/watch", query)
 }

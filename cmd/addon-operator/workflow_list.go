@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newWorkflowList returns the command workflow list.
+// newWorkflowList returns the command "workflow list".
 func newWorkflowList(from *sourceFlags) *cobra.Command {
 	runs := table[[]inspect.Summary]{from: from, text: runListText}
 	var limit uint

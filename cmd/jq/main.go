@@ -1,6 +1,5 @@
-// Command jq is the command line of gojq. Command jq is shipped with the operator for hooks that call jq on systems
-// without jq. The directory of this command is the last directory in the PATH of hooks, so an installed jq has
-// precedence.
+// Command jq is the command line of gojq. The operator is shipped with it, so that hooks can call jq on systems without
+// jq. The directory of this command is the last directory in the PATH of hooks, so an installed jq has precedence.
 package main
 
 import (
