@@ -1,4 +1,5 @@
-# The version of a build: the last tag, the number of commits since, and "-dirty" for uncommitted changes.
+# The version of a build: the last tag, the number of commits since, the last commit, and "-dirty" for uncommitted
+# changes. Without a tag, the version begins with the last commit.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Without cgo the linker removes unused code. With cgo, a library that can load plugins makes the linker keep all code,
@@ -15,9 +16,9 @@ TOOL  := go tool -modfile=tools.mod
 CONTROLPLANE := e2e/controlplane
 KUBERNETES   := go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/
 
-# All packages except e2e and the shell framework, whose tests run other processes: the race detector cannot check
-# these. Tests in a browser are left out for the same reason. Tests of power losses are left out because nearly all
-# goroutines in them belong to the tests, and not to the tested code.
+# All packages except e2e and the shell framework. Their tests run other processes, which the race detector cannot check.
+# The target race skips the tests in a browser for the same reason. It also skips the tests of power losses, because
+# nearly all goroutines in these tests belong to the tests, and not to the tested code.
 RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS  ?= 50

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestCompletionDoesNotHangWhereTheOperatorDoes completes a name while the debug socket accepts connections and never
-// answers. The completion must end without values after completionTimeout.
+// TestCompletionDoesNotHangWhereTheOperatorDoes completes a name while the debug socket accepts connections but never
+// answers requests. The completion must end after completionTimeout, without values.
 func TestCompletionDoesNotHangWhereTheOperatorDoes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)

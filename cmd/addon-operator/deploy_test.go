@@ -401,8 +401,8 @@ func TestEachAlertLeadsToAnAction(t *testing.T) {
 	}
 }
 
-// TestEachKindOfProblemHasAnAlert checks that each kind of problem has an alert, which selects this kind or a metric
-// for it. The kind store.StaleWebhook needs no alert.
+// TestEachKindOfProblemHasAnAlert checks that for each kind of problem, there is an alert that selects the kind, or
+// another metric of the same problem. The kind store.StaleWebhook needs no alert.
 func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))

@@ -82,8 +82,8 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// beginsOne reports whether name is a common prefix of flags. Pages write such a prefix with an
-// ellipsis: --conversion-webhook-….
+// beginsOne reports whether name ends in a hyphen and begins the name of a flag. Pages write such a
+// prefix of several flags with an ellipsis: --conversion-webhook-….
 func beginsOne(known map[string]bool, name string) bool {
 	for flag := range known {
 		if strings.HasSuffix(name, "-") && strings.HasPrefix(flag, name) {

@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// unnamed has the files that must name some nodes of the lifecycle, because they treat these nodes
-// in a special way. The value of a file is the list of all nodes that the file does not name.
+// unnamed has the files that treat some nodes of the lifecycle in a special way, and so must name
+// these nodes. The value of a file is the list of the nodes that the file need not name.
 var unnamed = map[string][]graph.NodeID{
 	"observe.go": {
 		lifecycle.EnsureCRDs, lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm,

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAPlanOfTheRunningOperatorRefusesFlagsWithoutEffect sets each flag for a setting of the operator. If the running
-// operator must make the plan, a flag that it does not receive is an error.
+// operator must make the plan, a flag that is not sent to the operator is an error.
 func TestAPlanOfTheRunningOperatorRefusesFlagsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "socket")

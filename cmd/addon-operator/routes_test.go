@@ -20,8 +20,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// failing matches the description of the failing task. Between two attempts, it is a task of module-run, and during an
-// attempt, one of module-beforehelm.
+// failing matches the description of the failing task. Between two attempts, the node of the task is module-run. During
+// an attempt, the node is module-beforehelm.
 var failing = regexp.MustCompile(`module-(run:main:second|beforehelm:main:second:1 of 1):failures \d`)
 
 // debugRoutes checks the responses of the debug socket, in each format, for a sample whose second

@@ -14,7 +14,7 @@ import (
 )
 
 // TestStoreCheckReportsDamageOnlyIfTheOperatorFindsIt runs the command "store check" with operators that answer
-// differently. Only an answer that names damage may have the exit code for a damaged store.
+// differently. The exit code must be the one for a damaged store only if the answer names damage.
 func TestStoreCheckReportsDamageOnlyIfTheOperatorFindsIt(t *testing.T) {
 	t.Parallel()
 	damaged, err := store.OpenMemory(new(store.Memory), store.Options{})

@@ -349,7 +349,7 @@ func TestProblemsAreUpdatedAfterTheDiskWasFull(t *testing.T) {
 	})
 }
 
-// TestSurveysUseLittleTimeWhileTheDiskIsFull has a survey that takes 10 s.
+// TestSurveysUseLittleTimeWhileTheDiskIsFull repeats a survey for an hour. Each commit takes 10 s and finds a full disk.
 func TestSurveysUseLittleTimeWhileTheDiskIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, surveyed := false, 0

@@ -96,8 +96,8 @@ func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
 }
 
 // TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON runs commands that show the reasons of failures,
-// on pseudo-terminals and in pipes. On a terminal, only a line with a command to type may be wider than the terminal,
-// and a long reason is cut off. Wide text, pipes and JSON must have the whole reason.
+// on pseudo-terminals and in pipes. On a terminal, a long reason is cut off, and only a line with a command to type may
+// be wider than the terminal. Wide text, the text in a pipe, and JSON must have the whole reason.
 func TestReasonsFitTheTerminalAndAreNeverCutOffInWideTextInPipesAndInJSON(t *testing.T) {
 	t.Parallel()
 	path := failedStore(t)

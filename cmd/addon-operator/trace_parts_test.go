@@ -13,9 +13,9 @@ import (
 	"addon-operator/e2e/collector"
 )
 
-// partsOf returns a text for each part of an attempt at the given node, in the order in which the parts ended. The span
-// of a part is below the span of its attempt. The text has the name of the parent span, the name of the part, its
-// attributes and its error.
+// partsOf returns a text for each part of an attempt at the given node, in the order in which the parts ended. A part
+// has a span below the span of its attempt. The text has the name of the parent span, and the name, the attributes and
+// the error of the part.
 func partsOf(spans []collector.Span, node string) (parts []string) {
 	names := map[string]collector.Span{}
 	for _, s := range spans {

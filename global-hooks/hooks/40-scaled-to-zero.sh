@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Warns when somebody scales a Deployment to zero. Because of the filter, only changes
-# of the number of replicas are events. They have a separate queue, so that they do
-# not delay the main queue.
+# of the number of replicas are events. The events have a separate queue, so that they
+# do not delay the main queue.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

@@ -80,8 +80,8 @@ func union[K comparable, V any](a, b map[K]V) map[K]bool {
 	return keys
 }
 
-// excerpts cuts the common beginning of two long values, up to shortly before their first
-// difference.
+// excerpts shortens two long values: it replaces their common beginning by an ellipsis, except the
+// last shownBefore-1 common characters.
 func excerpts(a, b string) (x, y string) {
 	first, second, same := []rune(a), []rune(b), 0
 	if max(len(first), len(second)) <= longestValue {
@@ -136,8 +136,8 @@ func isSecret(path string) bool {
 // comparison of rounds ignores these things and fields.
 type noise struct {
 	// things has the things that exist in only one of the undisturbed runs, because their names are random. The
-	// comparison only counts these things, by kind and namespace. With them, it counts all other things of the same
-	// kind and namespace that the undisturbed state does not have.
+	// comparison does not compare these things, but their number for each kind and namespace. This number includes
+	// other things of the kind and namespace, if the undisturbed state does not have them.
 	things map[thing]bool
 	// fields has the paths of fields whose values differ, by thing.
 	fields map[thing]map[string]bool

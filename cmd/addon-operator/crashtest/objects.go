@@ -21,7 +21,7 @@ import (
 // fieldManager is the field manager of the objects that the test creates.
 const fieldManager = "addon-operator-test"
 
-// servedWithin is the time in which the API server must serve a kind after its CRD was created.
+// servedWithin is the maximum time that the test waits until the API server serves the kind of an object.
 const servedWithin = 30 * time.Second
 
 // readObjects returns the objects in YAML files, in their order.

@@ -45,7 +45,7 @@ func (s *environment) socket() string { return filepath.Join(s.dir, "debug.socke
 
 func (s *environment) log() string { return filepath.Join(s.dir, "log") }
 
-// operator is a child process that runs an operator, or that has ended.
+// operator is a child process that runs an operator. The process may have ended.
 type operator struct {
 	cmd      *exec.Cmd
 	control  net.Conn
@@ -67,8 +67,8 @@ func (s *environment) args() []string {
 	}
 }
 
-// start starts an operator as a child process. The methods kill and stop end the child process, and
-// it also ends when this process ends.
+// start starts an operator as a child process. The methods kill and stop end the child process. It
+// also ends when this process ends, because then its control is closed.
 func (s *environment) start() (*operator, error) {
 	program, err := os.Executable()
 	if err != nil {

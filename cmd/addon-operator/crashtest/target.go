@@ -63,9 +63,8 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
 
-// record returns the target that m reports. If no round kills the operator at the reported moment, record returns the
-// zero Target. This is so at every AtEffect, at AtDone if the attempt has no effects, and at all moments of the nodes
-// of schedules.
+// record returns the target that m reports. If the reported moment is no target, record returns the zero Target: at
+// every AtEffect, at AtDone if the attempt has no effects, and at all moments of the nodes of schedules.
 func (r *recorder) record(m message) (t Target) {
 	step := Target{Node: m.Node, Subject: m.Subject}
 	switch m.At {
@@ -97,11 +96,10 @@ type selection struct {
 	most int
 }
 
-// choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
-// selected and s.most is not 0, choose returns s.most of them, at about equal distances. Moments before a step usually
-// alternate with moments after a step, so if the distance is an even number, all targets could be moments of one kind.
-// If at least 2*s.most targets are selected, every second target in the result is therefore taken one position later
-// among the selected targets.
+// choose returns the selected targets, in the order in which the argument all has them. If s.most is not 0, and more
+// than s.most targets are selected, choose returns s.most of them, at about equal distances. If at least 2*s.most
+// targets are selected, choose takes every second target one position later. Without this shift, an even distance could
+// select only moments of one kind, because moments before a step usually alternate with moments after a step.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

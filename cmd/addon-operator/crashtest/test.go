@@ -22,8 +22,9 @@ type Options struct {
 	// ControlPlane is the path of a program that serves a Kubernetes API and accepts the flags of e2e/controlplane. One
 	// process of this program is started for each round.
 	ControlPlane string
-	// Kubeconfig and Context name a cluster to use instead of ControlPlane. All objects that appear
-	// in this cluster during a round are deleted after the round.
+	// Kubeconfig and Context name a cluster to use instead of ControlPlane. After each round, the test
+	// deletes the objects that appeared in this cluster during the round, except objects that the
+	// control plane writes or that a controller owns.
 	Kubeconfig, Context string
 	// Namespace is the operator's namespace. The test creates it.
 	Namespace string
@@ -71,12 +72,12 @@ type Finding struct {
 
 // A Report is the result of a test.
 type Report struct {
-	// Targets is the number of targets of the undisturbed run. Rounds is the number of rounds, one
-	// for each selected target.
+	// Targets is the number of targets of the first undisturbed run. Rounds is the number of rounds
+	// with a kill, one for each chosen target.
 	Targets int `json:"targets"`
 	Rounds  int `json:"rounds"`
-	// NotReached are the targets that were not reached, because the round did other work than the
-	// undisturbed run.
+	// NotReached are the targets that their rounds did not reach. Such a round did other work than the
+	// first undisturbed run.
 	NotReached []string  `json:"notReached,omitempty"`
 	Findings   []Finding `json:"findings"`
 	// Ignored are the fields and objects that differ between the two undisturbed runs. The comparison

@@ -73,14 +73,14 @@ type API struct {
 	Requests func() metrics.Requests
 	// Skew returns the time by which the clock of the API server is ahead of the clock of the operator,
 	// and the time at which the operator noticed the difference. skew is negative if the clock of the
-	// API server is behind, and 0 if the difference is small.
+	// API server is behind. Both results are zero if the difference is small.
 	Skew func() (skew time.Duration, since time.Time)
 	// Webhooks returns the problems of webhooks that the operator observes.
 	Webhooks func() []inspect.Problem
 }
 
-// Routes returns a handler of the routes that the commands use. The suffix of a path selects the format
-// of the answer: .json, .yaml or .text.
+// Routes returns a handler of the routes that the commands use. On most routes, the suffix of the path
+// selects the format of the answer: .json, .yaml or .text.
 func (api *API) Routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "debug endpoint is alive\n") })
@@ -142,7 +142,7 @@ func (api *API) queues(redacted bool) queueReader {
 type Standby struct {
 	Text  string // description of the wait
 	Since time.Time
-	// Error is the error with which the operator could not read or acquire the Lease; empty if another operator holds the
+	// Error says why the operator could not read or acquire the Lease. Error is empty if another operator holds the
 	// Lease.
 	Error string
 }

@@ -15,7 +15,8 @@ import (
 var Paths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
 
 // Pages returns a handler of the pages of the debug port. The debug port has no authentication: every process in the
-// network of the pod can read its pages. So the pages contain no values and no output of hooks, and change nothing.
+// network namespace of the operator can read its pages. So the pages contain no values and no output of hooks, and
+// change nothing.
 func (api *API) Pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

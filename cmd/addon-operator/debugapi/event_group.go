@@ -17,8 +17,8 @@ const readTasks = 2000
 // fewEvents is the maximum number of waiting events of a binding that are shown in separate lines.
 const fewEvents = 3
 
-// An EventGroup is several waiting events of one binding. Between the events of a group there are only other events, and
-// no tasks of other kinds.
+// An EventGroup is several waiting events of one binding. All tasks between the events of a group are events too, but
+// can be events of other bindings.
 type EventGroup struct {
 	// Index is the position of the first event in the queue or in the list.
 	Index   int      `json:"index"`

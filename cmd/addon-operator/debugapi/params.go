@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// debugFor is the default duration of the log level debug. The duration of this level is limited, because people forget
-// to reset it, and debug output fills disks.
+// debugFor is the default duration of the log level debug. The duration is limited, because people forget to reset the
+// level, and debug output fills disks.
 const debugFor = 30 * time.Minute
 
 // Names of the settings in [Params], as in flant/addon-operator.
@@ -40,8 +40,8 @@ type param struct {
 	name, about string
 	// set puts a value in force. set returns an error if the value is invalid.
 	set func(value string) error
-	// lasts returns the default duration of a change to this value. 0, or a nil function, means until
-	// the process ends.
+	// lasts returns the default duration of a change to a value; 0 means until the process ends. If
+	// lasts is nil, each change lasts until the process ends, unless a person names a duration.
 	lasts func(value string) time.Duration
 
 	initial, value string

@@ -195,9 +195,9 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads at most *left tasks at the head of a queue, but never fewer than shownTasks if the queue has so many.
-// queue counts the other tasks and the tasks that cannot be read, and reduces *left by the number of tasks that it has
-// read.
+// queue reads the first *left tasks of a queue, or the first shownTasks tasks if *left is smaller. queue only counts the
+// other tasks and the tasks that cannot be read. queue reduces *left by the number of tasks that it has read, so *left
+// can become negative.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine
@@ -301,8 +301,8 @@ func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (stat
 	return state, reason, nil
 }
 
-// Short returns d as text. Short rounds d to seconds if d is at least 10 s, and to two or three
-// digits otherwise. If d is negative, Short returns "0s".
+// Short returns d as text. Short rounds d to 1 s if d is at least 10 s, to 100 ms if d is at least
+// 1 s, to 1 ms if d is at least 10 ms, and to 100 µs otherwise. If d is negative, Short returns "0s".
 func Short(d time.Duration) string {
 	if d < 0 {
 		return "0s"

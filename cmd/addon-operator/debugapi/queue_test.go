@@ -180,7 +180,7 @@ func TestEventsBehindTheTasksReadAreCountedInTheirGroup(t *testing.T) {
 	}
 }
 
-// The newest event is the only one behind the tasks read whose record is read.
+// Of the events behind the first readTasks tasks, only the record of the newest event is read. This record is damaged.
 func TestEventsBehindTheTasksReadAreCountedIfTheNewestIsUnreadable(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {

@@ -9,15 +9,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// SlowRuns has the unfinished runs of hooks that take much longer than earlier runs, and the steps that
-// wait long for a Helm hook.
+// SlowRuns has the problems of slow work that has not ended: runs of hooks that take much longer than
+// earlier runs, enabled scripts that take long, and steps that wait long for a Helm hook.
 type SlowRuns struct {
 	mu   sync.Mutex
 	runs map[store.ID]inspect.Problem // guarded by mu
 }
 
-// Add adds the problem p of a slow run. Add replaces an earlier problem of the same task. The
-// problem is removed when the returned function is called.
+// Add adds the problem p of slow work. Add replaces an earlier problem of the same task. The returned
+// function removes the problem of this task.
 func (s *SlowRuns) Add(p inspect.Problem) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *SlowRuns) Add(p inspect.Problem) (remove func()) {
 	}
 }
 
-// problems returns the slow runs as problems, oldest first.
+// problems returns the problems, oldest first.
 func (s *SlowRuns) problems() []inspect.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -135,8 +135,8 @@ func allTables() (all []store.Table) {
 	}
 }
 
-// State reads the state from which the metrics of one scrape are computed. State passes over records that cannot be
-// read. Problems has the number of these records.
+// State reads the state from which the metrics of one scrape are computed. An unreadable record does not make State
+// fail. Problems in the result includes the number of unreadable records.
 func (api *API) State() (metrics.State, error) {
 	s := metrics.State{Ticks: float64(int(api.Now().Sub(api.Began).Seconds()) / 10)}
 	if info, err := os.Stat(api.Path); err == nil {
@@ -248,10 +248,10 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// ConvergeTasks returns the number of pending tasks that are treated as tasks of a converge: all tasks in the main
-// queue except events and step 16, and all tasks in the queue [workflow.Parked]. That queue has the last steps of
-// converges that must wait for failing modules. So the number includes the run of a single module, even if no converge
-// has requested that run.
+// ConvergeTasks returns the number of pending tasks that are treated as tasks of a converge. These are all tasks in the
+// main queue, except those of events, of schedule ticks and of step 16. So the number includes the run of a single
+// module, even if no converge has requested that run. The number also includes all tasks in the queue [workflow.Parked],
+// which has the last steps of converges that wait for failing modules.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

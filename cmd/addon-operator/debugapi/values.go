@@ -135,7 +135,7 @@ func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error 
 	return nil
 }
 
-// isUnreadable reports whether err means that a single record cannot be read.
+// isUnreadable reports whether err is the error of one record that cannot be read. Other records may be readable.
 func isUnreadable(err error) bool {
 	record := (*store.RecordError)(nil)
 	return errors.As(err, &record)

@@ -54,8 +54,8 @@ type Input struct {
 
 	// TempDir is an existing directory for files of the plan; empty for the system's temporary directory.
 	TempDir string
-	// Start selects the converge to plan: true for the converge of a start, for example with a new
-	// image, and false for a reload.
+	// Start is true for the plan of a start run, for example with a new image, and false for the plan of
+	// a reload.
 	Start bool
 	// Content is the manifest of a ConfigMap to use instead of the ConfigMap in the cluster; nil means the ConfigMap in
 	// the cluster.
@@ -176,7 +176,7 @@ func (p *planner) present(config *rest.Config) error {
 	return nil
 }
 
-// run executes the converge on the copy of the store.
+// run executes step 16, which applies the ConfigMap, and then the converge, on the copy of the store.
 func (p *planner) run(ctx context.Context) error {
 	if _, err := p.steps.State.Scan(); err != nil {
 		return fmt.Errorf("modules: %w", err)

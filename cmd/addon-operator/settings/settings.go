@@ -83,7 +83,7 @@ type Settings struct {
 	Web      Web
 	Tracing  Tracing
 
-	// Warnings are texts about settings that have no effect.
+	// Warnings are texts about settings that have no effect, and about settings of traces that are invalid.
 	Warnings []string
 }
 

@@ -35,8 +35,8 @@ func (s *Tracing) Collector() tracing.Collector {
 
 // checkTracing checks the settings of the collector of traces. If Endpoint is set, checkTracing
 // returns an error for the first invalid setting. If the endpoint is from the standard
-// OpenTelemetry variables, an invalid setting disables tracing and adds a warning, because perhaps
-// these variables are set only for hooks.
+// OpenTelemetry variables, an invalid setting disables tracing and adds a warning, because these
+// variables may be intended only for hooks.
 func (s *Settings) checkTracing() error {
 	flag := func(field string) string { return "--tracing-otlp-" + strings.ToLower(field) }
 	err := s.Tracing.Collector().Check(flag)

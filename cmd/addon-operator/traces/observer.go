@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// sendWithin is the maximum time that the operator waits for the collector when the operator stops. sendWithin must
-	// be shorter than the time within which the operator must stop.
+	// sendWithin is the maximum time that a stopping operator waits for the collector. sendWithin must be shorter than
+	// the time in which the operator must stop.
 	sendWithin = 2 * time.Second
 	// complainEvery is the minimum time between two log lines about a failing collector.
 	complainEvery = time.Minute
@@ -224,9 +224,9 @@ func (t *Observer) ended(run store.Run) {
 	})
 }
 
-// Write returns a function that must be called before an attempt writes an object. This function returns another
-// function, wrote. After the request, wrote must be called with the version that was written, or with an empty text if
-// no version was written. Write returns nil if t is nil.
+// Write returns a function, or nil if t is nil. The function must be called before an attempt writes an object. It
+// returns another function, wrote. After the request, wrote must be called with the version that was written, or with an
+// empty text if no version was written.
 func (t *Observer) Write() func(task workflow.Task, object kube.Ref) (wrote func(resourceVersion string)) {
 	if t == nil {
 		return nil

@@ -68,8 +68,8 @@ func (w *writtenVersions) begin(object kube.Ref, by tracing.Ref) (end func(resou
 	}
 }
 
-// end records the end of a request that wrote the object with this name. end calls the functions of the searches that
-// have found their version or, if this was the last request, of all searches.
+// end records the end of a request that wrote the object with this name. end calls the functions of the searches whose
+// version is known. At the end of the last request, end calls the functions of all searches.
 func (w *writtenVersions) end(name string) {
 	r := w.writing[name]
 	r.count--
@@ -102,10 +102,9 @@ func (w *writtenVersions) add(v writtenVersion, by tracing.Ref) {
 }
 
 // find searches for the span that wrote the object version in the cause c, and calls the given function once with the
-// result. If requests are writing the object and the version is not known, find returns at once. The function is
-// then called at the end of the request that wrote the version, or at the end of the last request if none of them wrote
-// it. The result is false if no span is known, or if another client wrote the version.
-// The function must not block.
+// result. If the version is not known while requests are writing the object, find returns before this call. The call is
+// then made at the end of the request that wrote the version, or at the end of the last request if none of them wrote
+// it. The result is false if no span is known, or if another client wrote the version. The function must not block.
 func (w *writtenVersions) find(c store.Cause, f func(by tracing.Ref, found bool)) {
 	_, name, _ := strings.Cut(c.Object, " ")
 	version := writtenVersion{name, c.ResourceVersion}

@@ -40,8 +40,8 @@ type Options struct {
 	Ask func(context.Context, webhook.ReviewRequest) (webhook.Answer, error)
 }
 
-// Webhooks serve the webhooks of hooks: they have the endpoint that the API server calls, and
-// register it.
+// Webhooks has the endpoint that the API server calls for the webhooks of hooks, and registers this
+// endpoint.
 type Webhooks struct {
 	Endpoint *webhook.Endpoint
 
@@ -49,7 +49,7 @@ type Webhooks struct {
 
 	storing sync.Mutex // locked while problems are stored; locked before mu
 
-	mu sync.Mutex // guards all fields below; never locked during a commit, because each review locks it
+	mu sync.Mutex // guards all fields below; not held during a commit, because each review needs it
 	// table contains the registered webhooks, and problems contains the requests that the API
 	// server rejects while no operator runs.
 	table    webhook.Table

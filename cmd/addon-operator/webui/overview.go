@@ -21,7 +21,7 @@ type overview struct {
 	// Counts has the number of modules in each state. Modules has the modules with a state that is neither on nor off.
 	Counts  []moduleCount
 	Modules []inspect.StatusModule
-	// Stuck has the blocked queues; nil if no operator runs.
+	// Stuck has the queues in which no task runs or is about to run; nil if no operator runs.
 	Stuck []inspect.StatusQueue
 	Pause pauseControl
 }

@@ -331,8 +331,8 @@ func at(query map[string]string, segments ...string) string {
 }
 
 // nested returns a path. The argument first is the first segment of the path, and slashes in name separate the other
-// segments. But if name has a segment that is empty, "." or "..", the slashes in name are escaped, because otherwise
-// [http.ServeMux] and browsers remove the segment.
+// segments. If name has a segment that is empty, "." or "..", nested escapes the slashes in name, because otherwise
+// [http.ServeMux] and browsers would remove the segment.
 func nested(first, name string) string {
 	if path.Clean("/"+name) != "/"+name {
 		return at(nil, first, name)

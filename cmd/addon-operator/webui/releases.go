@@ -16,8 +16,8 @@ import (
 type releases struct {
 	frame
 
-	// Blocked has a problem for each deletion that the safety check blocks. A release whose deletion is blocked does
-	// not always belong to a module.
+	// Blocked has the problems of releases whose deletion was blocked or failed. Such a release does not always belong
+	// to a module.
 	Blocked []inspect.Problem
 	Rows    []releaseRow
 }
@@ -124,8 +124,8 @@ func (p *reader) release(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// diffLines returns the lines of a unified diff with their CSS classes. The first lines, up to the first hunk, and the first line of
-// each hunk are headings.
+// diffLines returns the lines of a unified diff with their CSS classes. The lines before the first hunk, and the first
+// line of each hunk, are headings.
 func diffLines(text string) (lines []diffLine) {
 	heading := strings.HasPrefix(text, "diff ")
 	for line := range strings.Lines(text) {

@@ -13,7 +13,7 @@ import (
 )
 
 // runs is the model of the view of the newest runs. Runs of one binding are grouped, as in the output of
-// the command workflow list.
+// the command "workflow list".
 type runs struct {
 	frame
 
@@ -139,7 +139,7 @@ func (p *reader) run(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// CauseText describes the event that began the run.
+// CauseText describes the cause of the run.
 func (r *run) CauseText() string { return r.Redacted(r.Run.CauseText()) }
 
 // Progress returns the numbers of modules and steps that are done and that remain, as text.

@@ -38,7 +38,8 @@ expiring=$(jq -c --argjson now "$(date +%s)" --argjson warn "$warn_days" '
 # The operator logs each printed JSON object, with its level and fields.
 jq -c '.[] | {level: "warn", msg: "certificate expires", certificate: "\(.namespace)/\(.name)", daysLeft}' <<<"$expiring"
 
-# If the value is the same as before, nothing else runs. This is usual for a tick.
+# If the value is the same as before, the module does not run again. Most ticks do not
+# change the value.
 jq -n --argjson expiring "$expiring" \
   '{op: "add", path: "/certificates/internal/expiring", value: $expiring}' >"$VALUES_JSON_PATCH_PATH"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Logs the page that is about to be deleted, before the release is deleted.
+# Logs the path of the page before the release of this module is deleted.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

@@ -103,7 +103,8 @@ func unknown(format string, args ...any) error {
 	return &UnknownError{fmt.Sprintf(format, args...)}
 }
 
-// Registered returns all configurations and all registered addons, sorted by namespace and name.
+// Registered returns all configurations and all registered addons, sorted by namespace and name. Addons with the same
+// name are sorted by version.
 func Registered(tx *store.Tx) (p List, err error) {
 	p = List{Configurations: []Configuration{}, Addons: []Line{}}
 	for c, err := range registry.Configurations(tx) {
@@ -300,8 +301,8 @@ func printable(r rune) rune {
 // WhyText returns the page of the command "addons why" as text.
 func WhyText(p *Why, layout inspect.Layout) string {
 	var out strings.Builder
-	// Replaces control characters: names and messages are from the authors of repositories, who
-	// must not control the terminal of the reader.
+	// line replaces control characters, because names and messages are from the authors of
+	// repositories, who must not control the terminal of the reader.
 	line := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(&out, strings.Map(printable, fmt.Sprintf(format, args...)))
 	}
