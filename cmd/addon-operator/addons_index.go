@@ -26,8 +26,8 @@ func newAddonsIndex(*sourceFlags) *cobra.Command {
 		})
 }
 
-// newAuthorVerb returns a command that reads the addons of a directory, and writes files to it or
-// to another directory.
+// newAuthorVerb returns a command that reads the addons of a directory, and writes files to the same
+// or to another directory.
 func newAuthorVerb(name, short, more string, write func(from *author.Repository, to string, out io.Writer) error) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{

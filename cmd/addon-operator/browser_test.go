@@ -177,8 +177,7 @@ func (b *tab) until(what, script string) {
 	}
 }
 
-// untilView waits for a view whose title begins with the argument title, until the whole view is loaded. untilView does
-// not return when only the title is loaded.
+// untilView waits until the tab has completely loaded a view whose title begins with the argument title.
 func (b *tab) untilView(title string) {
 	b.t.Helper()
 	b.until("the view "+title+" is shown", fmt.Sprintf("document.readyState === \"complete\" && document.title.startsWith(%q)", title))

@@ -214,8 +214,8 @@ func (m *maintenance) olderThan(path string) ([]string, error) {
 
 // makeRoom removes the oldest snapshots until the disk has space for a new one, and returns the paths of the remaining
 // snapshots. The argument old has the paths of all snapshots, oldest first. makeRoom always keeps the newest of them. If
-// the space would not be enough without all others, makeRoom removes nothing and returns an error: a snapshot that does
-// not fit would fill the disk, and commits would fail.
+// the removal of all others would not free enough space, makeRoom removes nothing and returns an error: a snapshot that
+// does not fit would fill the disk, and commits would fail.
 func (m *maintenance) makeRoom(old []string) (left []string, err error) {
 	needed, err := bytesOnDisk(m.path)
 	if err != nil {

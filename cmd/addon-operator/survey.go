@@ -36,8 +36,8 @@ const (
 // modules that cannot be loaded, and for modules made from addons that are outdated or cannot be written.
 var repeatedChecks = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
 
-// A wakeup is a signal that some goroutines raise and another goroutine handles. A wakeup that is
-// raised several times before it is handled is handled once.
+// A wakeup is a signal that some goroutines raise and another goroutine handles. If a wakeup is raised
+// several times before it is handled, the goroutine handles it once.
 type wakeup chan struct{}
 
 func newWakeup() wakeup { return make(wakeup, 1) }

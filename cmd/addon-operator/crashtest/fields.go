@@ -53,8 +53,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// setByServer are the fields of metadata that are not compared: the API server sets them, or they
-// identify an object.
+// setByServer are the fields of metadata that are not compared: fields that the API server sets, names
+// of the object, and its owners.
 var setByServer = []string{
 	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink",
 	"name", "namespace", "generateName", "ownerReferences",

@@ -34,7 +34,7 @@ func (t Target) String() string {
 	return text
 }
 
-// doer names the hook, chart or module that runs in a step.
+// doer names the hook, chart or module that runs in a step, or the step if it belongs to no module.
 func doer(node graph.NodeID, s graph.Subject) string {
 	switch {
 	case s.Hook != "" && s.Module != "":

@@ -96,8 +96,8 @@ func (w *watcher) signal() {
 	}
 }
 
-// narrow makes w collect only changes for which the function wants returns true. narrow also removes the other changes
-// that w has collected already: it calls the function for all collected changes, in their order.
+// narrow makes w collect only changes for which the function wants returns true. narrow also removes the changes that w
+// has collected already and for which wants returns false. It calls wants for these changes in their order.
 func (n *ChangeFeed) narrow(w *watcher, wants func(inspect.Change) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,8 +154,8 @@ func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	}
 }
 
-// noteStuck records that the engine cannot process a queue. It wakes the readers that collect no changes, because there
-// is no commit that would wake them.
+// noteStuck records that the engine cannot process a queue. It wakes the readers that collect no changes, because no
+// commit wakes them.
 func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -264,7 +264,7 @@ func TestAResultOfANodeSetsTheActionOfItsModule(t *testing.T) {
 }
 
 // TestAPlanWithoutAStoreSwitchesOnOnlyModulesWithAChart plans modules that have no release. Without a store, a release
-// is the only sign that a module was enabled before, and a module without a chart never has one.
+// is the only sign that a module was enabled before, and a module without a chart never has a release.
 func TestAPlanWithoutAStoreSwitchesOnOnlyModulesWithAChart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -39,7 +39,8 @@ func (c *Certificate) Config() *tls.Config {
 	}
 }
 
-// current returns the certificate. current reads the files again if they have changed.
+// current returns the certificate. current reads the files again if they have changed. If reading fails, current
+// returns an error, and the certificate that was read last.
 func (c *Certificate) current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,7 @@ func admissionOf(hookName string, mutating bool) webhook.Admission {
 }
 
 // The operator computes the problems of webhooks, and the requests that the API server rejects without an operator,
-// from the webhooks that it treats as registered. So these must be exactly the webhooks in the cluster.
+// from a table of registered webhooks. This table must have exactly the webhooks in the cluster.
 func TestOnlyWebhooksInTheClusterAreReportedAsRegistered(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t)

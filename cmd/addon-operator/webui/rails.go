@@ -185,8 +185,8 @@ func (r *rails) path(e railEdge) string {
 		y2-down*c, track, y2, track-sign*c, y2, side+sign*2)
 }
 
-// edgeTitle describes an edge: its two nodes, the facts on which it depends, its fan-out, and the place of its task if
-// that is not the stack of the finished task.
+// edgeTitle describes an edge: its two nodes, the facts on which it depends, its fan-out, and the place of its task,
+// unless the task is put on the stack of the finished task.
 func edgeTitle(e graph.Edge) string {
 	text := string(e.From) + " → " + string(e.To)
 	if e.When != "" {
