@@ -42,7 +42,7 @@ func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page f
 }
 
 // webPage returns the server of the web page. Without a certificate, the server answers only requests that name the
-// loopback interface. Every user of this host can then see the page and use its enabled buttons.
+// loopback interface, but every user of this host can see the page and use its enabled buttons.
 func (o *operator) webPage() (*http.Server, error) {
 	options := webui.Options{
 		API: o.debugAPI().Routes(), Commits: o.changes.Commits, Graphs: debugapi.Graphs, Version: version,

@@ -67,8 +67,8 @@ func (s *environment) args() []string {
 	}
 }
 
-// start starts an operator as a child process. The methods kill and stop end the child process. It
-// also ends when this process ends, because then its control is closed.
+// start starts an operator as a child process. The methods kill and stop end the child process. The
+// child process also ends when this process ends, because its control is then closed.
 func (s *environment) start() (*operator, error) {
 	program, err := os.Executable()
 	if err != nil {

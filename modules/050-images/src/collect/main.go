@@ -36,8 +36,8 @@ func hook() sdk.Hook {
 	}
 }
 
-// collect runs in each run of the module, before the chart is rendered. It also runs when a Deployment is added or
-// deleted, or when its images change.
+// collect runs in each run of the module, before the release check. It also runs when a Deployment is added or deleted,
+// or when its images change.
 func collect(_ context.Context, r *sdk.Run) error {
 	workloads, err := sdk.Snapshot[workload](r, "deployments")
 	if err != nil {
