@@ -93,9 +93,9 @@ func (e Element) MarshalJSON() ([]byte, error) {
 	return encoder.out, nil
 }
 
-// Compact returns elements without those that are directly followed by an element of the same group. They are not
-// needed, because each element of a group contains the snapshots of all kubernetes bindings of the group. Compact does
-// not change its argument.
+// Compact returns elements without those that are directly followed by an element of the same group. The hook does not
+// need the removed elements, because each element of a group contains the snapshots of all kubernetes bindings of the
+// group. Compact does not change its argument.
 func Compact(elements []Element) []Element {
 	kept := make([]Element, 0, len(elements))
 	for i, element := range elements {

@@ -1,7 +1,7 @@
 // Package hook finds hook executables, reads their configs, encodes their binding contexts, runs them and parses their
 // output. It implements the documents HOOKS of flant/addon-operator and BINDING_CONTEXT of flant/shell-operator.
 //
-// Its types, in the order of their use:
+// Its main types and terms, in the order of their use:
 //
 //   - [File]: a hook on disk, which is an executable file in a directory of hooks. [Find] lists the hooks.
 //   - [Config]: what a hook prints for `--config`, after validation and with defaults. It contains the bindings of the
@@ -11,8 +11,8 @@
 //   - [Runner]: runs hooks and `enabled` scripts. Its method Run executes a [Run] and returns a [Result].
 //   - [ExitError], [ErrTimeout] and [ErrInterrupted]: the errors of a run that has failed, has reached its timeout, or
 //     was interrupted.
-//   - leftover: a hook process that is still running although the operator process that started it has ended.
-//     [KillLeftovers] kills leftovers.
+//   - leftover: a process of a hook, such as a child process, that still runs although the operator process that
+//     started the hook has ended. [KillLeftovers] kills leftovers.
 //
 // The package keeps no state between runs. The caller decides what a result means, and when a hook runs again.
 package hook

@@ -243,7 +243,8 @@ func below(path *apifield.Path, key string) *apifield.Path {
 }
 
 // nearest returns a hint for an unknown key. If a known key differs only in upper and lower case, the hint names that
-// key. Otherwise it lists the known keys, and names the most similar one if one is similar.
+// key. Otherwise the hint lists the known keys. If one of them is similar to the unknown key, the hint asks first
+// whether that key was meant.
 func nearest(key string, known []string) string {
 	for _, k := range known {
 		if strings.EqualFold(k, key) {

@@ -78,8 +78,8 @@ func writeNew(path string, data []byte) error {
 	return nil
 }
 
-// removeRun removes the files of a run, and then their directory. If the hook has left other files in the directory,
-// it removes them, too. If files cannot be removed, the next runner of the same store removes them.
+// removeRun removes the files of a run, and then their directory with all files that the hook has left in it. If files
+// cannot be removed, the next runner of the same store removes them.
 func removeRun(dir string, files runFiles) {
 	for _, file := range files {
 		if file.path != "" {

@@ -28,7 +28,7 @@ type KubernetesBinding struct {
 	// discovery data of the API server says which resource it means.
 	Kind string `json:"kind"`
 	// APIVersion is the API version of the kind. "" means the version that the API server prefers when the binding is
-	// attached, as long as this version is served.
+	// attached. The operator keeps this version as long as the API server serves it.
 	APIVersion string `json:"apiVersion,omitempty"`
 	// Events are the types of changes that run the hook, in the order Added, Modified, Deleted. If there are none,
 	// changes only update the snapshot of the binding.

@@ -61,7 +61,8 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 }
 
 // marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. If there are
-// none, the result starting says whether a process is in execve, so that its environment may be incomplete.
+// none, the result starting says whether the environment of another process may be incomplete because the process is in
+// execve.
 func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -101,10 +102,10 @@ func holds(environ, mark []byte) bool {
 	})
 }
 
-// startsProgram reports whether a process was in execve when its environment was read. The argument read is the number
-// of bytes that were read. During execve, the environment may be incomplete: the memory of the old program is gone, and
-// the memory of the new program may still be empty. On a slow disk, execve takes long. See proc_pid_stat(5) for the
-// format of /proc/PID/stat.
+// startsProgram reports whether a process was in execve when its environment was read. The argument read is the size of
+// the read environment in bytes. During execve, the environment may be incomplete: the memory of the old program is
+// gone, and the memory of the new program may still be empty. On a slow disk, execve takes long. See proc_pid_stat(5)
+// for the format of /proc/PID/stat.
 func startsProgram(pid, read int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	name := bytes.LastIndexByte(stat, ')') // end of field 2, the name, which may itself contain spaces and parentheses

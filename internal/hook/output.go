@@ -25,7 +25,7 @@ const (
 
 const (
 	maxLine = 10_000  // maximum number of characters in a line that is passed on
-	maxTail = 4 << 10 // maximum number of bytes of the end of a stream in an error or a reason
+	maxTail = 4 << 10 // maximum size, in bytes, of the end of an output that an error or a reason quotes
 	// maxKept is larger than maxTail, so that a secret in the tail is recognized even if its name is before the tail.
 	maxKept = 2 * maxTail
 )

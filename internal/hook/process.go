@@ -37,12 +37,12 @@ func stopCause(ctx context.Context) error {
 }
 
 // ErrInterrupted means that a run was not started, or was signalled, because its context ended without a cause of its
-// own, for example because the operator stops. The hook has not failed, and must run again. If the hook was started,
-// its effects are unknown.
+// own, for example because the operator stops. The hook has not failed. If the hook was started, its effects are
+// unknown.
 var ErrInterrupted = errors.New("interrupted")
 
-// StartError means that a hook was not started, so that it has neither failed nor had an effect. Examples are a full
-// disk, too many open files, and a file that is not executable.
+// StartError means that a hook was not started. So the hook has not failed, and has had no effect. Possible reasons are
+// a full disk, too many open files, and a file that is not executable.
 type StartError struct{ Err error }
 
 func (e *StartError) Error() string { return e.Err.Error() }

@@ -44,7 +44,7 @@ func ParseRecord(line string) (Record, bool) {
 			record.Message = asText(value)
 		case key == "time":
 			record.Time = asText(value)
-		default: // also a level that is a number; what the number means depends on the logger of the hook
+		default: // includes a level that is a number, because its meaning depends on the logger of the hook
 			record.Fields["hook_"+key] = value
 		}
 	}

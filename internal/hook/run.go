@@ -27,17 +27,17 @@ type Options struct {
 	StoreID string
 	// KeepTemp means that the files of a run are not removed after the run.
 	KeepTemp bool
-	// Env has the environment variables of hooks, as NAME=VALUE. Each run adds its own variables. Nil means the
-	// environment of this process.
+	// Env has environment variables for hooks, as NAME=VALUE. Nil means the environment of this process. Variables with
+	// secrets of the operator are dropped. Each run sets its own variables, which replace those in Env.
 	Env []string
 	// Timeout is the maximum duration of an `enabled` script, and of a run for a binding without a timeout; see
 	// [Run.Timeouts]. Zero means no limit.
 	Timeout time.Duration
-	// ConfigTimeout is the maximum duration of a run with --config. Zero means 30 s. If Timeout is shorter, it applies
-	// to these runs, too.
+	// ConfigTimeout is the maximum duration of a run with --config. Zero means 30 s. If Timeout is not zero and is
+	// shorter, Timeout is the maximum instead.
 	ConfigTimeout time.Duration
 	// StopGrace is the time from SIGTERM to SIGKILL if a run has reached its timeout, or was canceled with a cause.
-	// Zero means 5 s.
+	// Zero means 5 s. If [Run].Awaited is set, the time is always one second.
 	StopGrace time.Duration
 	// TermAfter and KillAfter are for the stop of the operator. Both are durations from the end of the context of a
 	// running hook: the hook gets SIGTERM after TermAfter, and SIGKILL after KillAfter. Zero means 15 s and 20 s.
@@ -68,7 +68,7 @@ type Runner struct {
 }
 
 // NewRunner returns a runner. If StoreID is set and KeepTemp is not, NewRunner removes the files that an earlier
-// runner of the same store has left. The earlier runner must have ended. The caller must close the runner.
+// runner of the same store has left. The earlier runner must no longer run hooks. The caller must close the new runner.
 func NewRunner(o Options) (*Runner, error) {
 	r := &Runner{
 		keepTemp:  o.KeepTemp,
@@ -192,8 +192,8 @@ const maxOutput = 16 << 20
 // its own, so the hook may overwrite them.
 //
 // The error is an [*ExitError] if the hook failed and was not stopped. Otherwise the error wraps [ErrTimeout] after a
-// timeout, the cause of ctx if ctx was canceled with one (see [context.WithCancelCause]), or [ErrInterrupted] if ctx
-// ended without one. After a timeout or a cancellation with a cause, the process group gets SIGTERM at once,
+// timeout, the cause of ctx if ctx was canceled with a cause (see [context.WithCancelCause]), or [ErrInterrupted] if
+// ctx ended without a cause. After a timeout or a cancellation with a cause, the process group gets SIGTERM at once,
 // and SIGKILL after [Options].StopGrace, or after one second if run.Awaited is set. Any other error means that the
 // hook could not be started, or that an output file could not be read. If the hook was not started, for any of these
 // reasons, the error is a [*StartError]. If there is an error, only the field Usage of the result is set.

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// starter starts all processes from one goroutine that is locked to its OS thread. That is necessary because the
-// kernel sends the parent-death signal to a process when the thread that has started the process ends, and any other
-// thread of the operator may end while a hook runs.
+// starter starts all processes from one goroutine that is locked to its OS thread. The reason is the parent-death
+// signal: the kernel sends it to a process when the thread that has started the process ends. Any other thread of the
+// operator may end while a hook runs.
 type starter struct {
 	requests  chan startRequest
 	stop      chan struct{} // closed by close
-	null      *os.File      // stdin of every process; closed when run ends
+	null      *os.File      // stdin of every process; closed after stop is closed
 	stopped   sync.Once
 	processes sync.WaitGroup // the started processes that have not ended yet
 }

@@ -109,7 +109,7 @@ var secretForms = []*regexp.Regexp{
 }
 
 // setting matches a name and the separator before its value: an assignment, a field of JSON or
-// YAML, or a flag. JSON can be inside a string of JSON, so that its quotation marks are escaped.
+// YAML, or a flag. The quotation marks of JSON can be escaped, because JSON can be inside a string of JSON.
 var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(\\*["']?\s*[:=]\s*|\s+)`)
 
 // named matches the content of a field "name" or "path", and everything between it and the value in the field "value",
@@ -193,8 +193,9 @@ func hideNamed(line string) string {
 	return out.String() + line
 }
 
-// quoted returns the length of the text at the beginning of value, with its opening quotation mark, which is the
-// argument opening, and without the closing one. If one of them is missing, quoted returns the length of value.
+// quoted returns the length of the quoted text at the beginning of value. The length includes the opening quotation
+// mark, which is the argument opening, but not the closing one. If either mark is missing, quoted returns the length of
+// value.
 func quoted(value, opening string) int {
 	if opening == "" {
 		return len(value)

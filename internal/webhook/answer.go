@@ -48,8 +48,8 @@ type Report struct {
 	Err error
 }
 
-// HookFailed is the message to the client whose request is reviewed. It is used if the hook failed.
-// The output of the hook is only in the operator's log.
+// HookFailed is the message to the client whose request is reviewed, if the hook failed or its
+// response is invalid. The output of the hook is only in the operator's log.
 const HookFailed = "Hook failed"
 
 const (

@@ -200,7 +200,7 @@ func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 }
 
 // clockCheck is the maximum delay after which due times are computed again. The clock may have been corrected
-// meanwhile, also by months, as on a node that starts without a battery-backed clock.
+// meanwhile, even by months, as on a node that starts without a battery-backed clock.
 const clockCheck = time.Hour
 
 // awaitDue waits until the successor of ca must be created, and returns true. If ctx ends first, it returns false.

@@ -12,7 +12,7 @@
 //   - A pair is a serving certificate and its CA. A rotator has the pair in use, the next pair, and the bundle of CAs
 //     to trust. It uses the certificate of the next pair as soon as the API server knows the CA of this certificate.
 //   - Pairs are read from files or created by an issuer. The issuer stores its CA in a Secret, and
-//     replaces the CA in time.
+//     replaces the CA after half of its lifetime.
 //   - A registrar writes the bindings of the table to the webhook configurations and CustomResourceDefinitions in the
 //     cluster.
 package webhook

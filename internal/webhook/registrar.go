@@ -26,7 +26,7 @@ type Place struct {
 	// Service is the name of the Service that the API server calls, in the operator's namespace.
 	Service string
 	// Bundle contains the CAs that the API server must trust, as PEM. If it is empty, the operator
-	// does not serve the address yet. The objects that refer to the address stay as they are.
+	// does not serve the address yet, and the registrar writes no webhooks at this address.
 	Bundle []byte
 }
 
@@ -270,7 +270,8 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 	return wait, known, errors.Join(append(errs, r.restoreOthers(ctx, want))...)
 }
 
-// restoreOthers removes the conversion webhooks that are no longer wanted.
+// restoreOthers removes the conversion webhooks that are no longer wanted. While the table is not complete, it removes
+// nothing.
 func (r *Registrar) restoreOthers(ctx context.Context, want Wanted) error {
 	if !want.Complete {
 		return nil

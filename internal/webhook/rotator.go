@@ -133,9 +133,9 @@ func (k *Rotator) Run(ctx context.Context) {
 	repeat(ctx, k.wake, k.rotate)
 }
 
-// rotate replaces the pair in use by the next pair if the next pair is due, and returns zero. If it
-// is not due yet, rotate returns the delay after which it must be called again. If there is no next
-// pair, rotate returns zero.
+// rotate replaces the pair in use by the next pair if the next pair is due, and returns zero. If the
+// next pair is not due yet, rotate returns the delay after which it must be called again. If there is
+// no next pair, rotate returns zero.
 func (k *Rotator) rotate() time.Duration {
 	k.mu.Lock()
 	next := k.next

@@ -55,13 +55,13 @@ type Server struct {
 	stopped bool           // guarded by mu
 }
 
-// routes contains the bindings that are served, and which paths have been served before.
+// routes contains the bindings that are served, and the paths of the bindings that were served before.
 type routes struct {
 	admissions  map[string]Admission
 	conversions map[string][]link // conversion steps by the name of the CustomResourceDefinition
 	complete    bool              // see Table.Complete
-	// withdrawn contains the paths of removed bindings, with the types of the bindings. The API server may call these
-	// paths until it has loaded the new configuration.
+	// withdrawn contains the paths of all bindings in earlier tables, with the types of the bindings. The API server
+	// may call the path of a removed binding until it has loaded the new configuration.
 	withdrawn map[string]hook.Type
 }
 
