@@ -41,7 +41,8 @@ func startProcess(program, dir string, flags ...string) (*process, error) {
 	p.cmd.Stderr = &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = p.cmd.Start()
-	// The program has its own copy. While the copy of this process is open, reading never reaches the end of the pipe.
+	// The program has its own copy of announce. While this process has its copy open, reads never reach the end of the
+	// pipe.
 	announce.Close()
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// everyStepReport has the fields that these tests use of the JSON report of the command "test --crash-every-step".
+// everyStepReport has those fields of the JSON report of the command "test --crash-every-step" that these tests use.
 type everyStepReport struct {
 	Rounds     int      `json:"rounds"`
 	NotReached []string `json:"notReached"`

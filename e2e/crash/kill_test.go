@@ -362,9 +362,9 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	}
 }
 
-// inRetryQueue fails the test unless the next module ran before the run of the failing module ended, and this run ended
-// before the last run of the afterAll hooks. The later modules can run after it: on a slow machine, ten modules take
-// longer than the two retry delays.
+// inRetryQueue fails the test unless m01, the next module, ran before the run of the failing module ended, and that run
+// ended before the last run of the afterAll hooks. It does not check the later modules: on a slow machine, ten modules
+// take longer than the two retry delays, so the failing module can end before them.
 func (w *environment) inRetryQueue(t *testing.T) {
 	t.Helper()
 	last := map[string]int{}

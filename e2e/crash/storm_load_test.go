@@ -49,8 +49,9 @@ type load struct {
 	changes []change
 }
 
-// coalesced is the number of pending events of a binding above which the operator coalesces events. Only in sets whose
-// field coalesced is true can the number of pending events exceed it. In the other sets, each change must be delivered.
+// coalesced is the number of pending events of a binding above which the operator coalesces events. The number of
+// pending events can exceed it only in sets whose field coalesced is true. In the other sets, each change must be
+// delivered.
 const coalesced = 1000
 
 func newLoad(s set, at v1.ConfigMapInterface, seed uint64, interval time.Duration) *load {

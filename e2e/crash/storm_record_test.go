@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A hookRun is one line in the record of a storm test: the start or the end of a hook run. word is "begin" or "end".
+// A hookRun is one line in the record of a storm test: the start, the failure or the successful end of a hook run. word
+// is "begin", "fails" or "end".
 type hookRun struct {
 	word, task, attempt, previous, hook string
 	context                             string // name of the file with the binding context

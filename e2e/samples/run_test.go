@@ -26,8 +26,9 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// A checkout is a directory in which e2e/run.sh runs instead of the repository. It has links to the built programs and
-// to the directories that the script reads; the script creates the directory .run in it.
+// A checkout is the directory in which a test runs e2e/run.sh, so that the script does not change the repository. It
+// has links to the built programs and to the directories that the script reads. The script creates the directory .run
+// in it.
 type checkout struct {
 	t   *testing.T
 	dir string

@@ -128,7 +128,7 @@ func (c *checks) recorded(r store.Record) {
 }
 
 // sync updates the recorded Synchronizations and the objects that hooks have received, if r records the end of a
-// Synchronization or of a step of the deletion of a module. The caller holds mu.
+// Synchronization, or the end of a step that deletes a module. The caller holds mu.
 func (c *checks) sync(r store.Record) {
 	switch graph.NodeID(r.Node) {
 	case lifecycle.GlobalSynchronization, lifecycle.ModuleSynchronization:

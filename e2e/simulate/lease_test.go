@@ -105,7 +105,7 @@ func (p *process) lost() bool {
 }
 
 // judge is called when p changes its store or the cluster. The text in what names the change. judge reports a violation
-// if p has led and the rival works at this time.
+// if p has acquired the Lease before, and the rival works at this time.
 func (p *process) judge(what string) {
 	if r := p.rival; p.leads.Load() && !r.from.IsZero() && !time.Now().Before(r.from) {
 		p.violated("fence: %s of an operator that has lost its Lease is carried out", what)

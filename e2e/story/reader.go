@@ -34,10 +34,10 @@ var readingCommands = []string{
 // A reader represents a user on call, who runs commands of the operator and knows only the text on the screen.
 type reader struct {
 	store string         // value of the flag --store, if the operator does not run; otherwise empty
-	typed int            // number of commands that the reader has run since the last "screen", including that of "screen"
-	text  string         // output of the last command
-	found *regexp.Regexp // first pattern of the last command; nil if it has none
-	all   string         // output of all commands since the last "screen"
+	typed int            // number of "follow" since the last "screen", plus one for that "screen"
+	text  string         // output of the last "screen" or "follow"
+	found *regexp.Regexp // first pattern of the last "screen" or "follow"; nil if it has none
+	all   string         // outputs of the last "screen" and of all "follow" after it
 }
 
 var readerCommands = map[string]command{
@@ -271,8 +271,8 @@ func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// absentFromScreens implements the command "absent REGEXP...". It fails if a screen since the command "screen" matches
-// one of the patterns.
+// absentFromScreens implements the command "absent REGEXP...". It fails if the output of the last command "screen", or
+// of a command "follow" after it, matches one of the patterns.
 func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New(`there is no command "screen" before this command`)

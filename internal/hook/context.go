@@ -39,19 +39,20 @@ type Element struct {
 	Binding string
 	// Type is "" for the ordered bindings.
 	Type Type
-	// Group is the group of the binding, or "" if it has none. If it has one and Review is nil, the hook gets only the
-	// binding name, the group and the snapshots of this element. If Review is set, the hook does not get the group.
+	// Group is the group of the binding, or "" if the binding has none. If Group is set and Review is nil, the hook
+	// gets only the binding name, the type "Group", the group and the snapshots of this element. If Review is set, the
+	// hook does not get the group.
 	Group string
-	// WatchEvent is Added, Modified or Deleted. It is only set if Type is Event.
+	// WatchEvent is Added, Modified or Deleted. It is set only if Type is Event.
 	WatchEvent string
-	// Item is the changed object at the time of the change. It is only set if Type is Event.
+	// Item is the changed object at the time of the change. It is set only if Type is Event.
 	Item Item
-	// Objects are all objects that the binding selects. They are only set if Type is Synchronization.
+	// Objects are all objects that the binding selects. They are set only if Type is Synchronization.
 	Objects []Item
-	// Review is the review request of the API server as JSON. It is only set if Type is Validating, Mutating or
+	// Review is the review request of the API server as JSON. It is set only if Type is Validating, Mutating or
 	// Conversion. It is encoded even if the binding has a group.
 	Review json.RawMessage
-	// FromVersion and ToVersion are the API versions between which to convert. They are only set if Type is
+	// FromVersion and ToVersion are the API versions between which to convert. They are set only if Type is
 	// Conversion.
 	FromVersion, ToVersion string
 	// Snapshots are the snapshots that the hook gets, by the name of the kubernetes binding. If the map is nil, it is

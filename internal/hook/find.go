@@ -20,7 +20,7 @@ type File struct {
 	Name string `json:"name"`
 	// Path is the absolute path of the file. Scripts find it in $0, Python scripts in sys.argv[0].
 	Path string `json:"path"`
-	// Interpreter is the path of python3 in the module's virtual environment hooks/venv. It is only set if that
+	// Interpreter is the path of python3 in the module's virtual environment hooks/venv. It is set only if that
 	// python3 exists and the hook is a *.py file. Otherwise Interpreter is "", and the file itself is executed.
 	Interpreter string `json:"interpreter,omitempty"`
 }

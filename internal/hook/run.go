@@ -19,8 +19,8 @@ type Options struct {
 	// ToolsDir is a directory of programs that is appended to the PATH of hooks, or "".
 	ToolsDir string
 	// Framework contains the files of the shell framework, with shell_lib.sh and bash_env.sh in its root. If
-	// /shell_lib.sh does not exist, hooks that source this path get these files instead. If Framework is nil, they get
-	// no files.
+	// /shell_lib.sh does not exist, bash hooks that source this path load shell_lib.sh from Framework instead. If
+	// Framework is nil, such hooks fail to source this path.
 	Framework fs.FS
 	// StoreID is the ID of the operator's store. It is in the environment of all started processes, so that
 	// [KillLeftovers] finds them. It is also part of the name of a directory in TempDir that only this runner uses.

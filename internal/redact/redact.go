@@ -42,7 +42,7 @@ const (
 // pemKey is the end of the name of each kind of private key in PEM.
 const pemKey = "PRIVATE KEY"
 
-// encodedBegin is the beginning of a text in PEM that is in base64, and encodedPEM matches such a text.
+// encodedBegin is the beginning of each PEM text in base64, and encodedPEM matches such a text.
 const encodedBegin = "LS0tLS1CRUdJTi"
 
 var encodedPEM = regexp.MustCompile(encodedBegin + `[A-Za-z0-9+/]*={0,2}`)

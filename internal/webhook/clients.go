@@ -57,7 +57,7 @@ func (c *Clients) Watch(ctx context.Context, failed func(error)) {
 }
 
 // require sets the fields of a server's TLS configuration so that the server accepts only clients
-// that c accepts. The server verifies each connection with the current CAs, also if the connection
+// that c accepts. The server verifies each connection with the current CAs, even if the connection
 // resumes an earlier TLS session.
 func (c *Clients) require(config *tls.Config) {
 	config.ClientAuth = tls.RequireAnyClientCert

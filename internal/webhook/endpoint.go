@@ -55,9 +55,9 @@ type EndpointOptions struct {
 	Failed func(error)
 }
 
-// Endpoint is a webhook server with its certificates and its registration at the API server. Each of
-// its two sides is closed, which means that it does not listen, until the table contains a binding
-// for it. After that it stays open. Create one with [NewEndpoint].
+// Endpoint is a webhook server with its certificates and its registration at the API server. At first,
+// its two sides are closed: they do not listen. A side opens when the table contains a binding for it,
+// and then stays open. Create one with [NewEndpoint].
 type Endpoint struct {
 	options   EndpointOptions
 	server    *Server

@@ -57,10 +57,10 @@ type RegistrarOptions struct {
 	Namespace string
 	Clock     func() time.Time
 	Observer  kube.Observer
-	// InForce is called with the bindings whose webhooks are in the cluster, even if other webhooks
-	// are missing because the API server rejects them, or because their object belongs to another
-	// program or cannot be changed. It is not called while the operator serves no address of the
-	// desired state, or after a failed request that may succeed later. It may be nil.
+	// InForce is called with the bindings whose webhooks are in the cluster. Other webhooks may be
+	// missing: the API server rejects them, or their object belongs to another program or cannot be
+	// changed. InForce is not called while the operator serves no address of the desired state, or
+	// after a failed request that may succeed later. It may be nil.
 	InForce func(Table)
 	// Trusted is called with the desired state when the cluster matches it, except for webhooks that
 	// the API server rejects, for objects of other programs, and for webhooks at an address that the
@@ -131,8 +131,8 @@ func (r *Registrar) setWithdrawn(withdrawn bool) (was bool) {
 	return was
 }
 
-// awaitReconcile waits until a running call of reconcileOnce has ended. Calls of reconcileOnce that begin later use the
-// desired state and the value of setWithdrawn from before the call of awaitReconcile, or newer ones.
+// awaitReconcile waits until a running call of reconcileOnce has ended. A call of reconcileOnce that begins later uses
+// the desired state and the value of setWithdrawn at its own beginning.
 func (r *Registrar) awaitReconcile(ctx context.Context) error {
 	select {
 	case r.reconciling <- struct{}{}:
