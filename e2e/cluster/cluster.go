@@ -157,9 +157,9 @@ func (c *Cluster) Namespace(t testing.TB) string {
 }
 
 // AwaitGarbageCollector waits until the garbage collector of the cluster deletes objects. The collector begins some
-// time after the API server is ready, and 30 s later if its first attempt fails. A test needs this wait if a hook
-// deletes objects with propagation Foreground: the operator waits for the collector only for a limited time, and then
-// reports an error.
+// time after the API server is ready, and 30 s later if its first attempt fails. A test needs this wait if an operation
+// of a hook deletes an object with propagation Foreground: the operator waits for the collector only for a limited
+// time, and then reports an error.
 func (c *Cluster) AwaitGarbageCollector(t testing.TB, namespace string) {
 	t.Helper()
 	foreground, maps := metav1.DeletePropagationForeground, c.client.CoreV1().ConfigMaps(namespace)

@@ -15,9 +15,9 @@ import (
 
 // path measures the number of files that a reader must open to follow the path from one function to another. A function
 // is on the path if calls lead from the first function to it, and from it to the last function. The reader opens the
-// files of the functions on the path, and the files of all functions that these functions call by name, except for the
-// calls of the last function. Of the methods that a call of an interface method may reach, the reader opens only those
-// on the path. The arguments from and to are names as Go prints them, but without the path of the module, such as
+// files of the functions on the path. The reader also opens the files of the functions that these functions, except the
+// last one, call by name. Of the methods that a call of an interface method may reach, the reader opens only those on
+// the path. The arguments from and to are names as Go prints them, but without the path of the module, such as
 // (*internal/kube.watch).applyFrames.
 func (t *tree) path(from, to string) (row, error) {
 	g := t.calls()

@@ -34,10 +34,10 @@ var readingCommands = []string{
 // A reader represents a user on call, who runs commands of the operator and knows only the text on the screen.
 type reader struct {
 	store string         // value of the flag --store, if the operator does not run; otherwise empty
-	typed int            // number of "follow" since the last "screen", plus one for that "screen"
-	text  string         // output of the last "screen" or "follow"
-	found *regexp.Regexp // first pattern of the last "screen" or "follow"; nil if it has none
-	all   string         // outputs of the last "screen" and of all "follow" after it
+	typed int            // number of commands "screen" and "follow" since the last "screen", including it
+	text  string         // output of the last of these commands
+	found *regexp.Regexp // first pattern of the last of these commands; nil if it has none
+	all   string         // outputs of all these commands
 }
 
 var readerCommands = map[string]command{

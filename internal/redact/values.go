@@ -31,9 +31,9 @@ type Redactor struct {
 // Values returns v as decoded JSON with marks in place of secrets. These texts and numbers are secrets: all values
 // below a key with the name of a secret; all fields of a Secret object except its identity, type and labels; the value
 // of a patch whose path names a secret; and the field "value" beside a field "name", as in an environment variable, if
-// the content of "name" is the name of a secret. A text that contains a private key in PEM, or in PEM in base64, is a
-// secret too. The annotation in which kubectl keeps the object that was applied is redacted like this object. Empty
-// texts, true, false and null are never replaced.
+// the content of "name" is the name of a secret. A text that contains a private key in PEM is also a secret, even if
+// the PEM is encoded in base64. The annotation in which kubectl keeps the object that was applied is redacted like this
+// object. Empty texts, true, false and null are never replaced.
 func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -105,8 +105,9 @@ func (g *Endpoint) Serve(t Table) {
 // Stop waits for the running requests and accepts no new requests; see [Server.Stop].
 func (g *Endpoint) Stop(ctx context.Context) { g.server.Stop(ctx) }
 
-// Run opens each side when the table contains a binding for it, and registers the webhooks, until ctx
-// ends. Then the webhooks stay registered, and the endpoint answers requests until Stop is called.
+// Run opens each side when the table contains a binding for it, and keeps the registered webhooks up
+// to date, until ctx ends. After that, the webhooks stay registered, and the endpoint answers requests
+// until Stop is called.
 func (g *Endpoint) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
