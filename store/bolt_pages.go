@@ -30,7 +30,7 @@ type boltPages struct {
 	meta   boltMeta
 	data   []byte        // the mapped file
 	root   span          // the root page of the tree with the store's keys
-	inline []byte        // the only page of a small store, which is inside another page and has no number; otherwise nil
+	inline []byte        // the tree of a small store, if bbolt keeps it inside another page, without a page of its own; otherwise nil
 	sound  []atomic.Bool // whether a page is verified, by page number
 
 	readers sync.RWMutex // each open reader holds a read lock

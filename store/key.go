@@ -66,8 +66,8 @@ const (
 	// Buckets holds the state of hooks' rate limits. Key: module (empty for a global hook), hook.
 	Buckets
 	// Backlogs holds, for each binding with many waiting events, their number and the newest event
-	// of each object. Key: queue, graph, node, module, hook, binding, object or empty for the
-	// number.
+	// of each object. Key: queue, graph, node, module, hook, binding, object. In the key of the
+	// number, the object is empty.
 	Backlogs
 	// Notes holds the notes that steps write while they carry out a journal; see [SaveNote]. Key: task
 	// id (epoch, number).

@@ -146,8 +146,8 @@ type Task struct {
 	// Due is the time at which a failed task is retried, or at which a deferred task returns to the
 	// tail of its queue; zero means now.
 	Due time.Time `json:"due,omitzero"`
-	// Every is set while a rate limit defers the task. Every is the time between two runs of the
-	// hook.
+	// Every is set while a rate limit defers the task. On average, the rate limit allows one run of
+	// the hook in this time.
 	Every time.Duration `json:"every,omitempty"`
 	// Lane is the kind of the lane that holds the task. A task in a lane is in no queue.
 	Lane string `json:"lane,omitempty"`

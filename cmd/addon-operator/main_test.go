@@ -84,7 +84,7 @@ func (s *fixture) file(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		s.t.Fatal(err)
 	}
-	syscall.ForkLock.RLock() // a process that is forked now would keep the kernel from executing the file
+	syscall.ForkLock.RLock() // a process that is forked during the write inherits the open file, and the kernel executes no file that is open for writing
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil { //nolint:gosec // hooks are executed
 		s.t.Fatal(err)

@@ -221,7 +221,7 @@ func (w *environment) term(t *testing.T) int32 {
 func (w *environment) takeLease(ctx context.Context, t *testing.T, p *operator.Process, term int32) {
 	t.Helper()
 	if err := p.Until(ctx, "the Lease to be acquired", func() bool { return w.term(t) > term }); err != nil {
-		if p.Killed() { // without enough CPU time, p can fail to renew its Lease, and then reaches the failpoint without this change
+		if p.Killed() { // without enough CPU time, p can fail to renew its Lease; then p reaches the failpoint for a lost Lease before the holder changes
 			return
 		}
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func hanging(t *testing.T, deaf bool) (file hook.File, pids string) {
 	}
 	path := filepath.Join(t.TempDir(), "hook.sh")
 	text := "#!/bin/bash\n" + trap + "(trap '' TERM; exec sleep 1000) &\necho $$ $! > " + pids + ".new && mv " + pids + ".new " + pids + "\nwait\nwhile :; do sleep 1000; done\n"
-	syscall.ForkLock.RLock() // a process that is forked now would keep the kernel from executing the file
+	syscall.ForkLock.RLock() // a process that is forked during the write inherits the open file, and the kernel executes no file that is open for writing
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)

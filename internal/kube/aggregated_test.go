@@ -185,7 +185,7 @@ func (s *fixture) kinds(t *testing.T, apiVersion string, status func() int) (kin
 	return kinds, stop
 }
 
-// watching waits until the watches of kinds have delivered the available groups.
+// watching waits until kinds notices new kinds: it adds a kind in a new group, and waits until kinds reports it.
 func (s *fixture) watching(t *testing.T, kinds *kube.Kinds) {
 	t.Helper()
 	known := s.namespace + ".known.example.org"

@@ -15,10 +15,10 @@ import (
 // read. The kind may be in one of these groups.
 const undiscoveredEvery = time.Minute
 
-// undecidedWithin is the time for which a monitor waits for the preferred version of a group if the kinds of this
-// version cannot be read, and another version of the group has the kind. The time is longer than most restarts of an
-// extension API server, because the monitor stays with the version in which it begins. The time is limited, because an
-// API server can be broken for days, and the objects of the other version can be followed.
+// undecidedWithin limits how long a monitor waits for the preferred version of a group. A monitor waits if the kinds of
+// this version cannot be read, but another version of the group has the monitor's kind. The time is longer than most
+// restarts of an extension API server, because the monitor stays with the version in which it begins. The time is
+// limited, because an API server can be broken for days, and the objects of the other version can be followed.
 const undecidedWithin = time.Minute
 
 const namespaceKind = "Namespace"

@@ -142,7 +142,7 @@ hook::run "$@"
 func script(t *testing.T, text string) sdktest.Subject {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hook.sh")
-	syscall.ForkLock.RLock() // a process that is forked now would keep the kernel from executing the file
+	syscall.ForkLock.RLock() // a process that is forked during the write inherits the open file, and the kernel executes no file that is open for writing
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ type ConfigMap struct {
 	changes ConfigChanges
 }
 
-// ConfigChanges is notified of problems of the ConfigMap, after the commit.
+// ConfigChanges is notified after commits that may have added or removed a problem of the ConfigMap.
 type ConfigChanges interface {
 	// ProblemsChanged is called after a commit that may have added or removed a problem of the
 	// ConfigMap.

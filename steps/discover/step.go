@@ -22,7 +22,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Changes is notified of problems, after the commit.
+// Changes is notified after commits that may have caused or solved a problem.
 type Changes = survey.Changes
 
 // A step discovers modules. It returns the modules to run, the modules to delete, and the releases to purge.

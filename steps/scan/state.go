@@ -31,7 +31,7 @@ type Options struct {
 	StrictValues bool
 }
 
-// Changes is notified of problems of the ConfigMap, after the commit.
+// Changes is notified after commits that may have added or removed a problem of the ConfigMap.
 type Changes = desired.ConfigChanges
 
 // A State is the desired state of all modules: their files, their values, and the ConfigMap. It includes the modules

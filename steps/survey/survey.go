@@ -29,7 +29,7 @@ var surveyed = []store.ProblemKind{
 	store.UnusableAddon, store.OrphanedModule, store.SharedObject,
 }
 
-// Changes is notified of problems, after the commit.
+// Changes is notified after commits that may have caused or solved a problem.
 type Changes interface {
 	// ProblemsChanged is called after a commit that may have caused or solved a problem, so that [Survey.Run] should
 	// be called.

@@ -297,8 +297,8 @@ func undated(run *inspect.Run) *inspect.Run {
 	return &u
 }
 
-// restShare is the ratio between the pause after a snapshot and the time that the snapshot took. With a pause below
-// mostRest, a watch spends at most a fifth of its time on reading snapshots.
+// restShare is the ratio between the pause after a snapshot and the time that the snapshot took. So a watch spends at
+// most a fifth of its time on reading snapshots, unless mostRest shortens the pauses.
 const restShare = 4
 
 // mostRest is the maximum pause between two snapshots of a watch.

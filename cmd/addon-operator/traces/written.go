@@ -112,7 +112,7 @@ func (w *writtenVersions) find(c store.Cause, f func(by tracing.Ref, found bool)
 	defer w.mu.Unlock()
 	by, found := w.spans[version]
 	switch r := w.writing[name]; {
-	case !operation.IsWriter(c.Manager): // another client wrote the version; if a span is known, its request changed nothing
+	case !operation.IsWriter(c.Manager): // another client wrote the version; a span of it belongs to a request of the operator that changed nothing
 		f(tracing.Ref{}, false)
 	case !found && r != nil:
 		r.waiting = append(r.waiting, search{version, f})
