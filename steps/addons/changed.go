@@ -143,7 +143,7 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 	return err
 }
 
-// Skipped plans another attempt, because the state of the configuration remains unknown.
+// Skipped plans another attempt as postpone does, because the state of the configuration remains unknown.
 func (s *changedStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.postpone(tx, t) }
 
 // Apply begins a round if the configuration must be processed. If an earlier configuration with the same name was

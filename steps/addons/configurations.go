@@ -85,8 +85,8 @@ func decode(id api.Identity, object *unstructured.Unstructured) (*api.Configurat
 	return configuration, nil
 }
 
-// An unavailableError means that the API server cannot return an object at the moment: the server does not respond, or
-// responds that it has failed. Another attempt may succeed.
+// An unavailableError means that a request has failed, and that the API server has not rejected it; see [isRejected].
+// Another attempt may succeed.
 type unavailableError struct{ error }
 
 // Unwrap returns the error of the request.

@@ -53,7 +53,8 @@ func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	return out, err
 }
 
-// Skipped plans another attempt. The round does not end, so the registered addons of the configuration stay.
+// Skipped plans another attempt as postpone does. The round does not end, so the registered addons of the configuration
+// stay.
 func (s *fetchStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.postpone(tx, t) }
 
 // fetchAll fetches all repositories of a configuration.
@@ -380,7 +381,7 @@ func (r *round) storeContent(ctx context.Context, content *source.Content, addon
 	return registry.Put(ctx, r.DB, store.RoundHolder(r.round), parsed)
 }
 
-// hold makes the round a holder of the content. It reports whether the content is in the store.
+// hold makes the round a holder of the content if the content is in the store. It reports whether it is.
 func (r *round) hold(ctx context.Context, content string) (held bool, err error) {
 	err = r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 		held, err = registry.Hold(tx, store.RoundHolder(r.round), content)
@@ -405,7 +406,7 @@ func isCurrent(addon store.AddonResult) bool {
 }
 
 // latest returns the addons in the index of a repository, as the index was when it was last read successfully. If the
-// index could not be read in the round of result, these are the addons of an earlier round.
+// repository failed in the round of result, these are the addons of an earlier round.
 func latest(result store.RepositoryResult) []store.AddonResult {
 	if result.Reason != "" {
 		return result.Known
@@ -413,10 +414,10 @@ func latest(result store.RepositoryResult) []store.AddonResult {
 	return result.Addons
 }
 
-// saveKnown copies the addons and validators of an earlier round to result, which belongs to a repository whose index
-// could not be read. So the next round can still skip unchanged files. If the URL of the repository is new, saveKnown
-// instead copies the names and versions of the addons of replaced URLs, because the new URL may lead to a repository
-// with the same addons.
+// saveKnown copies the addons and validators of an earlier round to result, which belongs to a repository that has
+// failed. So the next round can still skip unchanged files. If the URL of the repository is new, saveKnown instead
+// copies the names and versions of the addons of replaced URLs, because the new URL may lead to a repository with the
+// same addons.
 func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) error {
 	earlier, known := r.earlier[result.URL]
 	if !known {

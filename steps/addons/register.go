@@ -19,7 +19,8 @@ import (
 // registerStep registers all addons of a configuration, or none if one of them cannot be registered.
 type registerStep struct{ *Runtime }
 
-// Skipped plans another attempt. The round does not end, so the registered addons of the configuration stay.
+// Skipped plans another attempt as postpone does. The round does not end, so the registered addons of the configuration
+// stay.
 func (s *registerStep) Skipped(tx *store.Tx, t workflow.Task) error { return s.postpone(tx, t) }
 
 // Do reads the names of the modules in the operator's image, which Apply needs. If a person has skipped lintStep, Do

@@ -225,7 +225,8 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 // Synchronized is part of the transition that ends the Synchronization of the binding s. The argument shown has the
 // versions of the objects that the Synchronization delivered to the hook, by binding. Synchronized marks s, and the
 // other bindings of its group, as synchronized. If a binding of the hook was attached in this epoch, Synchronized
-// returns a Withdrawal of the waiting events that the Synchronization covers; otherwise nil.
+// returns a Withdrawal of the waiting events that the Synchronization covers. If no binding was, or if shown is empty,
+// it returns nil.
 func Synchronized(tx *store.Tx, s graph.Subject, shown map[string]map[string]Version) (*workflow.Withdrawal, error) {
 	bindings, err := markSynchronized(tx, s)
 	if err != nil || len(shown) == 0 {
@@ -341,7 +342,7 @@ func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]sto
 }
 
 // groupOf returns the group of b. The Synchronization of one binding represents all bindings with the same group and
-// queue. If the Synchronization of b does not run its hook, groupOf returns "".
+// queue. If b is not a kubernetes binding, or its Synchronization does not run its hook, groupOf returns "".
 func groupOf(b store.Binding) (string, error) {
 	if b.Kind != store.Kubernetes {
 		return "", nil

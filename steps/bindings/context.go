@@ -41,7 +41,7 @@ type Reader struct {
 	seen         map[int]snapshot         // snapshots by the index of the kubernetes binding in the configuration
 }
 
-// A snapshot has the objects of one binding, also in the form in which hooks receive them.
+// A snapshot has the objects of one binding, and the same objects in the form in which hooks receive them.
 type snapshot struct {
 	objects []*kube.Object
 	items   []hook.Item

@@ -19,12 +19,13 @@ type renderings struct {
 
 // A rendering is a manifest that has been rendered, or that a goroutine is rendering.
 type rendering struct {
-	ended    chan struct{} // closed when the other fields are set
+	ended    chan struct{} // closed when the rendering has ended
 	manifest helm.Manifest
 	ok       bool
 }
 
-// put creates a rendering for module that has not ended yet, in place of an earlier rendering of the module.
+// put adds a rendering of module and returns it. The rendering has not ended yet, and replaces an earlier one of the
+// module.
 func (r *renderings) put(module string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,8 +34,8 @@ type Charts struct {
 	renderings renderings
 }
 
-// New returns the charts of modules with these values. The argument client renders the charts, and observer is
-// notified of each rendering.
+// New returns the charts of modules with these values. The argument client renders the charts, and observer is notified
+// of each rendering, except those by [Charts.Rendered].
 func New(db *store.DB, log *oncelog.Logger, client *helm.Client, modules *desired.Modules, values *desired.Values, observer Observer) *Charts {
 	return &Charts{db: db, log: log, helm: client, modules: modules, values: values, observer: observer}
 }
@@ -172,7 +172,7 @@ func (c *Charts) renderedIf(ctx context.Context, r helm.Release, reusable func(h
 	return c.render(ctx, r)
 }
 
-// render renders a chart and reports the duration.
+// render renders a chart, and reports the start and the end to the observer.
 func (c *Charts) render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	defer c.observer.HelmBegins(r.Name, "template")()
 	return c.helm.Render(ctx, r)

@@ -323,8 +323,8 @@ func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Diffe
 }
 
 // DisabledBy returns the modules that the argument content would disable, and that the content in force does not
-// disable. It returns no modules if the content is invalid, if resourceVersion is empty, or if no content is in force
-// yet.
+// disable. It returns no modules if the content is invalid, if resourceVersion is empty, if no content is in force yet,
+// or if the schemas of global values cannot be used.
 func (s *Step) DisabledBy(resourceVersion string, content map[string]string) (names []string, err error) {
 	read := readConfig{ResourceVersion: resourceVersion}
 	if read.Config, err = values.ParseConfig(content); err != nil || resourceVersion == "" {

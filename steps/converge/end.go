@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Changes is notified of the ends of converges, after the commit.
+// Changes is notified after each commit that ends a converge.
 type Changes interface {
 	// Converged is called after the commit that ends a converge.
 	Converged()

@@ -25,8 +25,8 @@ type Options struct {
 	Filters []string
 }
 
-// Definitions installs the CustomResourceDefinitions of modules. It stores the digest of the installed CRD files in
-// the record of the module.
+// Definitions installs the CustomResourceDefinitions of modules. It stores the digest of a module's CRD files in the
+// record of the module.
 type Definitions struct {
 	log     *oncelog.Logger
 	modules *desired.Modules
@@ -91,7 +91,7 @@ func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome,
 	return out, err
 }
 
-// Apply records the digest of the installed definitions, and the error of those that could not be installed.
+// Apply records the digest of the CRD files, and the error of the definitions that could not be installed.
 func (s *ensureStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	if len(o.Data) == 0 {
 		return nil, nil

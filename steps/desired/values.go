@@ -304,7 +304,8 @@ func (v *Values) Wanted(tx *store.Tx, name string, record store.Module) (bool, e
 	return d.Enabled, err
 }
 
-// Decide returns the decision of the enabled flags about the module. It does not consider the enabled script.
+// Decide returns the decision of the enabled flags about the module. It does not consider the enabled script. For a
+// module that is not on disk, it returns the zero Decision.
 func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	m, ok := v.modules.Disk().Find(name)
 	if !ok {

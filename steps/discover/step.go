@@ -129,7 +129,7 @@ func (s *step) outcome(found *discovered, k *decide.Known, items map[graph.FanOu
 		out.Detail += fmt.Sprintf(", %d broken", n)
 	}
 	// The webhooks of a module without a directory stay until its release is purged. If they were deleted now and the
-	// directory existed again, a module that has already run in this start would not attach them again.
+	// directory existed again later, the module would not attach them again in a start in which it has already run.
 	found.Stale = slices.DeleteFunc(found.Stale, func(b stale.Binding) bool { return slices.Contains(found.Missing, b.Subject.Module) })
 	if len(k.Kept) > 0 {
 		found.KeepUnseen(k)

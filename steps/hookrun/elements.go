@@ -11,7 +11,8 @@ import (
 
 // elements returns the binding context of the task t. For events and ticks, it has one element for each task in the
 // batch of t, except tasks whose bindings are gone, and events that exist only for an earlier configuration of their
-// bindings. All elements have the same snapshots, because each snapshot is read once.
+// bindings. If no element is left, the error wraps [hook.ErrGone]. All elements have the same snapshots, because each
+// snapshot is read once.
 func (s *Step) elements(t workflow.Task, in input, out *hookio.Output) ([]hook.Element, error) {
 	look, config := s.reader(t, in), in.Hook.Config
 	if s.binding != "" {

@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// renewed records that the hook of t has run successfully. If the code of the hook has changed, and this run was the
-// last one for which [store.Hook.Awaits] waited, renewed deletes the values patches and overrides that only earlier
+// renewed is called after a successful run of the hook of t. It removes the bindings of this run from
+// [store.Hook.Awaits]. If no binding is left there, renewed deletes the values patches and overrides that only earlier
 // code of the hook has written. It returns facts that say whether this deletion has changed values or flags.
 func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
@@ -44,8 +44,8 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	return facts, store.Save(tx, key, h)
 }
 
-// ranBindings returns the names of the bindings for which the hook has run in the task t. The names have the form of
-// the names that [hook.Config.StartBindings] returns.
+// ranBindings returns the names of the bindings for which the hook has run in the task t, without those of Kubernetes
+// events. The names have the form of the names that [hook.Config.StartBindings] returns.
 func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	switch {
 	case s.binding != "":

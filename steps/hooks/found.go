@@ -27,11 +27,10 @@ type ModuleCheck struct {
 	Addon string `json:"addon,omitempty"`
 }
 
-// Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the Digest, the Code
-// or the Config in the [store.Hook] of a hook has changed, Save deletes the metrics of the hook, because it is possible
-// that the hook does not report them again. If the Code or the Config has changed, Save marks the values patches and
-// enabled overrides of the hook as outdated; see outdate. It also marks the bindings of the hook; see
-// [store.OutdateBindings].
+// Save replaces the hooks of module in the store by f. It reports whether a hook is new, was removed, or has another
+// Digest, Code or Config in its [store.Hook]. Save deletes the metrics of such a hook, because it is possible that the
+// hook does not report them again. If the Code or the Config has changed, Save marks the values patches and enabled
+// overrides of the hook as outdated; see outdate. It also marks the bindings of the hook; see [store.OutdateBindings].
 func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {

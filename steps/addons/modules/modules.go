@@ -29,8 +29,8 @@ import (
 type Selection struct {
 	// Modules are sorted by name. Their charts are read from the store.
 	Modules []module.AddonModule
-	// Problems has the addons that cannot be used as modules, and the modules whose addons are no
-	// longer registered.
+	// Problems has the addons that cannot be used as modules, the modules whose addons are no longer registered, and
+	// the AddonsConfigurations on which the annotation for modules has no effect.
 	Problems []store.Problem
 }
 
@@ -44,12 +44,12 @@ func (s Selection) Contents() map[string]string {
 }
 
 // Select returns the modules that can be made from the addons of the cluster. For each addon it selects the version
-// that the section of the module names, or the highest version if the section names none. If a module is in use and
-// its addon is no longer registered, Select returns the module with its current content. If the argument all is true,
-// the addons of every ClusterAddonsConfiguration can be used as modules; otherwise only the addons of configurations
-// with the annotation for modules can. The argument sections has the sections of the ConfigMap, by key. The argument
-// image has the paths of the modules in the operator's image, by name. No addon becomes a module with one of these
-// names.
+// that the section of the module names, or the highest version if the section names none. If no registered addon has
+// this version, a module in use keeps its current content. It also keeps a higher version whose configuration is not
+// Ready. If the argument all is true, the addons of every ClusterAddonsConfiguration can be used as modules; otherwise
+// only the addons of configurations with the annotation for modules can. The argument sections has the sections of the
+// ConfigMap, by key. The argument image has the paths of the modules in the operator's image, by name. No addon becomes
+// a module with one of these names.
 func Select(db *store.DB, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	var selected Selection
 	err := db.View(func(tx *store.Tx) (err error) {
@@ -154,9 +154,9 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	return all, nil
 }
 
-// Save records the modules that are made from addons. The argument contents has the name of the content of each
-// module, by the name of the module. The argument used is a function that reports whether a module is in use. The
-// store keeps the contents of the modules that are in use.
+// Save records the modules that are made from addons, and deletes the records of other modules. The argument contents
+// has the name of the content of each module, by the name of the module. The argument used is a function that reports
+// whether a module is in use. The store keeps the contents of the modules that are in use.
 func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -205,9 +205,9 @@ func Release(tx *store.Tx, name string) error {
 	return SaveOne(tx, name, store.AddonModule{Content: m.Content})
 }
 
-// hold makes the module a holder of content, and of no other content. It does nothing if the content is not in the
-// store. If the budget of tx is too small to release all old contents, the next call for the module releases the
-// remaining ones.
+// hold makes the module a holder of content, and of no other content. If content is empty, the module holds none. hold
+// does nothing if the content is not in the store. If the budget of tx is too small to release all old contents, the
+// next call for the module releases the remaining ones.
 func hold(tx *store.Tx, name, content string) error {
 	if c, stored, err := store.Load[store.Content](tx, store.ContentKey(content)); content != "" && (err != nil || !stored || !c.Complete) {
 		return err
@@ -411,8 +411,8 @@ func (s *selecting) pick(c *choice, wanted string) (content, failed string) {
 	return content, ""
 }
 
-// failedWith returns the name of a configuration in s.failed whose last complete round has found the addon, even if the
-// addon could not be fetched. If no configuration has, it returns "".
+// failedWith returns the name of a configuration in s.failed whose last complete round has found this version of the
+// addon, even if the addon could not be fetched. If there is no such configuration, it returns "".
 func (s *selecting) failedWith(addon module.Addon) string {
 	for _, c := range s.failed {
 		round := c.Round
