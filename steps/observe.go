@@ -20,8 +20,8 @@ type Observer interface {
 	configmap.Observer
 }
 
-// Changes is notified, after the commit, of changes that steps have made in the store. Its methods wake other parts
-// of the operator, such as triggers.
+// Changes is notified of changes that steps have made in the store, after the commit of each change. Its methods wake
+// other parts of the operator, such as triggers.
 type Changes interface {
 	scan.Changes
 	converge.Changes

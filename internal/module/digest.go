@@ -61,8 +61,8 @@ type stamp struct {
 	mtime, ctime syscall.Timespec
 }
 
-// Module returns the digest of a module's code: the executables under hooks, the enabled script, values, schemas,
-// chart and addon. The digest does not depend on the path and the order of the module.
+// Module returns the digest of a module's code: the executables under hooks, the enabled script, values, schemas, chart
+// and addon. The digest does not depend on the path or the order of the module.
 func (d *Digests) Module(m Module) (string, error) {
 	return d.digest(m.Path, moduleParts)
 }

@@ -23,7 +23,8 @@ const (
 // Watch calls changed() after files below roots have changed, until ctx ends. For several changes in a short time, it
 // makes only one call. Watch calls failed(err) if a directory cannot be watched, and after an error of the watcher, but
 // only once for each error text. Watch does not notice changes in a directory that cannot be watched, in hidden
-// directories, in venv and in node_modules.
+// directories, in venv and in node_modules. It returns nil when ctx has ended, and an error if no watcher can be
+// created.
 func Watch(ctx context.Context, roots []string, failed func(error), changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 
 // writtenByHook is stored instead of a resource version if it is not known which version of the ConfigMap has the
 // content in force. This is the case after a hook has created the ConfigMap, or has written it while other content was
-// put in force. The trigger of step 16 compares the content in force with the ConfigMap. If they differ, step 16 puts
-// the content of the ConfigMap in force, with its version.
+// put in force. The trigger for the ConfigMap compares the content in force with the ConfigMap. If they differ, step 16
+// puts the content of the ConfigMap in force, with its version.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.

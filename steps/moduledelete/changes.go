@@ -1,6 +1,6 @@
 package moduledelete
 
-// Changes is notified of the beginnings and ends of module deletions, after the commit.
+// Changes is notified after commits that begin or end the deletion of a module.
 type Changes interface {
 	// ModuleDisabledByConfig is called after the commit that begins the deletion of a module that the ConfigMap
 	// disables.

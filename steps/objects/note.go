@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// A note records which operations of a task are done or rejected. It is written only if the cluster does not show
-// that an operation is done.
+// A note records which operations of a task are done or rejected. It is written only if the cluster does not show that
+// an operation is done or rejected.
 type note struct {
 	// Settled is the number of operations that are done or rejected. No later attempt carries out these operations
 	// again.

@@ -92,8 +92,9 @@ func (rs *Releases) Status(ctx context.Context, module string) (status string, r
 	return string(state.Status), state.Status != helm.Absent, err
 }
 
-// Uninstall deletes the release of the module of task t. If the release does not exist, Uninstall does nothing. The
-// outcome names the objects that were kept because they belong to another release.
+// Uninstall deletes the release of the module of task t. If the release does not exist, Uninstall does nothing. If
+// objects were kept because they belong to another release, the outcome names the first of them, and has the number of
+// the others.
 func (rs *Releases) Uninstall(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	kept, err := rs.helm.Uninstall(rs.watchHelmHooks(ctx, t), t.Subject.Module)
 	return workflow.Outcome{Detail: rs.reportKept(t.Subject.Module, kept)}, err

@@ -117,8 +117,9 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 // upgradeStep installs or upgrades the release of a module.
 type upgradeStep struct{ releases *Releases }
 
-// Do renders the chart and installs or upgrades the release. If the previous attempt was interrupted, Do first checks
-// whether the interrupted attempt has already completed the upgrade.
+// Do installs or upgrades the release with the manifest of the release check, or with a new manifest if values or files
+// have changed since the check. If the previous attempt was interrupted, Do first checks whether the interrupted
+// attempt has already completed the upgrade.
 func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {

@@ -86,7 +86,7 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 // section or a flag differs from what the hook received, Apply does not change it: the ConfigMap was changed and read
 // while the hook ran. The result left reports whether such a section or flag differs from the wanted one. In this case,
 // config may be older than the ConfigMap. The caller must not record the resource version of the ConfigMap, so that the
-// trigger compares the ConfigMap with config.
+// trigger for the ConfigMap compares the ConfigMap with config.
 func (w ConfigWrite) Apply(config *values.Config) (changed, left bool, err error) {
 	if config.Sections == nil {
 		config.Sections = values.Values{}

@@ -111,11 +111,11 @@ func (b *Bindings) Replace(tx *store.Tx, c Conversions) error {
 	return nil
 }
 
-// attach attaches the binding of r, and saves its hook. If the configuration has changed, the saved hook has no digest,
-// so that the run of its module treats the hook and its configuration as changed. Until this run attaches the other
-// bindings of the hook, the hook gets no events and ticks; see [store.OutdateBindings]. If the state of the module is
-// Off or empty, it becomes On, so that step 6 deletes the bindings if the module is disabled. Without a release, step 6
-// is not run for a module that is Off.
+// attach attaches the binding of r, and saves its hook. If the hook is new or its configuration has changed, the saved
+// hook has no digest, so that the run of its module treats the hook and its configuration as changed. Until this run
+// attaches the other bindings of the hook, the hook gets no events and ticks; see [store.OutdateBindings]. If the state
+// of the module is Off or empty, it becomes On, so that step 6 deletes the bindings if the module is disabled. Without
+// a release, step 6 is not run for a module that is Off.
 func (r Replacement) attach(tx *store.Tx) error {
 	key := store.HookKey(r.Subject.Module, r.Subject.Hook)
 	h, known, err := store.Load[store.Hook](tx, key)

@@ -67,7 +67,7 @@ type Survey struct {
 	ranWith map[string]string // by module: runUnderWay, runEnded, or the digest of its directory after its last run; guarded by mu
 }
 
-// New returns a survey of sources. After each commit that may have changed problems, the survey calls the method
+// New returns a survey of sources. After each commit that ends a module run, the survey calls the method
 // ProblemsChanged of the argument changes.
 func New(sources Sources, changes Changes) *Survey {
 	return &Survey{sources: sources, changes: changes}
