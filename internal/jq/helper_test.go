@@ -154,7 +154,7 @@ func TestAFilterMayTakeLongOnALoadedMachine(t *testing.T) {
 	pids := stopHelpers(t, 1)
 	time.Sleep(6500 * time.Millisecond)
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
+		_ = syscall.Kill(pid, syscall.SIGCONT) // fails if the helper has already ended
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -184,7 +184,7 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 		t.Error("a plain filter waited for them")
 	}
 	for _, pid := range helpers {
-		_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
+		_ = syscall.Kill(pid, syscall.SIGCONT) // fails if the helper has already ended
 	}
 	if got, err := compile(t, `.spec.replicas + 1`).Apply(t.Context(), input(`{"spec":{"replicas":3}}`)); string(got) != `4` || err != nil {
 		t.Errorf("a filter that waits for a helper: %s, %v", got, err)
@@ -201,7 +201,7 @@ func TestAKilledHelperIsReplaced(t *testing.T) {
 			t.Fatalf("%s, %v", got, err)
 		}
 		for _, pid := range helperProcesses(t) {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			_ = syscall.Kill(pid, syscall.SIGKILL) // fails if the helper has already ended
 		}
 	}
 	var all sync.WaitGroup

@@ -179,7 +179,7 @@ func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.
 }
 
 // AddFinalizer adds the operator's finalizer to a configuration. It does nothing if the configuration already has the
-// finalizer or is being deleted.
+// finalizer, is being deleted, does not exist or has another UID.
 func (c *Configurations) AddFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || slices.Contains(live.Finalizers, api.Finalizer) {
@@ -190,7 +190,8 @@ func (c *Configurations) AddFinalizer(ctx context.Context, id api.Identity, uid 
 	})
 }
 
-// RemoveFinalizer removes the operator's finalizer from a configuration that is being deleted.
+// RemoveFinalizer removes the operator's finalizer from a configuration. It does nothing if the configuration lacks the
+// finalizer, is not being deleted, does not exist or has another UID.
 func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp == nil || !slices.Contains(live.Finalizers, api.Finalizer) {

@@ -21,7 +21,8 @@ func (a *fixture) damage(name string) {
 	}
 }
 
-// expectReady checks that the configurations are Ready, and that each owns the addon in want.
+// expectReady checks that the known configurations are those in want, and that each of them is Ready and owns its addon
+// in want.
 func (a *fixture) expectReady(want map[string]string) {
 	a.t.Helper()
 	phases, owners := a.phases()
@@ -60,7 +61,7 @@ func TestAConfigurationWhoseRecordIsDamagedIsProcessedAgain(t *testing.T) {
 	})
 }
 
-// A damagedOnce replaces a step. Before its first attempt, the record of the configuration one becomes unreadable.
+// A damagedOnce replaces a step. Before its first attempt, the record of the configuration "one" becomes unreadable.
 type damagedOnce struct {
 	workflow.Step
 	*fixture

@@ -25,7 +25,7 @@ type Runtime struct {
 	ImageModules func() (map[string]string, error)
 	// Fetches is called before a repository and its addons are fetched. It returns the function ends, which is called
 	// after the fetch, with the reason if the fetch failed, or else "". The function ends is not called if the fetch
-	// was canceled, or if the store returned an error. Fetches can be nil.
+	// was canceled, or if an error of the store has ended it. Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
 	// Settled is called when the time of the next attempt at a configuration is known, for example after a round, and
 	// when the configuration is unregistered. The argument due is this time, or zero if the next round begins only

@@ -29,7 +29,7 @@ func attachItems(t *testing.T, db *store.DB, config string) (items []graph.Item)
 	return items
 }
 
-// attach is attachItems with the items as texts.
+// attach is like attachItems, but returns the items as texts.
 func attach(t *testing.T, db *store.DB, config string) (items []string) {
 	t.Helper()
 	for _, item := range attachItems(t, db, config) {

@@ -103,7 +103,8 @@ func (l *Reader) Snapshots(names []string) map[string][]hook.Item {
 }
 
 // Synchronization returns the element that delivers all objects of the binding id to the hook. It also returns the
-// versions of the delivered objects: by binding, then by namespace and name.
+// versions of the delivered objects: by binding, then by namespace and name. If the hook has no such binding, the error
+// wraps [hook.ErrGone].
 func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string]Version, error) {
 	i := slices.Index(l.ids.Kubernetes, id)
 	if i < 0 {
@@ -331,8 +332,9 @@ func (l *Reader) outdated(t *store.Task) error {
 		t.Subject.Binding, graph.Subject{Module: l.module, Hook: l.hook}, t.Object.Kind, name, hook.ErrGone)
 }
 
-// Reviewed returns the name of the webhook binding with this ID, and the names of the bindings whose snapshots must
-// be in the binding context of the review. The argument t is the type of the review request.
+// Reviewed returns the name of the webhook binding with this ID, and the names of the bindings whose snapshots must be
+// in the binding context of the review. The argument t is the type of the review request. If the hook has no such
+// binding, the error wraps [hook.ErrGone].
 func (l *Reader) Reviewed(t hook.Type, id string) (name string, include []string, err error) {
 	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
 		for i, b := range bindings {

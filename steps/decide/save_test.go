@@ -63,7 +63,7 @@ func TestADecisionChangesOnlyWhatItDecidesInTheRecordOfItsModule(t *testing.T) {
 	for name, c := range map[string]struct {
 		was     *store.Module // previous record; nil if the module is new
 		decided Module
-		want    store.Module // a time after the time "early" represents the time of the save
+		want    store.Module // each time other than "early" must be near the time of the save
 	}{
 		"the same decision": {&was, Module{Order: 10, Enabled: true, Why: "on", Defines: true}, was},
 		"a module without CRDs, with another number": {&was, Module{Order: 20, Enabled: true, Why: "on"}, store.Module{
@@ -209,7 +209,7 @@ func TestModulesInUseKeepTheFilesOfTheirAddons(t *testing.T) {
 }
 
 // TestOnlyModulesOfDirectoriesKeepTheirNames finds two modules, and then none, while a directory is empty. The name of
-// the module that was made from an addon is free again, also if the addons were dropped from the store.
+// the module that was made from an addon must be free again, even if the addons were dropped from the store.
 func TestOnlyModulesOfDirectoriesKeepTheirNames(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

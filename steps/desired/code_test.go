@@ -239,8 +239,8 @@ func TestFilesOfABrokenModuleAreNoCode(t *testing.T) {
 	}
 }
 
-// A link to its own directory makes the files of a module endless. They cannot be read, like a file without the right to
-// read it.
+// A link to its own directory makes the files of a module endless. They cannot be read, and neither can a file without
+// read permission.
 func TestAModuleWithAFileThatCannotBeReadIsBroken(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"templates", "crds"} {

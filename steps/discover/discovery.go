@@ -16,7 +16,8 @@ type Options struct {
 	safety.Options
 
 	CRDs crds.Options
-	// ParallelModules is the maximum number of modules of equal order that run at the same time.
+	// ParallelModules is the maximum number of modules of equal order that run at the same time. If it is less than 2,
+	// modules run one after another.
 	ParallelModules int
 }
 

@@ -97,7 +97,7 @@ func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 }
 
 // Put stores contents and makes h a holder of them. If the contents are too large for one transaction, it uses several.
-// It does not write contents that are already stored.
+// It does not write contents that are already stored. If h was dropped, the error wraps [ErrNotHeld].
 func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) error {
 	writers := make([]*writer, 0, len(contents))
 	for _, c := range contents {

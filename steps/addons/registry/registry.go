@@ -151,8 +151,7 @@ type Round struct {
 	compared  bool
 }
 
-// Open reads a round. It returns ErrReplaced if the round is not the latest one of the
-// configuration.
+// Open reads a round. If the round is not the latest one of the configuration, the error wraps [ErrReplaced].
 func Open(tx *store.Tx, scope Scope, name string, round store.ID) (*Round, error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {

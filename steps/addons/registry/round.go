@@ -44,7 +44,7 @@ func save(tx *store.Tx, scope Scope, name string, c store.Configuration) error {
 	return store.Save(tx, store.ConfigurationKey(string(scope), name), c)
 }
 
-// current returns the record of the configuration, or ErrReplaced if round is not its latest round.
+// current returns the record of the configuration. If round is not its latest round, the error wraps ErrReplaced.
 func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Configuration, error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err == nil && (!ok || c.Round != round) {
