@@ -39,8 +39,8 @@ const (
 type Options struct {
 	// QPS is the maximum number of requests per second; zero means no limit.
 	QPS float32
-	// Burst is the number of requests that may be sent at once, faster than QPS allows. It has no effect if QPS is
-	// zero.
+	// Burst is the number of requests that may be sent at once, faster than QPS allows. If QPS is zero, Burst has no
+	// effect. Otherwise, a Burst of zero means 10.
 	Burst int
 	// Timeout is the maximum time to wait for the answer to one request; zero means 10 s.
 	Timeout time.Duration

@@ -45,9 +45,9 @@ type LayerValue struct {
 	Origin
 }
 
-// Explain returns the values that each layer sets in a section, sorted by path. The values of one path are sorted
-// from the highest layer to the lowest, so the first one is in force. If several patches of hooks set a value, only
-// the last one is returned.
+// Explain returns the values that each layer sets in a section, sorted by path. The values of one path are sorted from
+// the highest layer to the lowest. So the first one is in force, unless it is Removed. If several patches of hooks set
+// a value, only the last one is returned.
 func (l Layers) Explain(key string) []LayerValue {
 	e := &explanation{key: key, section: map[string]any{}, said: map[string][]LayerValue{}}
 	for _, part := range l.files(key) {
@@ -63,8 +63,8 @@ func (l Layers) Explain(key string) []LayerValue {
 	return e.all()
 }
 
-// Since returns the time of the last change of each value that is in force in a section, by path. Values for which no
-// time is known are left out.
+// Since returns the time of the last change at each path of a section: of the value in force, or of its removal. Paths
+// for which no time is known are left out.
 func (l Layers) Since(key string) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, said := range l.Explain(key) {

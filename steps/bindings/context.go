@@ -88,7 +88,8 @@ func (l *Reader) size(i int) int {
 	return seen.size
 }
 
-// Snapshots returns the snapshots of the bindings with these names; nil if there are no names.
+// Snapshots returns the snapshots of the bindings with these names; nil if there are no names. It leaves out names that
+// no kubernetes binding has.
 func (l *Reader) Snapshots(names []string) map[string][]hook.Item {
 	if len(names) == 0 {
 		return nil

@@ -87,7 +87,8 @@ func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed 
 
 // Do writes a section and flags to the ConfigMap, as the hook's patch requests. It writes nothing if the ConfigMap
 // already has the wanted content. If the section was changed after the hook ran, Do applies the patch to the current
-// section.
+// section. The error is final, as [workflow.Refused] marks it, if the patch does not fit that section or the API server
+// rejects the write.
 func (cm *ConfigMap) Do(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w sections.ConfigWrite
 	if err := json.Unmarshal(data, &w); err != nil {

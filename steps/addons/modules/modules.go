@@ -116,8 +116,8 @@ type Made struct {
 	PlanByDefault bool `json:"planByDefault,omitempty"`
 }
 
-// List returns the modules that the last discovery has made from addons, by name. The argument sections has the
-// sections of the ConfigMap, by key.
+// List returns the modules that the last discovery has made from addons, by name. It leaves out modules whose content
+// cannot be read. The argument sections has the sections of the ConfigMap, by key.
 func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil || len(saved) == 0 {
