@@ -38,7 +38,7 @@ type LayerValue struct {
 	Overridden bool  `json:"overridden,omitempty"`
 	Layer      Layer `json:"layer"`
 	// By is the path of the values file, the path of the schema file with the default, or the name of the hook. By is
-	// empty for the ConfigMap.
+	// empty for the ConfigMap, and for a values file if [Layers.Files] is not set.
 	By string `json:"by,omitempty"`
 	// Origin is set for a value of a hook. For the ConfigMap, only At is set, to the time of the last change of the
 	// section, if this time is known.

@@ -13,10 +13,10 @@ type Module struct {
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why"`
 	Broken  string `json:"broken,omitempty"`
-	// Kept is true if the module stays as it was, because a directory of modules may not be mounted; see
+	// Kept is true if the module stays enabled only because a directory of modules may not be mounted; see
 	// [Known.Lost].
 	Kept bool `json:"kept,omitempty"`
-	// Defines is true if the module has CustomResourceDefinitions.
+	// Defines is true if the module is enabled, can be loaded, and has CustomResourceDefinitions.
 	Defines bool `json:"defines,omitempty"`
 	// FromAddon is true if the module is made from an addon.
 	FromAddon bool `json:"fromAddon,omitempty"`

@@ -33,15 +33,15 @@ type Options struct {
 	Helm      *helm.Client
 	Kube      *kube.Client
 	Namespace string // of the releases
-	// IgnoreRelease is the name of the operator's own release, which is never purged.
+	// IgnoreRelease is the name of the operator's own release, which is never purged; empty if it is not set.
 	IgnoreRelease string
-	// Pod is the name of the operator's own pod; empty if the operator does not run in a pod. The release that
-	// contains the pod is also never purged.
+	// Pod is the name of the operator's own pod, or the host name if the name of the pod is not known. The release that
+	// contains the pod is also never purged. If Pod is empty, only the release IgnoreRelease is protected.
 	Pod string
 	// PodNamespace is the namespace of the operator's own pod. It can be another one than that of the releases.
 	PodNamespace string
 	// InPod is true if the operator certainly runs in a pod of this cluster. Otherwise, Pod can be the host name of a
-	// machine outside of the cluster.
+	// machine outside of the cluster, and it is no error if no pod has this name.
 	InPod bool
 	// AllowPurge is the maximum number of releases that one discovery may purge, or delete with their disabled modules,
 	// even if they are more than half of all releases.
