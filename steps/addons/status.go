@@ -125,7 +125,7 @@ func fit(status api.Status, room int) api.Status {
 }
 
 // fitAddons shortens the list of addons of a repository until the JSON of the repository has at most room bytes, or
-// until the list is empty. Its message then says how many addons are left out.
+// until the list is empty. If addons are left out, the message of the repository says how many.
 func fitAddons(repository *api.RepositoryStatus, room int) {
 	all := len(repository.Addons)
 	slices.SortStableFunc(repository.Addons, func(a, b api.AddonStatus) int { return strings.Compare(string(a.Status), string(b.Status)) })

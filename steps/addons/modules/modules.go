@@ -205,8 +205,8 @@ func Release(tx *store.Tx, name string) error {
 	return SaveOne(tx, name, store.AddonModule{Content: m.Content})
 }
 
-// hold makes the module a holder of content, and of no other content. If content is empty, the module holds none. hold
-// does nothing if the content is not in the store. If the budget of tx is too small to release all old contents, the
+// hold makes the module a holder of content, and of no other content. If content is empty, the module holds none. If
+// the content is not in the store, hold does nothing. If the budget of tx is too small to release all old contents, the
 // next call for the module releases the remaining ones.
 func hold(tx *store.Tx, name, content string) error {
 	if c, stored, err := store.Load[store.Content](tx, store.ContentKey(content)); content != "" && (err != nil || !stored || !c.Complete) {

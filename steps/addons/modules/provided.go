@@ -16,7 +16,7 @@ import (
 // Provided manages the modules that are made from addons of the registry. None of these modules has the name of a
 // module in the operator's image. Provided keeps the directories of modules that a step may be reading.
 type Provided struct {
-	// Failed is called when a write fails. [Provided.WriteAgain] must then be called later. It is not called again
+	// Failed is called when a write fails. [Provided.WriteAgain] must then be called later. Failed is not called again
 	// before a write has succeeded. It must not block. It can be nil.
 	Failed func()
 
