@@ -30,8 +30,8 @@ type backlogs struct {
 // most one of several equal tasks waits.
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
-// coalesceEvent replaces the newest waiting event of an object with t, a new Modified event of the
-// same object, if too many events of the binding wait. The result coalesced is true if t must not
+// coalesceEvent replaces the newest waiting event of t's object with the new event t, if t is a
+// Modified event and too many events of the binding wait. The result coalesced is true if t must not
 // be added to the queue. Otherwise, if the events of the binding are counted, coalesceEvent adds t
 // to their number. A replaced Added event stays an Added event, because the hook has not received
 // it. After a Deleted event was added, neither this event nor older events of its object are

@@ -67,7 +67,7 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 }
 
 // limitReason returns the reason of a task that a rate limit defers until due. The parameter every
-// is the interval in which the limit allows one run of the hook.
+// is the interval in which the limit allows one run of the hook on average.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }

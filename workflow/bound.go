@@ -45,7 +45,7 @@ func (b *bound) prepares(n *graph.Node) bool {
 
 // first returns the node at which a run that has reached n starts over: after a quarantine, after a
 // pause, in a new container, or because a start run begins. After a failure, the engine uses
-// RetryFrom alone, and not first. For example, step 5b has no RetryFrom, so it is itself retried.
+// only RetryFrom, and not first. For example, step 5b has no RetryFrom, so step 5b itself is retried.
 //   - If n has RetryFrom, the run starts over at that node. Step 5c starts over at 5.
 //   - If the scope of n is a configuration, the run starts over at the first node of this scope to
 //     which a trigger leads.

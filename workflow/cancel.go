@@ -10,7 +10,8 @@ import (
 // Cancel cancels the context of the attempt that processes the task with the given ID. A hook gets
 // SIGTERM. Then Cancel records who canceled the task and why, without waiting for the end of the
 // step. While the disk is full, Cancel waits for space until ctx ends. The errors are ErrNoTask,
-// ErrQuarantined, ErrNotRunning, ErrWaitsForItems and those of the store.
+// ErrQuarantined, ErrNotRunning, ErrWaitsForItems and those of the store. If Cancel fails only
+// because it cannot record the cancellation, the attempt is canceled nevertheless.
 func (e *Engine) Cancel(ctx context.Context, id store.ID, why Cancellation) error {
 	var task store.Task
 	if e.attempts.cancel(func(c *claim) bool {

@@ -8,9 +8,9 @@ import (
 
 // pendingCancels removes the pending tasks of a module that is being deleted. If this takes several
 // transitions, pendingCancels stores a mark for the module, with an ID and a slot. While the mark
-// exists, no older task of the module begins, except in the slot of the mark. If the task with
-// CancelsPending is removed, the mark is deleted too. Otherwise the mark could cancel a later task
-// of the same deletion, because that task has another slot.
+// exists, no task of the module with an older ID begins, except in the slot of the mark. If the
+// task with CancelsPending is removed, the mark is deleted too. Otherwise the mark could cancel a
+// later task of the same deletion, because that task has another slot.
 type pendingCancels struct {
 	*txn
 	queues  *queues

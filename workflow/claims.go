@@ -65,7 +65,8 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 	return c, cs.describe(c, t)
 }
 
-// describe sets the fields of c's task that describe this attempt to the step.
+// describe sets the fields of c's task that describe this attempt to the step. If t has a journal,
+// describe also sets c.outcome.
 func (cs *claims) describe(c *claim, t *store.Task) error {
 	c.task.Try, c.task.Previous = 1, None
 	if f := t.Failed.Of(store.StepRef{Node: t.Node, Subject: c.task.Subject}); f != nil {

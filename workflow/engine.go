@@ -43,9 +43,9 @@ type Engine struct {
 	// progress start over at their first node. NewContainer must be set before Start.
 	NewContainer bool
 
-	// Checkpoint is called at each moment that an attempt reaches. The worker waits until
+	// Checkpoint is called at each [Moment] that an attempt reaches. The worker waits until
 	// Checkpoint returns. Checkpoint is nil except in crash tests, which kill the process at such a
-	// moment. Checkpoint must be set before Start.
+	// Moment. Checkpoint must be set before Start.
 	Checkpoint func(t Task, at Moment)
 
 	sizes    sizes

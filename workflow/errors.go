@@ -2,7 +2,8 @@ package workflow
 
 import "errors"
 
-// ErrNoTask is returned for an ID that names no pending task.
+// ErrNoTask is returned for an ID that no pending task has. [Engine.Find] returns ErrNoTask for a
+// name that no pending or quarantined task has.
 var ErrNoTask = errors.New("no pending task has this id")
 
 // ErrRuns is returned for a task that cannot be changed, because its attempt runs, or because the
@@ -19,7 +20,7 @@ var ErrHeld = errors.New("the task is held")
 // ErrNotRunning is returned for a task without a running attempt.
 var ErrNotRunning = errors.New("the task is not running")
 
-// ErrNotFailed is returned for a task that has not failed, and thus cannot be retried.
+// ErrNotFailed is returned for a queued task that has not failed, and thus cannot be retried.
 var ErrNotFailed = errors.New("the task has not failed")
 
 // ErrQuarantined is returned for a task in quarantine, which can only be released or skipped.

@@ -264,9 +264,9 @@ func (fs *fanOuts) startLagging(n *graph.Node, t, child *store.Task) error {
 	return fs.queues.save(there)
 }
 
-// equalElsewhere returns the task that does the same work as child. The result is nil if there is no such task, or if
-// child replaces it. If child has joined a held task, the result is nil too, and joined is true. child is not in a
-// queue yet.
+// equalElsewhere returns the task that does the same work as child. The result is nil if there is no such task, if
+// child has replaced it, or if it will join child. If child has joined a held task, the result is nil too, and joined
+// is true. child is not in a queue yet.
 func (fs *fanOuts) equalElsewhere(n *graph.Node, child *store.Task) (there *store.Task, joined bool, err error) {
 	there, ok, err := equalTo(fs.tx, n, child)
 	switch {

@@ -83,8 +83,8 @@ func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph
 	return p, err
 }
 
-// intervalOf returns the time between two attempts for the hook of t; zero if the hook has no
-// limit.
+// intervalOf returns the field Every of the rate limit of t's hook; zero if the hook has no limit,
+// or if this version does not have the node of t.
 func (l *limits) intervalOf(t *store.Task) (time.Duration, error) {
 	b, n, err := l.graphs.boundTo(t)
 	if err != nil {

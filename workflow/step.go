@@ -12,7 +12,8 @@ import (
 )
 
 // A Task is the input of a step: the stored task with its payload, and data of this attempt. While an item of a fan-out
-// is processed, the subject is that of the item.
+// is processed, the subject is that of the item. Items, End and Skipped belong to no attempt: for them, only the stored
+// task is set, and a large payload is missing.
 type Task struct {
 	store.Task
 	// Batch has the tasks of this attempt in order, the first one included.
@@ -106,7 +107,7 @@ type Effect struct {
 //
 // A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter], [BatchSizer],
 // [Gater] or [Skipper]. A panic in a method is treated as an error of the method. A method that gets a transaction must
-// change nothing but the store: if the commit fails, the method is called again in another transaction.
+// change nothing but the store: the engine can roll back the transaction, and call the method again in another one.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }
@@ -135,9 +136,10 @@ type FanOuter interface {
 	Items(tx *store.Tx, t Task) (items []graph.Item, note json.RawMessage, err error)
 }
 
-// An Ender returns additional facts when the fan-out of its node ends. End is called with the facts
-// of all items, in the transaction that ends the fan-out, even for an empty fan-out. An error of
-// End rolls back the writes of End and makes the attempt fail.
+// An Ender returns additional facts when the fan-out of its node ends. End is called in the
+// transaction that ends the fan-out, even for an empty fan-out. The parameter facts has the facts of
+// the items, except items for which the fan-out did not wait. An error of End rolls back the writes
+// of End and makes the attempt fail.
 type Ender interface {
 	End(tx *store.Tx, t Task, facts []graph.Fact) ([]graph.Fact, error)
 }

@@ -5,8 +5,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// unique ensures that at most one of several equal tasks of a queue waits. unique stores a mark for
-// each waiting task. The mark contains the key under which the task's header is stored.
+// unique ensures that at most one of several equal tasks of a queue waits, if isUnique returns true
+// for them. unique stores a mark for each such task that waits. The mark contains the key under
+// which the task's header is stored.
 type unique struct {
 	*txn
 }

@@ -7,7 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// dotWidth is the maximum width of a state in characters. Graphviz does not break lines by itself.
+// dotWidth is the maximum width of a line of a state, in characters. Graphviz does not break lines
+// by itself.
 const dotWidth = 40
 
 // DOT returns g, which must have passed Check, in the language of Graphviz: a cluster for each

@@ -76,7 +76,7 @@ func short(g *graph.Graph, id graph.NodeID) string {
 
 // terms returns descriptions of e in a few words each: its conditions, its fan-out, its place, and
 // whether it cancels pending tasks or closes a loop. The graph declares the names of facts and
-// fan-outs. The legend explains all other words, such as "tail" and "loop".
+// fan-outs. The legend explains the words for the place, the cancellation and the loop.
 func terms(e graph.Edge) []string {
 	var out []string
 	if e.When != "" {
@@ -96,7 +96,7 @@ func terms(e graph.Edge) []string {
 	return out
 }
 
-// legend explains the words on edges that the graph does not declare.
+// legend explains the words on edges for a place, for CancelsPending and for Loop.
 var legend = []struct {
 	word, meaning string
 	on            func(graph.Edge) bool

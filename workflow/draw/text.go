@@ -15,9 +15,9 @@ const Width = 80
 // Text returns g as an outline for a terminal, at most [Width] columns wide. The outline begins
 // with the triggers. Then the outline has the nodes of each group with their descriptions, their
 // edges (->) and the nodes at which a failed run starts over (<-). The outline ends with the
-// meanings of the words on the edges. The line of a node with a state begins with the icon of the
-// state and shows the state after the name. Control characters in the texts of g and states are
-// replaced by spaces.
+// meanings of the arrows and of words on the edges. The line of a node with a state begins with the
+// icon of the state and shows the state after the name. Control characters in the texts of g and
+// states are replaced by spaces.
 func Text(g *graph.Graph, states States) string {
 	o := outline{g: g}
 	for _, n := range g.Nodes {

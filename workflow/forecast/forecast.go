@@ -1,6 +1,7 @@
 // Package forecast computes what a run would do. A forecast executes the steps of a graph in the
-// order of its edges, on a copy of a store. A forecast does not run the items of a fan-out that a
-// node declares. In the lifecycle, these items are hooks.
+// order of its edges, on a copy of a store. A forecast executes no effects, and does not run the
+// items of a fan-out that a node declares. In the lifecycle, these items are hooks, kubernetes
+// bindings or running tasks.
 package forecast
 
 import (
@@ -171,7 +172,7 @@ func (f *Forecast) apply(step workflow.Step, t workflow.Task, o workflow.Outcome
 }
 
 // list selects the items of a node's fan-out, but does not run them. list ends the fan-out as if no
-// item had changed anything.
+// item had reported a fact.
 func (f *Forecast) list(ctx context.Context, step workflow.Step, t workflow.Task) (items []graph.Item, facts []graph.Fact, err error) {
 	if preparer, ok := step.(workflow.Preparer); ok {
 		o, err := preparer.Prepare(ctx, t)

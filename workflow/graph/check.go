@@ -8,7 +8,8 @@ import (
 )
 
 // Check returns all errors in g as one error: names that are used but not declared, or declared but
-// not used; nodes to which no trigger leads; and declarations that contradict each other.
+// not used; nodes to which no trigger leads; and declarations that are incomplete or contradict each
+// other. Check returns nil if g has no error.
 func (g *Graph) Check() error {
 	c := checker{g: g, used: names{}}
 	c.nodes()

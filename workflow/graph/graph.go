@@ -134,7 +134,8 @@ type Item struct {
 	Changed bool `json:"-"`
 	// Adjacent items of an edge's fan-out with the same Group form a parallel group. At most Width
 	// items of a parallel group run at the same time, each in its own queue. The item after the
-	// group starts when all items of the group have ended. If Width is below 2, there is no group.
+	// group starts when each item of the group has ended or has moved to a retry queue. If Width is
+	// below 2, there is no group.
 	Group string `json:"group,omitempty"`
 	Width int    `json:"width,omitempty"`
 }

@@ -41,8 +41,8 @@ func (c CauseStep) Words(layout Layout) string {
 	return c.Text
 }
 
-// versions matches the resourceVersions in the text of a cause. A layout that cuts long texts
-// removes the resourceVersions from all texts, because they are long and say little.
+// versions matches the resourceVersions in the text of a cause. If the layout cuts long texts, the
+// resourceVersions are removed from the text, because they are long and say little.
 var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 
 // mostNearest is the maximum number of lines of the nearest cause if long texts are cut. It is greater than mostLast,

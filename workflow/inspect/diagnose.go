@@ -193,7 +193,7 @@ func wrongClock(evidence []CauseStep) []Finding {
 }
 
 // laterRecords returns the newest run, the newest start and the latest schedule tick as evidence, each
-// only if its time is in the future.
+// only if its time is more than mostSkew in the future.
 func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 	later := func(at time.Time, what string, run uint64) {
 		if at.Sub(d.scan.now) > mostSkew {
@@ -238,8 +238,8 @@ func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ erro
 	return of, latest, nil
 }
 
-// olderStart returns the newest start whose time is before the time of the previous start. olderStart searches
-// only the starts within the period lostShown before now, and the newest start before this period.
+// olderStart returns the newest start whose time is before the time of the previous start, by more than mostSkew.
+// olderStart searches only the starts within the period lostShown before now, and the newest start before this period.
 func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {

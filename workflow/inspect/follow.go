@@ -20,7 +20,7 @@ type Follower struct {
 	reader timelineReader
 	logs   bool
 	sent   map[string]bool // identities of the first entries, which were read from the store
-	runs   map[uint64]int  // number of shown attempts, by run; has each run whose start or attempt was shown
+	runs   map[uint64]int  // number of shown attempts, by run; a run is added when its start or an attempt is shown
 	action store.ID        // the last action of a person that was read
 }
 

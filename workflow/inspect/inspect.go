@@ -195,7 +195,7 @@ type Wait struct {
 	Ahead int `json:"ahead,omitempty"`
 	// On has the first tasks for which the task waits, at most three.
 	On []Ref `json:"on,omitempty"`
-	// Every is the minimum time between two runs of the hook under a rate limit, such as "1m30s".
+	// Every is the interval in which a rate limit allows one run of the hook on average, such as "1m30s".
 	Every string `json:"every,omitempty"`
 	// Held is the reason why the task cannot start, although no task is before it in its queue.
 	Held *store.Reason `json:"held,omitempty"`

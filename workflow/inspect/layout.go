@@ -311,7 +311,7 @@ func (l Layout) zone(t time.Time) string {
 }
 
 // short is like Clock, but uses at most eight columns: it returns the time of day, or only the date if
-// t is more than 20 hours ago.
+// t is more than 20 hours ago. The result is empty if t is zero.
 func (l Layout) short(t time.Time) string {
 	switch {
 	case t.IsZero():

@@ -51,8 +51,7 @@ type PlanModule struct {
 	// CRDs has the CustomResourceDefinitions of the module that would be created or changed.
 	CRDs    []PlanObject `json:"crds,omitempty"`
 	Objects []PlanObject `json:"objects,omitempty"`
-	// Hooks has the hooks that would run. HelmHooks has the objects
-	// of the Helm hooks that would run.
+	// Hooks has the hooks that would run. HelmHooks has the objects of the Helm hooks that would run.
 	Hooks     []PlanHook   `json:"hooks,omitempty"`
 	HelmHooks []PlanObject `json:"helmHooks,omitempty"`
 }

@@ -59,7 +59,7 @@ type TimelineRequest struct {
 	Subject string
 	// Entries from before Since are left out; zero means any time.
 	Since time.Time
-	// Limit is the maximum number of entries.
+	// Limit is the maximum number of entries; below 1 means 1.
 	Limit int
 }
 

@@ -15,9 +15,9 @@ import (
 type ValueDiffRequest struct {
 	// Section is the key of the section in the values.
 	Section string
-	// The comparison begins at the end of the run with the number From. If that run has not ended, no values differ. If
-	// From is zero, the diff has only the changes of one run: the run with the last attempt that changed a value of the
-	// section. The comparison then begins at the first such attempt of this run.
+	// The comparison begins at the end of the run with the number From. If that run has not ended, the comparison begins
+	// now. If From is zero, the diff has only the changes of one run: the run with the last attempt that changed a value
+	// of the section. The comparison then begins at the first such attempt of this run.
 	From uint64
 	// The comparison ends at the end of the run with the number To. If To is zero, or if that run has not ended, the
 	// comparison ends now.
@@ -27,7 +27,7 @@ type ValueDiffRequest struct {
 // A ValueDiff has the differences of the values of a section between two times.
 type ValueDiff struct {
 	// The values are compared between the times Since and Until. Since is zero if the field From of
-	// the request is zero and the history has no change of a value.
+	// the request is zero, and the history has no change of a value of the section before Until.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	// Changes is sorted by path. Changes omits paths that have their old value again.
@@ -48,7 +48,8 @@ type ValueDiffChange struct {
 }
 
 // ReadValueDiff returns the differences of the values of a section between two times. ReadValueDiff
-// omits attempts whose records cannot be read.
+// omits attempts whose records cannot be read. It returns ErrNoRun if the store does not have one of
+// the runs, and another error if the comparison would end before it begins.
 func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	diff := ValueDiff{Changes: []ValueDiffChange{}}
 	changed, err := attemptsThatChange(tx, req.Section)

@@ -306,7 +306,7 @@ func (e *explainer) usesQueue() (bool, error) {
 }
 
 // advise adds commands that show more and change nothing. If the subject has a problem, advise also adds the fix, and
-// commands to use after the fix.
+// commands to use after the fix or instead of it.
 func (e *explainer) advise() {
 	p := e.item
 	if p == nil {

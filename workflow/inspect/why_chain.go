@@ -14,7 +14,7 @@ import (
 
 // Limits for the search of causes.
 const (
-	mostCauses   = 8 // maximum number of causes in one chain
+	mostCauses   = 8 // number of causes after which a chain is not continued to another step
 	mostSearched = 8 // maximum number of runs that are searched for a pending step
 )
 

@@ -252,8 +252,8 @@ func attemptCause(a *store.Record) CauseStep {
 // mostChanges is the maximum number of changes before a failure that are shown.
 const mostChanges = 3
 
-// changesBefore returns the changes between the last success of a step and the given time, newest first.
-// The last element of the result is always the last success, or says that the history has none.
+// changesBefore returns the newest changes between the last success of a step and the given time, at most mostChanges,
+// newest first. The last element of the result is always the last success, or says that the history has none.
 func (e *evidence) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
 	success, err := e.newest(func(s graph.Subject) bool { return s == subject },
 		func(a *store.Record) bool { return a.Node == node && a.State == store.Done })
@@ -274,8 +274,8 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	return append(changes, last), nil
 }
 
-// changesBetween returns the changes between two times, newest first. The result includes a change at the later time,
-// but no change at the earlier time.
+// changesBetween returns the newest changes between two times, at most mostChanges, newest first. The result includes a
+// change at the later time, but no change at the earlier time.
 func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 	changes, err := e.changedRuns(from, until)
 	if err != nil {
@@ -308,7 +308,8 @@ func isChange(w *store.Run) bool {
 	}
 }
 
-// changedRuns returns the runs that a change or a person began between two times, newest first.
+// changedRuns returns the newest runs that a change or a person began between two times, at most mostChanges, newest
+// first. changedRuns searches only the newest mostRunsRead runs.
 func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
 	searched := 0
 	for w, err := range readable(e.scan.unreadable, store.RunsBackwards(e.scan.tx)) {
