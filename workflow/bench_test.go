@@ -289,8 +289,8 @@ func BenchmarkMuchPending(b *testing.B) {
 	}
 }
 
-// past returns the writes of a history of some days. The benchmarks start with this history,
-// because a store in use is larger than a new store.
+// past returns the writes of a history of some days. Each load starts with this history, because a
+// store in use is larger than a new store.
 func past(b *testing.B) []write {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

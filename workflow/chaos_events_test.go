@@ -20,12 +20,13 @@ var modulesOfChaos = []string{"", "m0", "m1", "m2"}
 const gatekeeper = "gatekeeper"
 
 // watched are the objects that the hooks of a chaos watch. The binding of a hook gets the events of an object once, in
-// order and up to the last one, except those that were dropped or skipped.
+// order and up to the last one, except those that were coalesced or lost.
 type watched struct {
 	n         int                       // number of the last event
 	objects   map[string]*watchedObject // by binding and name
 	coalesced map[uint64]bool           // runs of events whose payload a waiting event got
-	// lost are the runs whose event or tick was dropped, skipped, or failed in a binding that allows failures.
+	// lost are the runs whose event or tick was dropped, skipped or superseded, or failed in a binding that allows
+	// failures.
 	lost map[uint64]bool
 }
 
@@ -196,8 +197,8 @@ func (c *chaos) openGates(modules ...string) {
 	}
 }
 
-// doneKey identifies the attempts at t. Attempts at other batches with the same first task are other attempts, unless a
-// damaged record has taken a task out of the batch.
+// doneKey identifies the attempts at t. Attempts at other batches with the same first task are other attempts. If records
+// can be damaged, they are the same attempts, because a damaged record can take a task out of its batch.
 func (c *chaos) doneKey(t workflow.Task) string {
 	tasks := len(t.Batch)
 	if c.unsound {

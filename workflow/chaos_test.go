@@ -424,8 +424,8 @@ func (c *chaos) change(d chaosAction) {
 	synctest.Wait()
 }
 
-// quarantinedSteps returns a task for each item in quarantine: the task with which the run of the item would start over.
-// An item without a run is left out.
+// quarantinedSteps returns a task for each item in quarantine whose node has RetryFrom: the task with which the run of
+// the item would start over.
 func (c *chaos) quarantinedSteps() (tasks []*store.Task) {
 	for _, q := range readable(c, store.QuarantinedItems) {
 		n, ok := lifecycle.Graph.Node(graph.NodeID(q.Node))

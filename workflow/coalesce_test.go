@@ -38,8 +38,8 @@ func (w *fixture) heard() (out []string) {
 	return out
 }
 
-// backlog adds n events of different objects to queue q, behind a task that runs until the returned
-// function is called.
+// backlog starts the engine, and adds n events of different objects to queue q, behind a task that
+// runs until the returned function is called.
 func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	w.t.Helper()
 	w.mem.After = nil // because checks of a long queue are slow; the check at the end remains

@@ -2,8 +2,8 @@ package workflow
 
 import "addon-operator/store"
 
-// LowerSizes makes e coalesce events from three waiting events of a binding on, limits batches to
-// three tasks, and lets a transition write few keys before it leaves the rest to a later one. It
+// LowerSizes makes e coalesce the events of a binding if at least three of them wait, limits batches
+// to three tasks, and lets a transition write few keys before it leaves the rest to a later one. It
 // must be called before Start.
 func (e *Engine) LowerSizes() { e.sizes = sizes{backlog: 3, batch: 3, keys: 24} }
 

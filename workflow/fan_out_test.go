@@ -542,7 +542,7 @@ func TestTriggerIsTheEndOfAListOfManyThatOnlyStarts(t *testing.T) {
 }
 
 func TestTheStepBehindALongFanOutIsNotLost(t *testing.T) {
-	for n := 250; n < 260; n++ { // one transition tries the head of a queue about as often
+	for n := 250; n < 260; n++ { // because one transition tries the head of a queue at most mostStarts times
 		t.Run(fmt.Sprint(n, " items"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))

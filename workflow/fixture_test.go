@@ -19,7 +19,7 @@ import (
 )
 
 // A fixture is an engine with a store in memory. A test sets the behavior of its steps, and the
-// steps record their runs. The store is checked after every commit.
+// steps record their runs. By default, the store is checked after every commit.
 type fixture struct {
 	t     testing.TB
 	mem   *store.Memory
@@ -48,8 +48,8 @@ type fixture struct {
 	sparse        bool // if true, the store is checked only after every fourth commit, because checks take most of the time
 }
 
-// A note records one run of a step: its name, its time since the beginning of the test, and its
-// task.
+// A note records that a run of a step has begun: its name, its start since the beginning of the test,
+// and its task.
 type note struct {
 	what string // "node subject"
 	at   time.Duration
@@ -281,7 +281,7 @@ func delivered(queue, module, hook string, match func(*store.Task) bool) workflo
 	return workflow.Withdrawal{Queue: queue, Subject: graph.Subject{Module: module, Hook: hook}, Why: "it is delivered", Match: match}
 }
 
-// ran returns the names of the steps that ran since the last call of ran or took, as "node
+// ran returns the names of the steps that have begun since the last call of ran or took, as "node
 // subject".
 func (w *fixture) ran() []string {
 	var out []string
@@ -300,8 +300,8 @@ func (w *fixture) took() []note {
 	return notes
 }
 
-// expect waits until all goroutines are blocked, and expects that exactly the steps in want ran
-// since the last call of ran or took, in this order.
+// expect waits until all goroutines are blocked, and expects that exactly the steps in want have
+// begun since the last call of ran or took, in this order.
 func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -322,7 +322,7 @@ func (w *fixture) expectAny(want ...string) {
 	}
 }
 
-// expectAt is like expect, but each text in want begins with the time of the step, in seconds since the beginning of
+// expectAt is like expect, but each text in want begins with the start of the step, in seconds since the beginning of
 // the test.
 func (w *fixture) expectAt(want ...string) {
 	w.t.Helper()
@@ -343,7 +343,8 @@ func (w *fixture) sleep(d time.Duration) {
 }
 
 // gate makes each run of the given step wait until the returned function is called with the result of
-// this run. Each call ends one run. The name of the step is a node or "node subject".
+// this run. Each call ends one run. A run also ends, with an error, if its context ends. The name of
+// the step is a node or "node subject".
 func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {
 		out workflow.Outcome

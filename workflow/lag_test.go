@@ -17,7 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newContinuing returns a fixture of the lifecycle whose engine has ContinueOnFailure set.
+// newContinuing returns a fixture of the lifecycle whose engine has ContinueOnFailure set. Step 8 runs
+// hook z.
 func newContinuing(t *testing.T) *fixture {
 	t.Helper()
 	w := newLifecycle(t)

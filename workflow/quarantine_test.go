@@ -63,7 +63,7 @@ func (w *fixture) held() (tasks []*store.Task) {
 	return tasks
 }
 
-// expectHeld compares the held tasks, as "node subject", with want.
+// expectHeld compares the held tasks, as "node subject" and sorted, with want.
 func (w *fixture) expectHeld(want ...string) {
 	w.t.Helper()
 	var got []string

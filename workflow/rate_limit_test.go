@@ -96,7 +96,8 @@ func hookEvent(hook, what string) workflow.Event {
 	return ev
 }
 
-// later returns the due times, in seconds, and the payloads of the deferred tasks.
+// later returns a line for each deferred task: its due time, in seconds since the beginning of the test,
+// and its payload.
 func (w *fixture) later() (out []string) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
@@ -111,8 +112,8 @@ func (w *fixture) later() (out []string) {
 	return out
 }
 
-// delivered returns a line for each attempt since the last call of delivered, ran or took: the time in
-// seconds, the hook, and the payloads of the batch.
+// delivered returns a line for each attempt since the last call of delivered, ran or took: its start, in
+// seconds since the beginning of the test, the hook, and the payloads of the batch.
 func (w *fixture) delivered() (out []string) {
 	for _, n := range w.took() {
 		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
