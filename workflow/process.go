@@ -14,7 +14,7 @@ import (
 // A worker processes the tasks of a queue, one after the other.
 type worker struct{ e *Engine }
 
-// NotStarted marks err as an error of a step whose work has not begun. So this attempt is retried even if the binding
+// NotStarted marks err as an error of a step whose work has not begun. So the step is tried again even if the binding
 // allows failures.
 func NotStarted(err error) error { return &notStartedError{err} }
 
@@ -26,7 +26,8 @@ func (e *notStartedError) Unwrap() error { return e.err }
 // work starts a worker that processes the task of c and the tasks behind it.
 func (e *Engine) work(c *claim) { e.workers.run(func() { worker{e}.work(c) }) }
 
-// work processes the task of c and the tasks behind it, until none of them can start now.
+// work processes the task of c and the tasks behind it, until none of them can start now. If a transition fails, work
+// reports the error and ends.
 func (w worker) work(c *claim) {
 	for c != nil {
 		next, err := w.process(w.e.workers.ctx, c)

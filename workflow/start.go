@@ -9,9 +9,9 @@ import (
 // Start starts the workers, which resume the pending work. Start calls the function begin, and
 // raises the returned events, in the transaction in which the workers claim their first tasks. So
 // the order of the events among the pending tasks is defined. If this transaction is repeated,
-// begin is called again. The workers end when Stop is called or the store is closed. Start must be
-// called only once for each open store. If the disk is full, Start waits for free space until Stop
-// is called. If Start fails, no work starts.
+// begin is called again. The workers end after a call of Drain or Stop, or when the store is
+// closed. Start must be called only once for each open store. If the disk is full, Start waits for
+// free space until Stop is called. If Start fails, no work starts.
 func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 	ctx := e.workers.start()
 	e.attempts.start(ctx)

@@ -13,7 +13,7 @@ import (
 
 // A Task is the input of a step: the stored task with its payload, and data of this attempt. While an item of a fan-out
 // is processed, the subject is that of the item. Items, End and Skipped belong to no attempt: for them, only the stored
-// task is set, and a large payload is missing.
+// task is set, and a large payload can be missing.
 type Task struct {
 	store.Task
 	// Batch has the tasks of this attempt in order, the first one included.
@@ -83,7 +83,7 @@ type Outcome struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Detail is one line for people.
 	Detail string `json:"detail,omitempty"`
-	// Changes are the changes of values that the step made, without secrets; nil if there are none.
+	// Changes are the changes of values that the step made, with marks instead of secrets; nil if there are none.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// Warning is one line about a result that a person must look at, although the step succeeded.
 	// The run keeps the last warning.

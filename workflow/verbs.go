@@ -153,10 +153,10 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 }
 
 // Release ends the quarantine of the item with this id. The run of the item starts over at the tail
-// of its queue. The work that was held because of the item follows in order. Work that is also held
-// because of another item in quarantine continues when that item is released or skipped. Release
-// records an action with the reason and the name of the person. The errors are ErrNoTask,
-// ErrNotQuarantined, ErrHeld and those of the store.
+// of its queue. The work that was held because of the item follows in order. Work that something
+// else holds as well, such as a pause, stays held. Release records an action with the reason and
+// the name of the person. The errors are ErrNoTask, ErrNotQuarantined, ErrHeld and those of the
+// store.
 func (e *Engine) Release(id store.ID, by, reason string) error {
 	return e.update(func(m *transition) error {
 		if err := m.quarantines.release(id, by, reason); !errors.Is(err, ErrNoTask) {

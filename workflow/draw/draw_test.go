@@ -53,7 +53,7 @@ func garden() *graph.Graph {
 	}
 }
 
-// july returns the states of the garden's nodes in a run in progress.
+// july returns the states of some of the garden's nodes in a run in progress.
 func july() draw.States {
 	return draw.States{
 		"dig":     {Tone: draw.Done, Icon: "✔", Word: "done", Detail: "3 of 3"},

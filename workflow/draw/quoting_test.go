@@ -34,7 +34,7 @@ func someDrawing(t *rapid.T, other graph.NodeID) (*graph.Graph, draw.States) {
 	return g, draw.States{other: state, "first": state}
 }
 
-// The lines of a drawing in the language of Graphviz.
+// Patterns for the lines of a drawing in the language of Graphviz.
 var (
 	dotText  = `"(?:[^"\\]|\\.)*"`
 	dotValue = `(?:` + dotText + `|[\w.#]+)`
@@ -55,7 +55,7 @@ func TestNoTextBreaksOutOfADrawingForGraphviz(t *testing.T) {
 	})
 }
 
-// The lines of a mermaid drawing after its heading.
+// Patterns for the lines of a mermaid drawing after its heading.
 var (
 	mermaidText = `"(?:[^"<>&` + "`" + `]|<br/>)*"`
 	mermaidLine = regexp.MustCompile(`^(?:  on_\w+>` + mermaidText + `\]|  subgraph group\d+ \[` + mermaidText + `\]|  end|\s+node_\w+(?:\[` + mermaidText + `\]|\(\[` + mermaidText + `\]\))|` +
