@@ -197,8 +197,9 @@ func (c *chaos) openGates(modules ...string) {
 	}
 }
 
-// doneKey identifies the attempts at t. Attempts at other batches with the same first task are other attempts. If records
-// can be damaged, they are the same attempts, because a damaged record can take a task out of its batch.
+// doneKey identifies the attempts at t. Attempts at other batches with the same first task are other attempts. But
+// if records can be damaged, doneKey does not distinguish them, because a damaged record can take a task out of its
+// batch.
 func (c *chaos) doneKey(t workflow.Task) string {
 	tasks := len(t.Batch)
 	if c.unsound {

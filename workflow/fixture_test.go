@@ -48,8 +48,8 @@ type fixture struct {
 	sparse        bool // if true, the store is checked only after every fourth commit, because checks take most of the time
 }
 
-// A note records that a run of a step has begun: its name, its start since the beginning of the test,
-// and its task.
+// A note records that a run of a step has begun: the name of the step, the time from the beginning of
+// the test to the start of the run, and the task.
 type note struct {
 	what string // "node subject"
 	at   time.Duration

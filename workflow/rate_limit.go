@@ -61,7 +61,7 @@ func (p RateLimit) reserve(full, now time.Time) time.Time {
 }
 
 // limits applies the rate limits of hooks, and keeps their buckets. A hook runs for events and schedule ticks at most
-// as often as its limit allows. The limit does not apply to tasks that a person expedites, and to the repetition of an
+// as often as its limit allows. The limit does not apply to tasks that a person expedites, or to the repetition of an
 // interrupted attempt. The deferred tasks of a hook in one queue keep their order.
 type limits struct {
 	*txn

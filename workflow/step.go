@@ -83,7 +83,8 @@ type Outcome struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	// Detail is one line for people.
 	Detail string `json:"detail,omitempty"`
-	// Changes are the changes of values that the step made, with marks instead of secrets; nil if there are none.
+	// Changes are the changes of values that the step made; nil if there are none. Marks such as "(redacted)" replace
+	// secrets.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// Warning is one line about a result that a person must look at, although the step succeeded.
 	// The run keeps the last warning.

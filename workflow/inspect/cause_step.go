@@ -19,7 +19,7 @@ type CauseStep struct {
 	Until time.Time `json:"until,omitzero"`
 	Run   uint64    `json:"run,omitempty"`
 	Task  store.ID  `json:"task,omitzero"`
-	// Changes are the values that a change of the ConfigMap has changed. Marks replace secrets.
+	// Changes are the values that a change of the ConfigMap has changed. Marks such as "(redacted)" replace secrets.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// If the cause is a problem, Fix says what to correct, and Advice has commands for it.
 	Fix    string   `json:"fix,omitempty"`

@@ -43,7 +43,7 @@ type Entry struct {
 	// Text is the cause of a run, the error or the result of an attempt, or a command with its
 	// reason.
 	Text string `json:"text,omitempty"`
-	// Changes are the values that the attempt changed. Marks replace secrets.
+	// Changes are the values that the attempt changed. Marks such as "(redacted)" replace secrets.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// Output is the output of the attempt. Only the entries of [ReadLogs], and of [FollowLogs] and its [Follower], have
 	// an Output.
