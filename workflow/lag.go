@@ -150,8 +150,8 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	return nil
 }
 
-// inRetriedRun reports whether t, a task at the node n, is part of the run of a module, and such a run moves to a retry
-// queue when it fails.
+// inRetriedRun reports whether t, a task at the node n, is part of a module's run that moves to a retry queue when it
+// fails.
 func inRetriedRun(b *bound, n *graph.Node, t *store.Task) bool {
 	first := b.nodes[b.first(n)]
 	return n.Scope == graph.ScopeModule && t.Subject.Module != "" && first != nil && first.RetryQueue

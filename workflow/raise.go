@@ -13,7 +13,8 @@ type Event struct {
 	On      graph.Trigger
 	Subject graph.Subject
 	// Queue is the queue of the binding. The task is added to this queue if the place of its edge
-	// is BindingQueue.
+	// is BindingQueue. If Queue is empty, the task is added to the main queue or, if the subject is a
+	// configuration, to the queue of the configuration.
 	Queue   string
 	Payload json.RawMessage
 	Object  *store.ObjectRef
@@ -23,7 +24,8 @@ type Event struct {
 	// NoBatch keeps the task out of batches with other tasks of its hook.
 	NoBatch bool
 	// Supersedes names a node. The new run replaces all runs in the main queue and in the queue Parked that have begun
-	// the node or have yet to reach it. The new run also replaces the deferred tasks at the node.
+	// the node or have yet to reach it. The new run also replaces the deferred tasks at the node. Interrupted runs of
+	// modules go back to their first nodes, except runs at an Uninterruptible node.
 	Supersedes graph.NodeID
 }
 

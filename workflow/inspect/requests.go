@@ -9,12 +9,13 @@ import (
 // snapshot. The field Span is the length of the period.
 type Requests struct {
 	Span time.Duration `json:"span"`
-	// Answered is the number of completed requests, except watches. 95 % of these requests took at most
-	// the time in Within. Within does not distinguish times above 30 s.
+	// Answered is the number of completed requests, except watches and lists that are read as a stream.
+	// 95 % of these requests took at most the time in Within. If Within is 30 s, they can have taken
+	// longer.
 	Answered int           `json:"answered"`
 	Within   time.Duration `json:"within"`
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status
-	// 5xx and of requests without a response.
+	// 5xx and of requests without a response. Both numbers include watches and retries.
 	Throttled int `json:"throttled,omitempty"`
 	Failed    int `json:"failed,omitempty"`
 }
