@@ -90,9 +90,9 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 
 // tryClaim claims t. If the operator has crashed at least twice (exclusiveAfter) while t ran, t is
 // claimed only when no other task runs; until then, the result wait is true. If the operator has
-// crashed at least three times (quarantineAfter) while t ran, and t ran exclusively in the last of
-// these crashes, tryClaim quarantines t instead. If t is a fan-out task, all this applies to its
-// current item, the parameter item.
+// crashed at least three times (quarantineAfter) while t ran, and t ran exclusively when the last
+// of these crashes happened, tryClaim quarantines t instead. If t is a fan-out task, all this
+// applies to its current item, the parameter item.
 func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err

@@ -7,8 +7,8 @@ import (
 )
 
 // After exclusiveAfter crashes of the operator during a task, the task runs exclusively. After
-// quarantineAfter such crashes, the task is quarantined if it ran exclusively in the last of these
-// crashes.
+// quarantineAfter such crashes, the task is quarantined if it ran exclusively when the last of these
+// crashes happened.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3

@@ -34,10 +34,10 @@ type Raiser interface {
 	Raise(tx *store.Tx, events ...Event) error
 }
 
-// Raise starts a run for each of the events, in order, as part of tx. When tx is committed, the
-// tasks are pending, and a worker starts for each idle queue whose first task can start. The
-// fan-outs of the tasks are created in later transactions, because the steps that create them may
-// fail. If Raise fails, the caller must not commit tx.
+// Raise starts a run for each of the events, in order, as part of tx. When tx is committed, each
+// task is pending or has joined a pending task, and a worker starts for each idle queue whose first
+// task can start. The fan-outs of the tasks are created in later transactions, because the steps
+// that create them may fail. If Raise fails, the caller must not commit tx.
 func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	m := e.transition(tx)
 	err := m.raise(events)

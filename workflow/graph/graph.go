@@ -184,8 +184,8 @@ type Node struct {
 	Unique bool
 	// Batch lets one attempt process adjacent tasks of the same hook.
 	Batch bool
-	// Uninterruptible makes a rewind wait for the end of the task at the node. In a new
-	// container, and when a new start run begins, a run at the node does not start over.
+	// Uninterruptible makes a rewind wait for the end of the task at the node. The task also
+	// stays in a new container, and when a new start run begins.
 	Uninterruptible bool
 	// If JoinsRunning is set, the items of the fan-out are the tasks of the subject's module that
 	// run in other queues. The fan-out does not start these tasks, but waits for their end.
