@@ -50,10 +50,10 @@ func findAlert(name string) (*alertRule, error) {
 }
 
 // followAlert implements the command "alert NAME [PLACEHOLDER=VALUE...]". It does what the page docs/on-call.md says
-// about the alert NAME. First it waits until a metric of the alert is above 0. Then it runs the command in the
-// annotations of the alert, if that is a command of the operator. It also runs all commands of the operator in the
-// alert's section of the page that change nothing. Placeholders in the commands, such as MODULE, are replaced by the
-// given values.
+// about the alert NAME. First it waits until a metric of the alert is at least 1. Then it runs the command in the
+// annotations of the alert, if that is a command of the operator. It also runs all other commands of the operator in
+// the alert's section of the page that change nothing. Placeholders in the commands, such as MODULE, are replaced by
+// the given values.
 func followAlert(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("alert NAME [PLACEHOLDER=VALUE...]")
@@ -95,7 +95,7 @@ func followAlert(w *environment, ts *testscript.TestScript, args []string) error
 var quotedCommand = regexp.MustCompile("(?s)`addon-operator ([^`]+)`")
 
 // commands returns the command in the annotations of the alert, if that is a command of the operator. It also returns
-// all commands of the operator in the alert's section of docs/on-call.md that change nothing.
+// all other commands of the operator in the alert's section of docs/on-call.md that change nothing.
 func (r *alertRule) commands() (all [][]string) {
 	named, ours := strings.CutPrefix(r.Annotations["command"], "addon-operator ")
 	if ours {
@@ -110,12 +110,12 @@ func (r *alertRule) commands() (all [][]string) {
 	return all
 }
 
-// metricOfAlert matches a metric of the operator in the PromQL expression of an alert, with the pattern for its label
-// "kind" if there is one.
+// metricOfAlert matches a metric of the operator in the PromQL expression of an alert. If the metric's selector has only
+// the label "kind", the match includes the pattern for this label.
 var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
 
-// fires waits until one of the metrics in the expression of the alert is above 0. If the expression names no metric of
-// the operator, fires returns at once.
+// fires waits until one of the metrics in the expression of the alert is at least 1. If the expression names no metric
+// of the operator, fires returns at once.
 func (r *alertRule) fires(w *environment) error {
 	named := metricOfAlert.FindAllStringSubmatch(r.Expr, -1)
 	if len(named) == 0 {

@@ -40,8 +40,8 @@ func apart(w *environment, _ *testscript.TestScript, args []string) error {
 }
 
 // attemptsApart implements the command "attempts-apart HOOK N M AT-LEAST AT-MOST". It fails unless the time from the
-// start of attempt N to the start of attempt M is within these limits, in seconds. Only attempts that have processed
-// Kubernetes events of the hook are counted. HOOK is the name of the hook in the operator's history, such as
+// start of attempt N to the start of attempt M is within these limits, in seconds. Only successful attempts for
+// Kubernetes events are counted. HOOK is the name of a module's hook in the operator's history, such as
 // web/hooks/start.sh. The times are those of the history.
 func attemptsApart(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 5 {
@@ -67,7 +67,7 @@ func attemptsApart(w *environment, _ *testscript.TestScript, args []string) erro
 	})
 }
 
-// eventAttempts returns the starts of the attempts that have processed Kubernetes events of a hook, oldest first.
+// eventAttempts returns the starts of the successful attempts for Kubernetes events of a module's hook, oldest first.
 func eventAttempts(w *environment, hook string) (began []time.Time, err error) {
 	text, err := exec.Command(w.program, onSocket(w, []string{"timeline", hook, "-o", "json"})...).Output()
 	if err != nil {

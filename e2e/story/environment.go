@@ -27,11 +27,11 @@ import (
 	"addon-operator/e2e/disk"
 )
 
-// patience is the maximum time for which a command of a story waits for the expected result. It is long, because
-// stories also run on machines with one slow CPU.
+// patience is the maximum time for which a command of a story waits for the expected result. Only the command "gone"
+// waits longer, if it waits for a namespace. patience is long, because stories also run on machines with one slow CPU.
 const patience = 3 * time.Minute
 
-// glance is the interval at which [wait] calls its function.
+// glance is the pause of [wait] between two calls of its function, and the pause of keep-on between two requests.
 const glance = 20 * time.Millisecond
 
 // library is a file of shell functions, which record the runs of hooks. The hooks of stories load it.
@@ -63,7 +63,7 @@ type environment struct {
 	filling func() error  // frees the disk; nil if the disk is not full
 
 	repositories *repositoryServer // nil before the story serves any repositories
-	certificates string            // file with the certificates that the operator trusts; if empty, the operator trusts those of the system
+	certificates string            // file with a certificate that the operator trusts; if empty, the operator trusts the certificates of the system
 }
 
 // Run runs the scripts in dir in parallel. A script with a file named own-cluster has its own

@@ -22,7 +22,7 @@ import (
 // stopWithin is the maximum time for a shutdown of the operator.
 const stopWithin = time.Minute
 
-// An operator is a started process of the operator.
+// An operator is a process of the operator that a story has started.
 type operator struct {
 	cmd  *exec.Cmd
 	addr string        // HOST:PORT of the operator's HTTP server
@@ -200,7 +200,7 @@ func (w *environment) start(flags []string) error {
 }
 
 // end sends signal to the operator, if signal is not nil, and waits until the operator has ended. end returns an error
-// if the operator exits with another code than the given one.
+// if the operator does not end within the duration of the constant stopWithin, or if its exit code is not code.
 func (w *environment) end(signal os.Signal, code int) error {
 	o := w.operator
 	if err := o.end(signal); err != nil {

@@ -56,7 +56,7 @@ func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error 
 }
 
 // expectPage implements the command "expect-page PATH FILE". It waits until the operator's response for PATH equals
-// FILE, apart from comments and empty lines.
+// FILE, apart from comments, empty lines and indents.
 func expectPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("expect-page PATH FILE")
@@ -74,7 +74,7 @@ func expectPage(w *environment, ts *testscript.TestScript, args []string) error 
 	})
 }
 
-// withoutComments returns the lines of text that are neither empty nor comments.
+// withoutComments returns the lines of text that are neither empty nor comments, without indents.
 func withoutComments(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// quiet is the time without a new hook run after which settle treats the operator as idle, if it has no task to
-	// do. Like standstill, quiet does not include the time in which settle asks the operator: on a busy machine, one
+	// quiet is the time without a task to do and without a new hook run after which settle treats the operator as
+	// idle. Like standstill, quiet does not include the time in which settle asks the operator: on a busy machine, one
 	// answer can take longer than quiet.
 	quiet = 2 * time.Second
 	// standstill is the time without a change after which settle returns although a task runs, because the task may be
@@ -200,8 +200,8 @@ func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// settle implements the command "settle". It waits until the operator is idle: no task runs or can start, and no hook
-// has started for the duration of the constant quiet. settle also returns if nothing has changed for the duration of
+// settle implements the command "settle". It waits until the operator has been idle for the duration of the constant
+// quiet: no task runs or can start, and no hook starts. settle also returns if nothing has changed for the duration of
 // the constant standstill, because a running task may be waiting for the story.
 func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {

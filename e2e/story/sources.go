@@ -70,8 +70,8 @@ func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	return trust(w, s3.Server)
 }
 
-// trust writes the certificate of the given server to a file. Operators that the story starts later trust only the
-// certificates in this file.
+// trust writes the certificate of the given server to a file. Operators that the story starts later trust this
+// certificate. The next call of trust replaces it.
 func trust(w *environment, server *httptest.Server) error {
 	w.certificates = w.path("certificates.pem")
 	return os.WriteFile(w.certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
