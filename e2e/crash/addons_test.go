@@ -70,8 +70,8 @@ func serveAddons(t *testing.T) (index string) {
 
 // addonsKillings returns the failpoints of the addons graph at which the operator is killed, while an addon is passed
 // from one configuration to another and back. Each node has failpoints at the start and at the end of its first task. A
-// node with effects also has a failpoint at each effect. The nodes that pass the addon to another configuration also
-// have failpoints at a later task.
+// node with effects also has failpoints at its first effects. The nodes that pass the addon to another configuration
+// also have failpoints at a later task.
 func addonsKillings() (all []string) {
 	for _, n := range addons.Graph.Nodes {
 		for _, at := range []string{"claimed", "done"} {

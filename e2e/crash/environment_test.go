@@ -28,7 +28,7 @@ type environment struct {
 	record   string // path of the file to which hooks append their binding contexts
 	client   kubernetes.Interface
 	test     string // name of the test that uses the environment
-	// continues is set if the operator continues after the failure of a module.
+	// continues is set if the operator continues with the other modules after the failure of a module.
 	continues bool
 }
 
@@ -157,9 +157,9 @@ func watch(label, queue string) map[string]any {
 	return map[string]any{"kubernetes": []any{binding}}
 }
 
-// quiet waits until the operator has converged and hooks have received at least the wanted number of deliveries. If
-// want is 0, quiet instead waits until hooks have received the current state of the ConfigMaps, and no hook has run for
-// two seconds. Then it stops the operator.
+// quiet waits until the operator has converged, hooks have received at least want deliveries, and no hook has started
+// or ended for 300 ms. Then it stops the operator. If want is 0, quiet waits until hooks have received the current
+// state of the ConfigMaps, and no hook has started or ended for two seconds.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	if err := w.rest(t, p, want); err != nil {

@@ -126,9 +126,9 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 // attempts has the number of attempts at a node, and the number of successful ones.
 type attempts struct{ all, done int }
 
-// killings returns 50 moments. For each node of steps 1 to 8, one moment is the claim of a random attempt, and one is
-// the end of a random successful attempt. The other moments are times distributed over the converge. The argument
-// counts has the numbers of attempts of a converge without kills, by node.
+// killings returns 50 moments. The argument counts has the numbers of attempts of a converge without kills, by node.
+// For each node with a successful attempt, one moment is the claim of a random attempt, and one is the end of a random
+// successful attempt. The other moments are times distributed over the converge.
 func killings(random *rand.Rand, counts map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {

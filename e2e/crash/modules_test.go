@@ -65,8 +65,8 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
 `
 
-// queueOf returns the name of the queue in which the tasks of the hook wait. name is the name of the hook in the
-// record.
+// queueOf identifies the queue in which the tasks of a hook wait: the result is the same for all hooks of a queue. name
+// is the name of the hook in the record.
 func queueOf(name string) string {
 	if name == failing+"/all" {
 		return "the retry queue of module " + failing
@@ -77,8 +77,8 @@ func queueOf(name string) string {
 	return "main"
 }
 
-// addModule adds the files of a module to files: a chart whose objects contain the text in edition, a hook for all
-// steps of a module, and a hook that watches the ConfigMap of the chart.
+// addModule adds the files of a module to files: a chart whose ConfigMap contains the text in edition, a hook for the
+// steps of a module, and a hook that watches this ConfigMap.
 func addModule(files map[string]string, name, edition string) {
 	dir := "modules/" + name + "/"
 	files[dir+"Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n"

@@ -16,8 +16,9 @@ type history struct {
 	records map[uint64][]store.Record
 }
 
-// readHistory reads all runs. wrong has a line for each problem: tasks that are pending, held, deferred, quarantined or
-// damaged, runs that have not ended, and runs that neither have a record in the history nor have joined another run.
+// readHistory reads all runs. wrong has a line for each problem: tasks that are pending, held, deferred or quarantined,
+// damaged records, runs that have not ended, and runs that neither have a record in the history nor have joined another
+// run. stopped is the time at which the operator was stopped.
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
 	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

@@ -45,13 +45,13 @@ func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 	}
 }
 
-// TestStormLosesNothing runs one operator through a storm: 10 modules, named queues, 200 events a second, a full disk,
-// edits of the ConfigMap, a hook that kills the operator, and SIGKILLs at random times. At the end, each change of an
-// object must have been delivered, the changes of one object must have been delivered in order, and each delivery must
-// match a change. The history must have the end of each task. Only the hook that kills the operator may have been
-// quarantined. If the environment variable STORMS is set, its value is the number of rounds, and each round takes
-// longer: the disk is full for 20 s instead of 4 s. STORM_SEED repeats the rounds of the test that has logged this
-// seed.
+// TestStormLosesNothing runs one operator through a storm: 10 modules, named queues, up to 300 changes of objects a
+// second, a full disk, edits of the ConfigMap, a hook that kills the operator, and SIGKILLs at random times. At the
+// end, each change of an object must have been delivered, unless the operator may coalesce or drop its event. The
+// changes of one object must have been delivered in order, and each delivery must match a change. The history must have
+// the end of each task. Only the hook that kills the operator may have been quarantined. If the environment variable
+// STORMS is set, its value is the number of rounds, and each round takes longer: the disk is full for 20 s instead of
+// 4 s. STORM_SEED repeats the rounds of the test that has logged this seed.
 func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // the test uses all CPUs
 	rounds, length, fullFor := 1, 14*time.Second, 4*time.Second
 	if text := os.Getenv("STORMS"); text != "" {
