@@ -84,9 +84,9 @@ func blockOf(t *testing.T, page, begins string) block {
 	return block{}
 }
 
-// TestCommandsInDocumentsRun runs the code blocks marked "sh test" in the order of the documents, and compares what
-// they print with the block "output" after them. The cluster has the objects and the addons configurations in e2e/sample,
-// as after the command "make run". The operator runs without the modules in e2e/sample/modules.
+// TestCommandsInDocumentsRun runs the code blocks marked "sh test" in the order of the documents. If a block "output"
+// follows, the test compares it with what the commands print. The cluster has the objects and the addons configurations
+// in e2e/sample, as after the command "make run". The operator runs without the modules in e2e/sample/modules.
 func TestCommandsInDocumentsRun(t *testing.T) {
 	home, environment := newHome(t)
 	repositories := home.serveRepository()
@@ -304,8 +304,8 @@ var (
 )
 
 // metricsServed checks that a running operator serves all metrics that are named in docs/operations.md and in the
-// dashboard. It leaves out counters of errors and of dropped data, because the operator serves them only after the
-// first error.
+// dashboard. It leaves out counters of errors and of dropped data, because the operator serves such a counter only
+// after it has counted something.
 func metricsServed(t *testing.T, p *operator.Process) {
 	t.Helper()
 	named := map[string]string{} // path of a file that names the metric, by metric
@@ -339,8 +339,8 @@ func metricsServed(t *testing.T, p *operator.Process) {
 	})
 }
 
-// carriedOut names the test of each code block that has a language, and that is neither marked "sh test" nor a quote of
-// a sample file. The keys are the path of the document and the beginning of the block.
+// carriedOut names the test of each code block that has a language, is not marked "sh test" or "output", and does not
+// quote a sample file. The keys are the path of the document and the beginning of the block.
 var carriedOut = map[string]map[string]string{
 	"README.md": {
 		"make run":     "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
@@ -386,7 +386,8 @@ var carriedOut = map[string]map[string]string{
 	"docs/writing-modules.md": {"data:": "TestTheConfigMapOfWritingModulesIsValid"},
 }
 
-// TestEveryInstructionInDocumentsIsCarriedOutByATest fails for each code block that no test runs.
+// TestEveryInstructionInDocumentsIsCarriedOutByATest fails for each code block that needs a test but has none in
+// [carriedOut], and for each key of carriedOut that no block matches.
 func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	tests := testsOfTheRepository(t)
 	unseen := map[string]string{} // documents of the blocks in carriedOut that have not been found yet

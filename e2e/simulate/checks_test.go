@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// checkEvery is the number of commits between two complete checks of the store. checkEveryQuiet is the number for
-// simulated days in which nothing fails.
+// checkEvery is the number of commits between two complete checks of the store. checkEveryQuiet is the number for the
+// quiet days after a round.
 const (
 	checkEvery      = 16
 	checkEveryQuiet = 256

@@ -99,7 +99,7 @@ func (p *process) lead(ctx context.Context) (dropped string, release func(), err
 	}, nil
 }
 
-// lost reports whether p has ended because it could not renew its Lease in time.
+// lost reports whether p has ended because it has lost its Lease.
 func (p *process) lost() bool {
 	return p.lease != nil && errors.Is(p.lease.Check(), lease.ErrLost) && errors.Is(p.db.Err(), store.ErrFenced)
 }

@@ -178,8 +178,8 @@ func (s *scheduler) below(n int) int {
 var callers sync.Map
 
 // caller returns the name of the function that has begun the current transaction: the innermost function of the
-// operator on the call stack that is not in package store. For a transition of the engine, it is the caller of
-// Engine.update.
+// operator on the call stack that is neither in package store nor below e2e. For a transition of the engine, it is the
+// caller of Engine.update.
 func caller() string {
 	var stack [24]uintptr
 	n := runtime.Callers(2, stack[:])

@@ -146,8 +146,8 @@ func (w *simulation) live(d time.Duration) {
 	}
 }
 
-// do calls fn in a goroutine, and continues the simulation until fn returns, or until a violation. Without this, a gate
-// at which fn waits would never be opened.
+// do calls fn in a goroutine, and continues the simulation until fn returns, until a violation, or for at most an hour.
+// Otherwise a gate at which fn waits would never be opened. If fn does not return, do returns an error.
 func (w *simulation) do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()

@@ -68,7 +68,8 @@ func (n *network) breakWatches() {
 	n.cut = make(chan struct{})
 }
 
-// setDown makes the API server unreachable if down is true, and reachable otherwise.
+// setDown makes the API server unreachable if down is true, and reachable otherwise. If down is true, it also ends all
+// watches.
 func (n *network) setDown(down bool) {
 	n.mu.Lock()
 	n.down = down
