@@ -129,7 +129,8 @@ func readEvents(f field, all []string) []string {
 	return events
 }
 
-// shortestPeriod is the minimum of resynchronizationPeriod, so that lists do not overload the API server.
+// shortestPeriod is the minimum of a resynchronizationPeriod that is not zero, so that lists do not overload the API
+// server.
 const shortestPeriod = time.Second
 
 func readPeriod(f field) time.Duration {

@@ -56,8 +56,8 @@ type ExitError struct {
 	// State says how the process ended, such as "exit status 3" or "signal: killed".
 	State string
 	// Said is the end of what the process has written to stderr, up to 4 KiB, without likely secrets. If an `enabled`
-	// script has written nothing to stderr, Said is the content of its file MODULE_ENABLED_REASON. If the script has
-	// not written this file either, Said is the end of its stdout.
+	// script has written nothing to stderr, Said is the end of its file MODULE_ENABLED_REASON. If the script has not
+	// written this file either, Said is the end of its stdout.
 	Said string
 }
 

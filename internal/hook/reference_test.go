@@ -63,8 +63,8 @@ func (p page) keys(heading string) []string {
 	return keys
 }
 
-// known returns the keys that Load lists as known in its error for an unknown key. config must have exactly one
-// unknown key.
+// known returns the keys that Load lists as known in its errors for an unknown key, for global hooks and for module
+// hooks. config must have exactly one unknown key.
 func known(t *testing.T, config string) []string {
 	t.Helper()
 	var all []string

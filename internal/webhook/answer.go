@@ -44,7 +44,8 @@ type Report struct {
 	// Took is the time from the arrival of the request to the response. Ran is the part of this
 	// time during which hooks ran.
 	Took, Ran time.Duration
-	// Err says why the hook gave no valid response; it is nil if the response was valid.
+	// Err says why a hook could not be called or gave no valid response. It is nil if there is no such error, and if
+	// Result is Withdrawn.
 	Err error
 }
 

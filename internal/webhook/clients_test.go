@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// client returns a client certificate that ca has signed.
+// client returns a client certificate that the CA a has signed.
 func (a *authority) client(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -191,7 +191,8 @@ type Serving struct {
 	Begins, Expires time.Time
 }
 
-// Certificates returns the certificates in use on the sides that have been opened.
+// Certificates returns the certificates in use, sorted by file. A side has no certificate before the table contains a
+// binding for it. If both sides use the same certificate, the result contains it once.
 func (g *Endpoint) Certificates() (all []Serving) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

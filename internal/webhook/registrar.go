@@ -78,8 +78,8 @@ type RegistrarOptions struct {
 
 // Registrar keeps the webhook configurations and CustomResourceDefinitions in the cluster in the
 // desired state. It creates configurations, reverts changes by other clients, and removes
-// configurations that are no longer wanted. It does not change configurations that belong to other
-// programs. Create one with [NewRegistrar].
+// configurations that are no longer wanted. It does not change webhook configurations of other
+// programs, or conversion webhooks of other operators. Create one with [NewRegistrar].
 type Registrar struct {
 	options  RegistrarOptions
 	notifier *kube.Notifier

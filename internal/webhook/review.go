@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// The groups of reviews.
+// The API groups of reviews.
 const (
 	admissionGroup  = "admission.k8s.io"
 	conversionGroup = "apiextensions.k8s.io"

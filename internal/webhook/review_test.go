@@ -157,7 +157,7 @@ func TestATimeoutNamesTheReasonWhyTheOutputOfAHookIsNotApplied(t *testing.T) {
 	}
 }
 
-// conversionOf returns a review for objects of the versions.
+// conversionOf returns a ConversionReview that requests the version wanted for one object of each of the versions.
 func conversionOf(wanted string, versions ...string) string {
 	var objects []string
 	for _, version := range versions {

@@ -12,7 +12,7 @@ import (
 type manual struct {
 	*Rotator
 	now     time.Time
-	changes int      // number of changes of the bundle
+	changes int      // number of calls of the function changed, one for each call of Offer
 	used    []string // CAs of the pairs that replaced another pair
 }
 
@@ -22,7 +22,7 @@ func newManual(settle time.Duration) *manual {
 	return m
 }
 
-// pairFor returns a pair with a CA that is valid for the given time. The tests do not connect with it.
+// pairFor returns a pair that expires after lifetime. The tests only compare the pair, so ca can be any text.
 func (m *manual) pairFor(ca string, lifetime time.Duration) Pair {
 	return Pair{CA: []byte(ca), Expires: m.now.Add(lifetime), Certificate: tls.Certificate{Certificate: [][]byte{[]byte(ca)}}}
 }

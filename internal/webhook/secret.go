@@ -15,8 +15,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// ClusterSecret is a [Secret] that stores its data in a Kubernetes Secret. The first Write creates
-// the Secret if it does not exist.
+// ClusterSecret is a [Secret] that stores its data in a Kubernetes Secret.
 type ClusterSecret struct {
 	Client          *kube.Client
 	Namespace, Name string

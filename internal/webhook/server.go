@@ -32,8 +32,9 @@ const (
 type Options struct {
 	// Ask calls the hook of a review request.
 	Ask Ask
-	// AtOnce is the maximum number of hooks that the server runs concurrently. Further requests
-	// wait until a hook ends. A request fails when the API server no longer waits for its response.
+	// AtOnce is the maximum number of hooks that the server runs concurrently. A value below 1 means
+	// 1. Further requests wait until a hook ends. A request fails shortly before the API server stops
+	// waiting for its response.
 	AtOnce int
 	// Clock returns the current time.
 	Clock func() time.Time
