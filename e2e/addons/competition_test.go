@@ -134,8 +134,8 @@ func (a *fixture) await(what string, wanted func(all map[string]*api.Configurati
 	return all
 }
 
-// winner waits until one of n configurations is Ready and the others have failed because they
-// conflict with it.
+// winner waits until n configurations are processed, and returns the configuration that is Ready, and
+// the others. It fails the test unless exactly one is Ready and the others conflict with it.
 func (a *fixture) winner(round, n int) (winner string, losers []string) {
 	a.Helper()
 	all := a.await(fmt.Sprintf("round %d: the winner", round), func(all map[string]*api.Configuration) bool {
@@ -168,7 +168,7 @@ func (a *fixture) winner(round, n int) (winner string, losers []string) {
 	return winner, losers
 }
 
-// nothingLeft stops the operator and checks that its store has no configuration and no addon.
+// nothingLeft stops the operator and checks that its store has no configurations, addons or files of addons.
 func (a *fixture) nothingLeft() {
 	a.Helper()
 	if err := a.p.Stop(); err != nil {

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// define creates the CustomResourceDefinitions in deploy/crds.yaml and waits until their resources
-// are served.
+// define creates the CustomResourceDefinitions in deploy/crds.yaml, and waits until their conditions
+// Established and NamesAccepted are true.
 func define(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/crds.yaml")

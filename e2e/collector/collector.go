@@ -42,7 +42,7 @@ type Span struct {
 }
 
 // A Link is a link from a span to another span. Trace and ID are the IDs of the trace and of the span to which the link
-// leads.
+// leads. Why is the attribute addon_operator.link of the link.
 type Link struct{ Trace, ID, Why string }
 
 // A Collector receives spans.

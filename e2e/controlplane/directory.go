@@ -170,7 +170,7 @@ func (d *directory) listen() (net.Listener, error) {
 // listenAnywhere opens a free port outside of the range from which the kernel assigns ports to connections. Such a port
 // is likely to be free for the next process, too. The kernel also never assigns it to a client. If a client connected
 // to the port while no process listens on it, and the kernel assigned the same port to the client, the client would be
-// connected to itself.
+// connected to itself. If listenAnywhere finds no such port, it opens any free port.
 func listenAnywhere() (net.Listener, error) {
 	const least = 10_000
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

@@ -40,8 +40,8 @@ var withoutIncident = map[string]string{
 	"AddonsConfigurationNotReady":  "the stories of addons",
 }
 
-// TestEachAlertIsFollowedInAnIncident checks that each alert in deploy/monitoring is handled by a script in testdata,
-// or is listed in withoutIncident.
+// TestEachAlertIsFollowedInAnIncident checks that each alert in deploy/monitoring is either handled by a script in
+// testdata or listed in withoutIncident.
 func TestEachAlertIsFollowedInAnIncident(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))
 	if err != nil {

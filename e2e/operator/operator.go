@@ -76,7 +76,8 @@ func (s Environment) EndOfLog() string {
 type Process struct {
 	// Started is the time at which the process was started.
 	Started time.Time
-	// Every is the interval of the requests in [Process.Ready], and of the checks in [Process.Until]; 0 means 5 ms.
+	// Every is the pause between two requests of [Process.Ready], and between two checks of [Process.Until]; 0 means
+	// 5 ms.
 	Every time.Duration
 
 	cmd     *exec.Cmd

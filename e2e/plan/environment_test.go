@@ -222,7 +222,8 @@ func (w *environment) dying(namespace string) bool {
 	return apierrors.IsNotFound(err) || err == nil && o.GetDeletionTimestamp() != nil
 }
 
-// clean removes from an object the fields that the API server and controllers write.
+// clean removes from an object the fields that the API server and controllers change. It keeps the UID, which shows
+// whether the object was deleted and created again.
 func clean(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "status")
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
