@@ -100,8 +100,8 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 	}, p.Stop()
 }
 
-// defineAddons installs the CRDs of addons configurations, and waits until their objects can be
-// created.
+// defineAddons installs the CRDs of addons configurations, and waits until the API server can list objects of both
+// kinds.
 func defineAddons(ctx context.Context, objects dynamic.Interface) error {
 	text, err := os.ReadFile(filepath.Join("deploy", "crds.yaml"))
 	if err != nil {
@@ -148,7 +148,8 @@ func (w *environment) createConfiguration(ctx context.Context, objects dynamic.I
 	return err
 }
 
-// awaitReady waits until n configurations are Ready, counting only those for which wanted returns true.
+// awaitReady waits until n configurations are Ready, counting only those for which wanted returns true. It returns an
+// error if any configuration fails.
 func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*unstructured.Unstructured) bool, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, addonsReadyWithin)
 	defer cancel()

@@ -35,7 +35,7 @@ type figure struct {
 	Note string `json:"note,omitempty"`
 }
 
-// target returns the target as text.
+// target returns the target as text, or "" if the figure has no target.
 func (f figure) target() string {
 	switch {
 	case f.AtMost > 0:
@@ -133,7 +133,7 @@ func printTable(out io.Writer, figures []figure) error {
 	return w.Flush()
 }
 
-// round formats v with about three significant digits.
+// round formats v without decimals if v is at least 100, and with at most two decimals otherwise.
 func round(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)

@@ -165,8 +165,8 @@ func (w *environment) newBareEnvironment(ctx context.Context, namespace string) 
 	return env, err
 }
 
-// readyEvery is the interval between requests for readiness. It is long, because each request takes CPU time from the
-// running hooks. The long interval does not make the result less exact: the end of the converge is read from the
+// readyEvery is the pause between two requests for readiness. It is long, because each request takes CPU time from the
+// running hooks. The long pause does not make the result less exact: the end of the converge is read from the
 // operator's log.
 const readyEvery = 50 * time.Millisecond
 

@@ -43,7 +43,7 @@ func patched(o map[string]any, patch []byte, contentType string) (map[string]any
 var byServer = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"}
 
 // Content returns a copy of o without status, and without the fields of metadata that the API server sets, such as
-// resourceVersion. It does not change o.
+// resourceVersion. It does not change o. If o is nil, Content returns nil.
 func Content(o map[string]any) map[string]any {
 	if o == nil {
 		return nil

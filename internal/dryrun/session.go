@@ -30,7 +30,7 @@ type Session struct {
 type object struct {
 	live map[string]any // the object in the API server; nil if it does not exist there
 	now  map[string]any // the object after the writes of the session; nil if it is deleted
-	note string         // why the API server has not checked the writes; "" if it has
+	note string         // why the API server could not check a write of the session; "" if there is no such reason
 }
 
 // A Change is one write of a client that would change an object.
@@ -38,8 +38,9 @@ type Change struct {
 	// Before and After are the object before and after the write. Before is nil if the write creates the object, and
 	// After is nil if it deletes the object.
 	Before, After *unstructured.Unstructured
-	// Note is the reason why the API server could not check the write in a dry run. It is empty if the API server has
-	// checked the write.
+	// Note is the reason why the API server could not check this write, or an earlier write to the same object, in a dry
+	// run. It is empty if there is no such reason. If the session has created the object, the API server does not check
+	// the later writes to it, and these writes have no reason of their own.
 	Note string
 }
 
@@ -72,7 +73,7 @@ func (s *Session) get(path string) (o object, known bool) {
 
 // record remembers a write to the object at the URL path. The arguments before and now are the object before and after
 // the write. If they differ, record adds a change for [Session.Take]. The argument note is the reason why the API
-// server has not checked the write, or "" if it has.
+// server could not check the write. If note is "", record keeps the note of the earlier writes to the object.
 func (s *Session) record(path string, before, now map[string]any, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,8 +56,8 @@ func encodesPrivateKey(match string) bool {
 }
 
 // Beginning returns the first lines of a text, in quotation marks. Errors use it to quote an invalid text. Beginning
-// omits everything after the first name of a secret, after the words that begin a private key in PEM, and after the
-// beginning of such a key in base64.
+// omits everything after the first name of a secret, and everything after the words that begin a private key in PEM. It
+// also omits such a key in base64, and everything after it.
 func Beginning(text []byte) string {
 	const enough = quotedLines * quotedRunes * 4 // bytes
 	shown := strings.ToValidUTF8(string(text[:min(len(text), 4*enough)]), "?")

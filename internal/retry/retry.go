@@ -93,7 +93,7 @@ func after(t time.Time, delay time.Duration) time.Time {
 // mostDoublings limits the loop that doubles a delay. Every positive duration overflows after fewer doublings.
 const mostDoublings = 64
 
-// backoff returns the delay after the n-th temporary failure in a row. If n is 0, it returns 0.
+// backoff returns the delay after the n-th temporary failure in a row. It returns 0 if n or d.First is 0.
 func (d Delays) backoff(n int) time.Duration {
 	if n == 0 || d.First == 0 {
 		return 0
