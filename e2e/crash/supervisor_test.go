@@ -17,7 +17,7 @@ type supervisor struct {
 	mu      sync.Mutex
 	p       *operator.Process // guarded by mu
 	ours    bool              // whether killUnless has killed the process p; guarded by mu
-	byHook  int               // number of processes that were killed, but not by killUnless: crashHook has killed them; guarded by mu
+	byHook  int               // number of killed processes that killUnless has not killed, so crashHook has; guarded by mu
 	failure error             // guarded by mu
 }
 

@@ -147,7 +147,8 @@ func (w *simulation) live(d time.Duration) {
 }
 
 // do calls fn in a goroutine, and continues the simulation until fn returns, until a violation, or for at most an hour.
-// Otherwise a gate at which fn waits would never be opened. If fn does not return, do returns an error.
+// If the simulation stood still meanwhile, a gate at which fn waits would never be opened. If fn does not return, do
+// returns an error.
 func (w *simulation) do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
