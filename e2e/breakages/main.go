@@ -30,7 +30,8 @@ func main() {
 }
 
 // run applies the breakages with these names, or all breakages if names is empty, and runs their tests. The working
-// directory must be the root of the repository. run returns an error if no test fails for a breakage.
+// directory must be the root of the repository. run returns an error if no test fails in one of the targets of a
+// breakage.
 func run(ctx context.Context, names []string) error {
 	all, err := load(filepath.Join("e2e", "breakages", "testdata"))
 	if err != nil {

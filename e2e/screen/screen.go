@@ -13,7 +13,7 @@ import (
 )
 
 // Show runs cmd with its standard output on a pseudo-terminal of this size, and returns everything that cmd writes to
-// it. Show returns an error if cmd fails or the terminal cannot be opened.
+// it, with \n instead of \r\n. Show returns an error if cmd fails or the terminal cannot be opened.
 func Show(cmd *exec.Cmd, rows, columns uint16) (string, error) {
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

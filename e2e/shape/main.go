@@ -1,5 +1,5 @@
 // Command shape measures how easy the source is to understand. It prints one row for each measure, with the value, the
-// goal, and the place in the source with the worst value.
+// goal, and the part of the source with the worst value or the numbers from which the value is computed.
 //
 //	go run ./e2e/shape [--json] [--details] [DIR]
 //
