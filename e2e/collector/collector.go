@@ -31,7 +31,7 @@ type Span struct {
 	Name   string
 	// Attributes has the attributes of the span. Process has the attributes of the resource of the span, which is the
 	// process that sent the span. If the value of an attribute is a list, the elements of the list are joined by
-	// commas.
+	// commas. A value that is not a string, an integer, a boolean or a list is replaced by an empty text.
 	Attributes, Process map[string]string
 	// Failed is set if the status of the span is Error. The field Error has the text of that status.
 	Failed bool
@@ -66,7 +66,7 @@ func Start(t testing.TB) *Collector {
 	return c
 }
 
-// StartHanging starts a collector that accepts requests and never answers them.
+// StartHanging starts a collector that accepts requests, but does not answer them before the end of the test.
 func StartHanging(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{hangs: make(chan struct{})}
