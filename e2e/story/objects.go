@@ -227,7 +227,8 @@ func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// configMap implements the commands that create, change, show or delete the operator's ConfigMap:
+// configMap implements the commands that change, show or delete the operator's ConfigMap. "set" and "unset" create it
+// if it does not exist:
 //
 //	configmap set KEY=VALUE|KEY=@FILE...
 //	configmap unset KEY...

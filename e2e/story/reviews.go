@@ -98,8 +98,8 @@ func refused(w *environment, ts *testscript.TestScript, args []string) error {
 }
 
 // accepted implements the command "accepted FILE [FILTER [REGEXP]]". It waits until the API server accepts the object
-// in FILE as a dry run, and prints the results of the jq filter FILTER for the returned object. If REGEXP is given,
-// the returned object or its warnings must match.
+// in FILE as a dry run, and prints the results of the jq filter FILTER for the returned object. If REGEXP is given, it
+// waits until the returned object or the warnings also match.
 func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("accepted FILE [FILTER [REGEXP]]")
@@ -149,8 +149,8 @@ func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 }
 
 // readPath implements the command "read PATH [FILTER [REGEXP]]". It waits until the API server answers a request for
-// PATH, and prints the results of the jq filter FILTER for the answer. If REGEXP is given, the answer must match.
-// NAMESPACE in PATH is replaced by the story's namespace.
+// PATH, and prints the results of the jq filter FILTER for the answer. If REGEXP is given, it waits until the answer
+// also matches. NAMESPACE in PATH is replaced by the story's namespace.
 func readPath(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("read PATH [FILTER [REGEXP]]")
