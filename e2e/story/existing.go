@@ -81,7 +81,7 @@ func existingRender(config *action.Configuration, namespace, name, dir, file str
 }
 
 // existingChart reads the chart in dir and the values in file. If dir has no Chart.yaml, existingChart adds one to the
-// chart, and leaves out directories that are not part of a chart, such as hooks.
+// chart, and leaves out the directories crds, docs, hooks, images and lib.
 func existingChart(name, dir, file string) (*chart.Chart, map[string]any, error) {
 	values, err := chartutil.ReadValuesFile(file)
 	if err != nil {

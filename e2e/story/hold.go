@@ -14,7 +14,7 @@ import (
 const holdVariable = "INCIDENT_HOLD"
 
 // hold returns at once if holdVariable does not name this story. Otherwise it prints how to reach the operator and the
-// cluster, waits until the user deletes a file, and ends the story.
+// cluster, waits until the user deletes a file, and skips the rest of the story.
 func (w *environment) hold() error {
 	name := w.t.Name()
 	if held := os.Getenv(holdVariable); held == "" || held != name[strings.LastIndex(name, "/")+1:] {

@@ -50,7 +50,8 @@ var readerCommands = map[string]command{
 }
 
 // firstScreen implements the command "screen [--store FILE] REGEXP...". It runs the operator's command status until
-// the output matches each REGEXP. The output must fit on a screen of 24 rows and 80 columns.
+// the output matches each REGEXP. The output and the shell's prompt must fit on a screen of 24 rows and 80 columns. If
+// holdVariable names the story, the story ends here, see [environment.hold].
 func firstScreen(w *environment, ts *testscript.TestScript, args []string) error {
 	w.reader = &reader{}
 	if len(args) > 1 && args[0] == "--store" {
@@ -83,8 +84,8 @@ func followAdvice(w *environment, ts *testscript.TestScript, args []string) erro
 	return sees(w, ts, next, args)
 }
 
-// sees runs a command of the operator until its output matches all patterns. For the match, each sequence of line
-// breaks and blanks in the output is treated as one blank. The output must fit on the screen.
+// sees runs a command of the operator until its output matches all patterns. For the match, [flat] brings the output
+// into one line. The output must fit on the screen.
 func sees(w *environment, ts *testscript.TestScript, command, patterns []string) error {
 	r := w.reader
 	if r.typed++; r.typed > mostTyped {

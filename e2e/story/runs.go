@@ -189,7 +189,7 @@ func (w *environment) find(hook, number string) (run, error) {
 	return runs[n-1], nil
 }
 
-// awaitRun implements the command "await-run HOOK N". It waits until the hook has started N times.
+// awaitRun implements the command "await-run HOOK N". It waits until the hook has started at least N times.
 func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("await-run HOOK N")
