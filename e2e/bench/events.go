@@ -83,8 +83,8 @@ func (w *environment) events(ctx context.Context, p *operator.Process, namespace
 }
 
 // row creates objects that the hook of one module watches. It creates them one after another, as fast as the API server
-// accepts them. It returns the delays from the request that creates an object to the start of the hook, in milliseconds,
-// and a note about the number of objects.
+// accepts them. It returns the delays from the request that creates an object to the start of the hook, in
+// milliseconds, and a note about the number of objects.
 func (w *environment) row(ctx context.Context, p *operator.Process, namespace, record string) (note string, delays []float64, err error) {
 	made := map[string]time.Time{}
 	began := time.Now()

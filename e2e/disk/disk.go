@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// A Disk is a small file system in memory. It is mounted in a new user namespace and mount namespace, so the mount needs
-// no privileges. The file system is removed when the process that holds the namespaces ends, which is at the end of the
-// test.
+// A Disk is a small file system in memory. It is mounted in a new user namespace and mount namespace, so the mount
+// needs no privileges. The file system is removed when the process that holds the namespaces ends, which is at the end
+// of the test.
 type Disk struct {
 	// Dir is the path of the root of the file system, for this process and the programs that it starts.
 	Dir string

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A count has the numbers of lines in Go files, including comments and blank lines. test counts the lines of test files,
-// code those of all other files, and codeOutsideE2E those of the other files outside e2e.
+// A count has the numbers of lines in Go files, including comments and blank lines. test counts the lines of test
+// files, code those of all other files, and codeOutsideE2E those of the other files outside e2e.
 type count struct{ code, test, codeOutsideE2E int }
 
 // lines counts the lines of all Go files below the directory of the module, also those of other modules in it. It

@@ -153,7 +153,8 @@ func number(name string, absent int) int {
 }
 
 // Sizes of the plans in TestSimulatedOperatorKeepsItsPromises: the number of rounds of each plan, the maximum numbers
-// of actions and quiet days of each round, and the number of simulated days after which the test begins no further plan.
+// of actions and quiet days of each round, and the number of simulated days after which the test begins no further
+// plan.
 const (
 	roundsOfHistory  = 2
 	actionsOfRound   = 25

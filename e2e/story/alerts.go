@@ -110,8 +110,8 @@ func (r *alertRule) commands() (all [][]string) {
 	return all
 }
 
-// metricOfAlert matches a metric of the operator in the PromQL expression of an alert. If the metric's selector has only
-// the label "kind", the match includes the pattern for this label.
+// metricOfAlert matches a metric of the operator in the PromQL expression of an alert. If the metric's selector has
+// only the label "kind", the match includes the pattern for this label.
 var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
 
 // fires waits until one of the metrics in the expression of the alert is at least 1. If the expression names no metric

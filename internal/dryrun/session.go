@@ -38,9 +38,9 @@ type Change struct {
 	// Before and After are the object before and after the write. Before is nil if the write creates the object, and
 	// After is nil if it deletes the object.
 	Before, After *unstructured.Unstructured
-	// Note is the reason why the API server could not check this write, or an earlier write to the same object, in a dry
-	// run. It is empty if there is no such reason. If the session has created the object, the API server does not check
-	// the later writes to it, and these writes have no reason of their own.
+	// Note is the reason why the API server could not check this write, or an earlier write to the same object, in a
+	// dry run. It is empty if there is no such reason. If the session has created the object, the API server does not
+	// check the later writes to it, and these writes have no reason of their own.
 	Note string
 }
 
