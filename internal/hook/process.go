@@ -86,7 +86,7 @@ type program struct {
 	args           []string
 	env            []string // added to the environment of the runner; replaces variables with the same names
 	stdout, stderr io.Writer
-	awaited        bool
+	awaited        bool          // see [Run.Awaited]
 	timeout        time.Duration // zero means the timeout of the runner, which can be zero, too
 	started        func()        // may be nil
 }
@@ -95,7 +95,7 @@ type program struct {
 type ending struct {
 	state     *os.ProcessState
 	signalled bool  // whether the runner has sent a signal to the process
-	cause     error // why the runner has sent a signal; nil if the operator stops
+	cause     error // why the runner has sent a signal; nil if it has sent none, or if the operator stops
 	took      time.Duration
 }
 

@@ -77,8 +77,8 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 // expires returns the time at which the CA expires.
 func (a *authority) expires() time.Time { return a.certificate.NotAfter }
 
-// due returns the time at which the next CA must be created: after half of the lifetime. If the CA is still valid for
-// longer than lifetime, due returns now. Either the CA was created with a longer lifetime, or the clock was wrong at
+// due returns the time at which the next CA must be created: half of lifetime before the CA expires. If the CA is valid
+// for longer than lifetime, due returns now. Either the CA was created with a longer lifetime, or the clock was wrong at
 // that time, so that the CA may not be valid yet.
 func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
 	if a.expires().Sub(now) > lifetime {
@@ -126,7 +126,7 @@ func (a *authority) pair(hosts []string) (Pair, error) {
 
 // An Issuer creates CAs, and serving certificates that these CAs sign. It stores the CAs in a
 // Secret, so that the next process uses the same CAs, which clients already trust. It replaces each
-// CA after half of its lifetime. The fields must be set before the call of Run.
+// CA after half of its lifetime. The fields must be set before the call of NewRotator.
 type Issuer struct {
 	Secret Secret
 	// Lifetime is the time for which a new CA and its certificates are valid.

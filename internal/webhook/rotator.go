@@ -33,7 +33,7 @@ type Rotator struct {
 	mu      sync.Mutex
 	serving *Pair     // guarded by mu
 	next    *Pair     // guarded by mu
-	former  []byte    // the CA of the previous pair; guarded by mu
+	former  []byte    // the CA of the previous pair, until the next call of Offer; guarded by mu
 	known   time.Time // when the CA of next was registered; zero if it is not; guarded by mu
 	used    func(Pair)
 }

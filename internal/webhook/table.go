@@ -106,8 +106,8 @@ type Answer struct {
 	Ran time.Duration
 }
 
-// Ask calls the hook of a review request. When ctx ends, the API server no longer waits for the
-// response, so an Ask must return soon after.
+// Ask calls the hook of a review request. ctx ends shortly before the API server stops waiting for
+// the response, so an Ask must then return soon.
 //
 // The error wraps [ErrHookFailed] if the hook failed or its response is invalid, and
 // [hook.ErrNoResponse] if the hook succeeded without a response. It wraps [ErrNotApplied] if the
