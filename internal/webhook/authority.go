@@ -77,9 +77,9 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 // expires returns the time at which the CA expires.
 func (a *authority) expires() time.Time { return a.certificate.NotAfter }
 
-// due returns the time at which the next CA must be created: half of lifetime before the CA expires. If the CA is valid
-// for longer than lifetime, due returns now. Either the CA was created with a longer lifetime, or the clock was wrong at
-// that time, so that the CA may not be valid yet.
+// due returns the time at which the next CA must be created: half of lifetime before the CA expires. If the CA is still
+// valid for longer than lifetime, due returns now. Either the CA was created with a longer lifetime, or the clock was
+// wrong at that time, so that the CA may not be valid yet.
 func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
 	if a.expires().Sub(now) > lifetime {
 		return now
