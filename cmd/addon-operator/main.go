@@ -1,5 +1,5 @@
 // Command addon-operator keeps a cluster's addons installed and configured. It runs hooks and modules that are written
-// for flant/addon-operator. Every piece of work is a durable task, and a restarted process resumes the pending tasks.
+// for flant/addon-operator. Each step of a graph is a durable task, and a restarted process resumes the pending tasks.
 package main
 
 import (

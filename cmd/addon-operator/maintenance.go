@@ -96,7 +96,8 @@ func (m *maintenance) verify() {
 	}
 }
 
-// trim removes the history that exceeds the limits of age and size, in several transactions.
+// trim removes excess attempts of unfinished runs, and the history that exceeds the limits of age and size, in several
+// transactions.
 func (m *maintenance) trim(ctx context.Context) error {
 	freed, err := m.trimAttempts(ctx)
 	if err != nil {
@@ -145,8 +146,8 @@ func (m *maintenance) trimAttempts(ctx context.Context) (freed int64, err error)
 	return freed, nil
 }
 
-// excess returns by how many bytes the history exceeds its limit, or 0. If the whole store file is
-// smaller than the limit, excess does not read the store.
+// excess returns by how many bytes the history exceeds its limit, or 0. If the whole store file is not
+// larger than the limit, excess does not read the store.
 func (m *maintenance) excess() (int64, error) {
 	info, err := os.Stat(m.path)
 	if err != nil || info.Size() <= m.historyBytes {
@@ -169,9 +170,9 @@ func (m *maintenance) snapshots() ([]string, error) {
 	return store.Beside(m.path, snapshotNames)
 }
 
-// untilSnapshot returns the time until the next snapshot. The interval begins at the newest existing snapshot, so that
-// snapshots are also written if each process runs only briefly. If there is no snapshot yet, the first snapshot is due
-// after firstWork, or after the interval if the interval is shorter.
+// untilSnapshot returns the time until the next snapshot. The interval begins at the newest existing snapshot, and not at
+// the start of this process. So snapshots are written even if no process runs for a whole interval. If there is no
+// snapshot yet, the first snapshot is due after firstWork, or after the interval if the interval is shorter.
 func (m *maintenance) untilSnapshot() time.Duration {
 	wait := time.Duration(0)
 	if found, err := m.snapshots(); err == nil && len(found) > 0 {

@@ -17,14 +17,14 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// A notice is a message for users of kubectl: it becomes a Kubernetes Event on the operator's
+// A notice is a message for users of kubectl: the text of a Kubernetes Event on the operator's
 // ConfigMap.
 type notice struct{ reason, message string }
 
 // maxMessage is the maximum size of the message of an Event in bytes.
 const maxMessage = 1024
 
-// notices creates a Kubernetes Event for each notice. notices never blocks the caller of add.
+// notices creates Kubernetes Events in the background. Equal notices share one Event, which counts them.
 type notices struct {
 	queue     chan notice
 	client    *kube.Client

@@ -279,7 +279,8 @@ func (o *lifecycleObserver) DeletionBlocked(releases []string, why string) {
 	o.notices.add(notice{reason: "DeletionBlocked", message: why})
 }
 
-// ConfigRefused reports, once for each content, that the ConfigMap is invalid.
+// ConfigRefused reports that the ConfigMap is invalid. ConfigRefused does nothing if its arguments are the same as in
+// the previous call.
 func (o *lifecycleObserver) ConfigRefused(resourceVersion, why string) {
 	o.seen.mu.Lock()
 	before := o.seen.refused

@@ -473,9 +473,9 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}
 }
 
-// begin starts the engine. If the disk is full, begin waits for free space until ctx ends. begin
-// writes the identity of the container last. If this process ends before that, the next process
-// treats the pending work as work of another container.
+// begin starts the engine. If the disk is full, begin waits for free space until ctx ends. In a new
+// container, begin writes the identity of the container last. If this process ends before that, or if
+// the write fails, the next process treats the pending work as work of another container.
 func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {
 	how := triggers.StartMode(o.settings.Startup)
 	if how == triggers.Clean {

@@ -7,8 +7,8 @@ import (
 )
 
 // publicPaths are the paths of the port for health and metrics. Probes and scrapers request these
-// paths, and scripts request them to wait for the end of a converge. The debug socket serves the
-// paths of all commands, and the debug port serves [debugapi.Paths].
+// paths. Scripts request /readyz or /status/converge until a converge has ended. The debug socket serves
+// the paths of all commands, and the debug port serves [debugapi.Paths].
 var publicPaths = []string{"/healthz", "/readyz", "/status/converge", "/metrics", "/metrics/hooks"}
 
 // publicRoutes serves publicPaths.

@@ -19,7 +19,7 @@ import (
 // serve serves the port for health and metrics, the debug socket, the debug port and the web page,
 // until the returned function is called. serve listens on all ports before it serves the first one.
 // So when /healthz responds, the operator already listens on its other ports. The debug port and the
-// web page are not served if they are disabled, or if their port is in use.
+// web page are not served if they are disabled, or if serve cannot listen on their addresses.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := listenPublic(ctx, net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {

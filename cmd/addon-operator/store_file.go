@@ -47,7 +47,8 @@ type storeFile struct {
 	opened []string
 }
 
-// open opens the store, and checks that it belongs to the current cluster.
+// open opens the store. If the API server names the ID of the cluster in time, open also checks that the store belongs
+// to this cluster; see settle.
 func (f *storeFile) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
@@ -143,7 +144,7 @@ func (f *storeFile) killLeftovers() error {
 // settle checks that the open store belongs to the current cluster. If the store belongs to another cluster, settle
 // renames its file and creates a new store. If the API server does not respond, or refuses the request for the ID of
 // the cluster, settle returns nil without this check. awaitCluster then makes the check later. If the API server did
-// not respond, checkCluster makes the check even before the engine starts.
+// not respond, checkCluster tries to make the check before the engine starts.
 func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
 	id, err := cluster.id, cluster.err
 	if f.refused = kube.IsRefused(err); f.refused {

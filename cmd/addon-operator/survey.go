@@ -32,8 +32,9 @@ const (
 	surveyFull = 5 * time.Second
 )
 
-// repeatedChecks are the delays between two checks while no file and no registered addon changes. The checks are for
-// modules that cannot be loaded, and for modules made from addons that are outdated or cannot be written.
+// repeatedChecks are the delays between two checks while no file and no registered addon changes. One check is for
+// modules that cannot be loaded. The other check is for modules made from addons: whether these modules are outdated or
+// cannot be written.
 var repeatedChecks = retry.Delays{First: time.Minute, Longest: 30 * time.Minute}
 
 // A wakeup is a signal that some goroutines raise and another goroutine handles. If a wakeup is raised
@@ -51,7 +52,8 @@ func (s wakeup) raise() {
 
 // surveys update the stored problems of module directories, ConfigMap keys and jqFilters. The
 // surveys also request a converge if changed files or registered addons need one. Each survey runs
-// in a goroutine and waits for its wakeup.
+// in a goroutine. The survey watchDirs waits for changes of files, and each other survey waits for its
+// wakeups.
 type surveys struct {
 	log    zerolog.Logger
 	db     *store.DB

@@ -19,8 +19,8 @@ import (
 )
 
 // listenWeb listens on the address of the web page. listenWeb returns the listener, and the server that the function
-// page returns. If the page is disabled, listenWeb returns nil. If page fails, or if the port is in use, listenWeb logs a
-// warning and returns nil: the operator runs without the page, because commands show the same data.
+// page returns. If the page is disabled, listenWeb returns nil. If page fails, or if listenWeb cannot listen on the
+// address, it logs a warning and returns nil: the operator runs without the page, because commands show the same data.
 func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page func() (*http.Server, error)) (net.Listener, *http.Server) {
 	if w.Address == "" {
 		return nil, nil

@@ -50,8 +50,8 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// withdrawDirectly deletes the webhook configurations of a stopped operator, and prints their names
-// to w.
+// withdrawDirectly deletes the admission webhook configurations of a stopped operator, and prints their
+// names to w.
 func withdrawDirectly(ctx context.Context, to kube.Options, namespace string, w io.Writer) error {
 	if to.Kubeconfig == "" {
 		to.Kubeconfig = os.Getenv("KUBECONFIG")

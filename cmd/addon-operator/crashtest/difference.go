@@ -20,8 +20,8 @@ type Difference struct {
 	// Field is the path of the field; empty if the object exists only in the round or only in the
 	// undisturbed run.
 	Field string `json:"field,omitempty"`
-	// Want is the value in the undisturbed run, and Got the value after the kill; nil if it does not exist. A secret is
-	// redacted.
+	// Want is the value in the undisturbed run, and Got is the value after the kill; nil if there is none. If Field is
+	// empty, the value is "exists". A secret is redacted, and a long value is shortened.
 	Want *string `json:"want"`
 	Got  *string `json:"got"`
 }

@@ -96,8 +96,8 @@ func fieldsOf(o *unstructured.Unstructured, sections bool) fields {
 	return f
 }
 
-// controllersSetStatus reports whether o is of a built-in kind of Kubernetes, whose controllers set
-// the status at any time.
+// controllersSetStatus reports whether the API group of o is a group of Kubernetes: one without a dot, or
+// one that ends with .k8s.io. Controllers set the status of such an object at any time.
 func controllersSetStatus(o *unstructured.Unstructured) bool {
 	group := o.GroupVersionKind().Group
 	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")

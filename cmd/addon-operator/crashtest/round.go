@@ -18,7 +18,8 @@ type step struct {
 	node, doer string
 }
 
-// A Failure describes the failed attempts of a step that does not fail in the undisturbed runs.
+// A Failure describes the failed attempts of a step in one round. The failures in a [Finding] are of steps that do not
+// fail in the undisturbed runs.
 type Failure struct {
 	Node string `json:"node"`
 	Doer string `json:"of"`
@@ -28,7 +29,8 @@ type Failure struct {
 	Attempts int `json:"attempts"`
 }
 
-// A round is one run of the operator, with a kill at target, until the operator has no work left.
+// A round is one run of the operator until it has no work left. If target is not nil, the round kills the operator at
+// this target.
 type round struct {
 	options     *Options
 	environment environment

@@ -92,7 +92,7 @@ func (r *recorder) record(m message) (t Target) {
 // selection selects the tested targets. Empty fields select all.
 type selection struct {
 	steps, modules []string
-	// most is the number of rounds; 0 means one for each target.
+	// most is the maximum number of rounds; 0 means no limit.
 	most int
 }
 

@@ -56,7 +56,7 @@ type Options struct {
 
 // A Finding is a target for which the result of the round differs from the result of the undisturbed runs.
 type Finding struct {
-	// Doer names the hook or chart that does not tolerate the kill.
+	// Doer names the hook, chart or module that runs in the step of the target, or the step if it belongs to no module.
 	Doer   string `json:"of"`
 	Target Target `json:"target"`
 	// Moment describes the target as text.
@@ -72,8 +72,8 @@ type Finding struct {
 
 // A Report is the result of a test.
 type Report struct {
-	// Targets is the number of targets of the first undisturbed run. Rounds is the number of rounds
-	// with a kill, one for each chosen target.
+	// Targets is the number of targets of the first undisturbed run. Rounds is the number of chosen
+	// targets. Each of them has one round, which kills the operator unless the target is in NotReached.
 	Targets int `json:"targets"`
 	Rounds  int `json:"rounds"`
 	// NotReached are the targets that their rounds did not reach. Such a round did other work than the
@@ -297,7 +297,8 @@ func result(f *Finding, reached bool) string {
 	}
 }
 
-// round kills the operator at a target, and compares the result with the reference.
+// round kills the operator at a target, and compares the result with the reference. The result f is nil if there is no
+// difference and no new failure, or if the round did not reach the target.
 func (o *Options) round(ctx context.Context, ref reference, i int, target Target) (f *Finding, reached bool, err error) {
 	dir := filepath.Join(o.WorkDir, fmt.Sprintf("round-%d", i+1))
 	limited, cancel := context.WithTimeout(ctx, o.Timeout)

@@ -45,7 +45,7 @@ func (r *Report) Text() string {
 	return out.String()
 }
 
-// doers returns the hooks and charts of the findings without duplicates, in the order of the
+// doers returns the values of the field Doer in the findings, without duplicates, in the order of the
 // findings.
 func (r *Report) doers() (out []string) {
 	for i := range r.Findings {
