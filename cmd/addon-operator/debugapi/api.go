@@ -63,7 +63,8 @@ type API struct {
 	Params *Params
 	// Plan returns what a converge would change.
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
-	// Withdraw deletes the webhook configurations.
+	// Withdraw deletes the admission webhook configurations of the operator. It returns their names and the namespace of
+	// the operator.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
 	// Standby describes the wait for the Lease. The result is zero if this operator does not wait.
 	Standby func() Standby
@@ -201,7 +202,7 @@ func cutFormat(path string) (what, format string) {
 	return path[:last] + name, format
 }
 
-// Fail answers with err and its HTTP status, which is 500 for most errors.
+// Fail answers with err and its HTTP status, or with status 500 if err has none.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if e := (*routeError)(nil); errors.As(err, &e) {

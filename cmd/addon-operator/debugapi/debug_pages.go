@@ -36,7 +36,7 @@ func (api *API) Pages() http.Handler {
 }
 
 // debugPages adds the pages that both the debug port and the debug socket serve. If redacted is true, the
-// pages omit the errors of tasks and modules, which can quote the output of hooks.
+// pages omit errors that can quote the output of hooks; see queueReader.
 func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()

@@ -21,7 +21,8 @@ import (
 const noMonitor = "No monitor"
 
 // monitored has the names of the objects whose deletion the operator watches, by module. A name has the form
-// namespace/Kind/name. The value of a module without a release is noMonitor.
+// namespace/Kind/name, or Kind/name if the release names no namespace for the object. The value of a module without a
+// release is noMonitor.
 type monitored map[string]any
 
 // monitors returns the monitored objects of each enabled module.

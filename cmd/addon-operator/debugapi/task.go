@@ -10,7 +10,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// actions serves the routes that change tasks, request runs, or change settings. These routes fail if no operator runs.
+// actions serves the routes that change the state of the operator or objects of the cluster. These routes fail if no
+// operator runs.
 type actions struct {
 	db       *store.DB
 	engine   *workflow.Engine // nil if no operator runs
@@ -82,9 +83,8 @@ func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done strin
 	_, _ = fmt.Fprintf(w, "task %s %s\n", id, done)
 }
 
-// changeError adds an HTTP status to err. For most errors, it also adds a text that says what a person can do. The
-// argument err is the error of a change of the task with this ID. Errors that changeError does not know are returned
-// unchanged.
+// changeError returns err, the error of a change of the task with this ID, with an HTTP status. To most errors, it also
+// adds a text that says what a person can do. An error that changeError does not know is returned unchanged.
 func changeError(id store.ID, err error) error {
 	if errors.Is(err, workflow.ErrNoTask) {
 		return notFound("%w; see addon-operator queue list", err)

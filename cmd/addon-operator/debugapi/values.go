@@ -44,8 +44,9 @@ type moduleLine struct {
 	Revision int       `json:"revision,omitempty"`
 	Why      string    `json:"why,omitempty"`
 	// Addon is the addon from which the module was made; nil for a module of the image.
-	Addon  *modules.Made `json:"addon,omitempty"`
-	Broken string        `json:"broken,omitempty"`
+	Addon *modules.Made `json:"addon,omitempty"`
+	// Broken is the reason why the module cannot be loaded, or why its CRDs cannot be installed; empty if there is none.
+	Broken string `json:"broken,omitempty"`
 }
 
 // modulePages serves modules and their values, global values, and releases.

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// WriteWithdrawn writes the names of the deleted webhook configurations. namespace is the namespace of the
-// operator.
+// WriteWithdrawn writes the names of the deleted webhook configurations. If none were deleted, WriteWithdrawn writes
+// that the operator in namespace has none.
 func WriteWithdrawn(w io.Writer, deleted []string, namespace string) {
 	for _, one := range deleted {
 		_, _ = fmt.Fprintln(w, one, "deleted")
@@ -17,7 +17,7 @@ func WriteWithdrawn(w io.Writer, deleted []string, namespace string) {
 	}
 }
 
-// withdrawRoute deletes the webhook configurations of the operator. The next start creates them again.
+// withdrawRoute deletes the admission webhook configurations of the operator. The next start creates them again.
 func (act actions) withdrawRoute(w http.ResponseWriter, r *http.Request) {
 	if act.withdraw == nil {
 		Fail(w, errNotRunning)

@@ -5,15 +5,15 @@ import (
 	"net"
 )
 
-// IsLoopback reports whether only this machine can reach host.
+// IsLoopback reports whether host is localhost or a loopback address, which other machines cannot reach.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// DebugPort returns the address for the debug pages; empty if they are disabled. If other machines
-// can reach the address in the settings, DebugPort returns the loopback address with the same port,
-// and a warning.
+// DebugPort returns the address for the debug pages; empty if they are disabled. If IsLoopback returns
+// false for the host in the settings, DebugPort returns the address 127.0.0.1 with the same port, and a
+// warning.
 func (s *Settings) DebugPort() (address, warning string, err error) {
 	if s.DebugAddress == "" {
 		return "", "", nil

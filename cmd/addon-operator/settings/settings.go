@@ -88,7 +88,8 @@ type Settings struct {
 }
 
 // Declare declares the flags of s on f. The caller must call the returned function after f has parsed the command line:
-// for each flag that the command line does not set, the function uses the value of the flag's environment variable.
+// for each flag that the command line does not set, the function uses the value of the flag's environment variable. The
+// function returns an error if such a value is invalid.
 func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d := &declarations{flags: f}
 	d.text(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")

@@ -25,8 +25,8 @@ import (
 // of this group.
 const Group = "addon-operator"
 
-// keptFor is the time for which an answer of the API server is cached. If a right is withdrawn, a person can use it
-// until the cached answer expires.
+// keptFor is the time for which a person with a valid token, and an answer about a right, are cached. If a token or a
+// right is withdrawn, a person can use it until the cache entry expires.
 const keptFor = 15 * time.Second
 
 // mostKept is the maximum number of cached persons, and of cached rights.
@@ -55,7 +55,8 @@ type person struct{ authentication.UserInfo }
 // Name returns the name of the user or the service account.
 func (p person) Name() string { return p.Username }
 
-// token returns the bearer token of a request; empty if it has none.
+// token returns the bearer token in the header Authorization of a request, or else the token in the cookie; empty if the
+// request has neither.
 func token(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)

@@ -138,7 +138,7 @@ func lastError(r *webhook.Report) string {
 }
 
 // expiring returns the problem of a certificate that expires soon; nil if it does not. Soon means
-// that less than a fifth of the lifetime is left, and at most two weeks. Common tools, such as
+// that at most a fifth of its lifetime, and at most two weeks, are left. Common tools, such as
 // cert-manager, replace a certificate earlier than that.
 func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
 	const fifth, mostLeft = 5, 14 * 24 * time.Hour

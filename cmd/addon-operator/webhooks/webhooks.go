@@ -20,7 +20,7 @@ import (
 	"addon-operator/store"
 )
 
-// WithdrawTimeout is the timeout for all requests that delete the webhook configurations.
+// WithdrawTimeout is the maximum time in which a running operator deletes its admission webhook configurations.
 const WithdrawTimeout = 5 * time.Second
 
 // Options are the clients and settings of webhooks.
@@ -144,12 +144,13 @@ func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace st
 	return deleted, w.options.Settings.Namespace, nil
 }
 
-// WithdrawStopped deletes the webhook configurations of a stopped operator.
+// WithdrawStopped deletes the admission webhook configurations of a stopped operator. WithdrawStopped returns the names
+// of the deleted configurations.
 func WithdrawStopped(ctx context.Context, client *kube.Client, namespace string) (deleted []string, err error) {
 	return webhook.Withdraw(ctx, client, namespace)
 }
 
-// WithdrawAtShutdown deletes the webhook configurations if the settings require it.
+// WithdrawAtShutdown deletes the admission webhook configurations if the settings require it.
 func (w *Webhooks) WithdrawAtShutdown(ctx context.Context) {
 	switch w.options.Settings.WithdrawWebhooks {
 	case settings.WithdrawNever:
