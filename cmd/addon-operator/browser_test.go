@@ -37,13 +37,13 @@ func newBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// A tab is a tab of the headless browser. A tab records the errors that the browser reports.
+// A tab is a tab of the headless browser. A tab records the errors and warnings that the browser reports.
 type tab struct {
 	t   *testing.T
 	ctx context.Context //nolint:containedctx // chromedp stores the browser tab in the context
 
 	mu     sync.Mutex
-	errors []string // errors of scripts and requests, and violations of the content security policy
+	errors []string // errors of scripts and requests, violations of the content security policy, and warnings
 }
 
 // newTab opens a tab, which is closed when the test ends.
@@ -77,7 +77,7 @@ func (b *tab) complain(text string) {
 	b.errors = append(b.errors, text)
 }
 
-// complaints returns the errors that the browser has reported since the last call.
+// complaints returns the errors and warnings that the browser has reported since the last call.
 func (b *tab) complaints() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *tab) complaints() []string {
 	return found
 }
 
-// actionTimeout is the time limit for an action in a browser. An action usually takes much less
+// actionTimeout is the time limit for one call of do or until. A call usually takes much less
 // time.
 const actionTimeout = 90 * time.Second
 

@@ -26,7 +26,7 @@ import (
 	"addon-operator/store"
 )
 
-// sample adds a working module, a module with a failing hook, and a global hook to a fixture.
+// sample returns a fixture with a working module, a module with a failing hook, and a global hook.
 func sample(t *testing.T) *fixture {
 	t.Helper()
 	s := newFixture(t)
@@ -398,7 +398,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it ended as if nothing had been cut off")
 	}
-	if took := time.Since(began); took > 12*time.Second { // at a shutdown with one signal, a hook has 15 s to end
+	if took := time.Since(began); took > 12*time.Second { // at a shutdown with one signal, a hook gets SIGTERM after 15 s
 		t.Errorf("it took %s", took)
 	}
 	s.until("its hook is gone", func() bool {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAPlanOfTheRunningOperatorRefusesFlagsWithoutEffect sets each flag for a setting of the operator. If the running
-// operator must make the plan, a flag that is not sent to the operator is an error.
+// TestAPlanOfTheRunningOperatorRefusesFlagsWithoutEffect sets each flag in operatorFlags that is not in aloneFlags. A
+// flag that is not sent to the running operator must be an error.
 func TestAPlanOfTheRunningOperatorRefusesFlagsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "socket")

@@ -271,7 +271,7 @@ var servedAt = map[string]string{
 	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",
 }
 
-// servedForDebugging describes each path of the debug port.
+// servedForDebugging describes each path in [debugapi.Paths].
 var servedForDebugging = map[string]string{
 	"/":                   "a page with these paths",
 	"/discovery":          "these paths, one per line",
@@ -283,7 +283,7 @@ var servedForDebugging = map[string]string{
 	"/debug/pprof/":       "profiles of the process, for `go tool pprof`",
 }
 
-// servedForBrowsers describes each view of the web page.
+// servedForBrowsers describes each path in the result of [webui.Paths].
 var servedForBrowsers = map[string]string{
 	"/":                 "what needs a person, and what the operator does",
 	"/modules":          "all modules",
@@ -377,8 +377,8 @@ func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	}
 }
 
-// TestEveryPathOfThePortsIsDescribed compares the described paths with the paths that the ports and
-// the web page serve.
+// TestEveryPathOfThePortsIsDescribed compares the described paths with the lists of the paths that the
+// ports and the web page serve.
 func TestEveryPathOfThePortsIsDescribed(t *testing.T) {
 	for _, port := range []struct {
 		paths     []string

@@ -48,8 +48,8 @@ func webSample(t *testing.T) *fixture {
 	return s
 }
 
-// startWeb starts an operator with the web page, and returns the URL of the page. startWeb first waits until the
-// failing module has failed and the scheduled hook has run.
+// startWeb starts an operator with the web page, and returns the URL of the page. Before it returns, startWeb waits until
+// the failing module has failed and the scheduled hook has run several times.
 func (s *fixture) startWeb(c *cluster.Cluster, more ...string) string {
 	s.t.Helper()
 	address := net.JoinHostPort(freeAddress(s.t))
@@ -59,8 +59,8 @@ func (s *fixture) startWeb(c *cluster.Cluster, more ...string) string {
 	return "http://" + address
 }
 
-// webViews are the views of the page: the name of the picture, the path, and a text that the view
-// must show.
+// webViews are the views that the tests open: the name of the picture, the path, and a text that the
+// view must show.
 var webViews = []struct{ name, path, says string }{
 	{"overview", "/", "1 problem needs attention"},
 	{"modules", "/modules", "autoscaler"},

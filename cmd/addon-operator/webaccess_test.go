@@ -187,7 +187,8 @@ func statusOf(t *testing.T, from *http.Client, r *http.Request) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// signsIn signs in with the form of the page, sees a view, and signs out.
+// signsIn checks that the form of the page rejects a forged token. Then signsIn signs in with the given token, sees a
+// view, and signs out.
 func signsIn(t *testing.T, pool *x509.CertPool, page, token string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)

@@ -20,7 +20,8 @@ func (s *fixture) admissionHook() {
 		`echo '{"allowed":true}' > $VALIDATING_RESPONSE_PATH`))
 }
 
-// webhookFlags returns flags for webhooks in a test whose objects have names with the given namespace.
+// webhookFlags returns flags with which the webhooks of an operator listen on free ports. The names of its webhook
+// configurations begin with the namespace, because each test has another namespace.
 func webhookFlags(namespace string) []string {
 	return []string{
 		"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-port", "0", "--conversion-webhook-listen-port", "0",

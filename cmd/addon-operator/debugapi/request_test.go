@@ -119,7 +119,7 @@ func (w *engineFixture) since() []string {
 	return ran
 }
 
-// post sends an empty form, signed by alice, to a route of the debug socket.
+// post sends a form that has only the name of the person, alice, to a route of the debug socket.
 func (w *engineFixture) post(path string) (status int, text string) {
 	return postTo(&API{DB: w.db, Now: time.Now, Engine: w.e}, path)
 }

@@ -24,7 +24,7 @@ func stopped(t *testing.T) http.Handler {
 }
 
 // saveWeb saves the module web with two hooks: hooks/pods.sh, which watches Secrets and Pods, and hooks/ticks.sh, which
-// has two schedules. saveWeb also saves the disabled module off.
+// has two schedules. saveWeb also saves the disabled module off with one hook.
 func saveWeb(t *testing.T, db *store.DB) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

@@ -27,7 +27,7 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// forbidding wraps the transport of a client. As long as the result allowed is false, requests that change a
+// forbidding wraps the transport of a client. As long as the result allowed is false, requests that patch a
 // CustomResourceDefinition are rejected, as for a client without the right to do so.
 func forbidding(config *rest.Config) (allowed *atomic.Bool) {
 	allowed = &atomic.Bool{}

@@ -105,8 +105,8 @@ func show(tb testing.TB, page http.Handler, path string) int {
 	return answer.Body.Len()
 }
 
-// BenchmarkViews measures the CPU time and the size of each view, for a store with 500 modules and
-// a history of 100,000 attempts.
+// BenchmarkViews measures the CPU time and the size of each view in crowdedViews, for a store with 500
+// modules and a history of 100,000 attempts.
 func BenchmarkViews(b *testing.B) {
 	page := crowded(b)
 	for _, path := range crowdedViews {
