@@ -86,7 +86,7 @@ func (b *tab) complaints() []string {
 	return found
 }
 
-// actionTimeout is the time limit for one call of do or until. A call usually takes much less
+// actionTimeout is the time limit for one call of do, eval or until. A call usually takes much less
 // time.
 const actionTimeout = 90 * time.Second
 

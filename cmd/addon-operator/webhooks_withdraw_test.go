@@ -21,7 +21,7 @@ func (s *fixture) admissionHook() {
 }
 
 // webhookFlags returns flags with which the webhooks of an operator listen on free ports. The names of its webhook
-// configurations begin with the namespace, because each test has another namespace.
+// configurations begin with the namespace, so that operators of different tests do not share them.
 func webhookFlags(namespace string) []string {
 	return []string{
 		"--webhook-url", "https://127.0.0.1", "--validating-webhook-listen-port", "0", "--conversion-webhook-listen-port", "0",
