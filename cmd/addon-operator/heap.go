@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// heapGrowth is the growth of the heap before the garbage collector runs, in percent of the live heap. Go's default
-	// is 100. The operator shares the memory of its pod with hooks.
+	// heapGrowth is the growth of the heap before the garbage collector runs, in percent of the live heap. It is less
+	// than Go's default, which is 100, because the operator shares the memory of its pod with hooks.
 	heapGrowth = 50
 
 	// heapReserve is the size of an allocation that is never used. The garbage collector treats the

@@ -23,7 +23,7 @@ import (
 type leadership struct {
 	settings *settings.Settings
 	log      zerolog.Logger
-	config   *rest.Config // for requests that the Lease does not guard: those for the Lease itself, and those of the web page
+	config   *rest.Config // for requests that the Lease does not guard: those for the Lease itself, and the TokenReviews and SubjectAccessReviews of the web page
 	file     *storeFile   // the store must be open before acquire is called
 
 	lease *lease.Lease // nil with --lease=off, and before acquire

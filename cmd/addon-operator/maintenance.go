@@ -83,8 +83,8 @@ func (m *maintenance) run(ctx context.Context) {
 	}
 }
 
-// verify logs the records whose checksums do not match. Open does not verify checksums, because the first task of a
-// start would wait for this work.
+// verify logs the records whose checksums do not match, but at most one hundred. [store.Open] does not verify the
+// checksums of all records, because the first task of a start would wait for this work.
 func (m *maintenance) verify() {
 	damaged, err := m.db.Damaged()
 	if err != nil {

@@ -47,8 +47,8 @@ import (
 // closed.
 const stopWithin = 25 * time.Second
 
-// drainWithin is the time from the beginning of a shutdown to the abort of the review requests that are
-// still unfinished.
+// drainWithin is the maximum time from the beginning of a shutdown to the abort of the review requests that
+// are still unfinished. If a component has failed, they are aborted at once.
 const drainWithin = 20 * time.Second
 
 // An operator has the components of a running operator that the servers and triggers share.
@@ -504,7 +504,8 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 	return nil
 }
 
-// scan reads the directories of modules and returns the digest of the code.
+// scan reads the directories of modules and of global hooks. scan returns a checksum of their code, of the version of
+// the operator and of some settings.
 func (o *operator) scan() (code string, err error) {
 	set, err := o.steps.State.Scan()
 	if err != nil {
