@@ -297,8 +297,8 @@ func result(f *Finding, reached bool) string {
 	}
 }
 
-// round kills the operator at a target, and compares the result with the reference. The result f is nil if there is no
-// difference and no new failure, or if the round did not reach the target.
+// round kills the operator at a target, and compares the result with the reference. The finding f is nil if the round
+// has the result of the undisturbed runs, or did not reach the target.
 func (o *Options) round(ctx context.Context, ref reference, i int, target Target) (f *Finding, reached bool, err error) {
 	dir := filepath.Join(o.WorkDir, fmt.Sprintf("round-%d", i+1))
 	limited, cancel := context.WithTimeout(ctx, o.Timeout)

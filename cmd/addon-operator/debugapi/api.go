@@ -63,8 +63,8 @@ type API struct {
 	Params *Params
 	// Plan returns what a converge would change.
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
-	// Withdraw deletes the admission webhook configurations of the operator. It returns their names and the namespace of
-	// the operator.
+	// Withdraw deletes the admission webhook configurations of the operator. It returns their kinds and names, and the
+	// namespace of the operator.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
 	// Standby describes the wait for the Lease. The result is zero if this operator does not wait.
 	Standby func() Standby

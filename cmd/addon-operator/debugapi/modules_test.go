@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// save stores records by key. If a record is a string, save stores its bytes, for example as an unreadable record.
+// save stores records by key. save stores a string unchanged, for example as a record that cannot be read.
 func save(t *testing.T, db *store.DB, records map[string]any) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

@@ -144,8 +144,8 @@ func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace st
 	return deleted, w.options.Settings.Namespace, nil
 }
 
-// WithdrawStopped deletes the admission webhook configurations of a stopped operator. WithdrawStopped returns the names
-// of the deleted configurations.
+// WithdrawStopped deletes the admission webhook configurations of a stopped operator in namespace. WithdrawStopped
+// returns the kinds and names of the deleted configurations.
 func WithdrawStopped(ctx context.Context, client *kube.Client, namespace string) (deleted []string, err error) {
 	return webhook.Withdraw(ctx, client, namespace)
 }
