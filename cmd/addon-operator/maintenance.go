@@ -170,8 +170,8 @@ func (m *maintenance) snapshots() ([]string, error) {
 	return store.Beside(m.path, snapshotNames)
 }
 
-// untilSnapshot returns the time until the next snapshot. The interval begins at the newest existing snapshot, and not at
-// the start of this process. So snapshots are written even if no process runs for a whole interval. If there is no
+// untilSnapshot returns the time until the next snapshot. The interval begins at the newest existing snapshot, and not
+// at the start of this process. So snapshots are written even if no process runs for a whole interval. If there is no
 // snapshot yet, the first snapshot is due after firstWork, or after the interval if the interval is shorter.
 func (m *maintenance) untilSnapshot() time.Duration {
 	wait := time.Duration(0)

@@ -11,8 +11,8 @@ import (
 )
 
 // HookSlow reports slow work: a run of a hook that takes long and much longer than earlier runs, an enabled script that
-// takes long in the step DiscoverModules, or a long wait of Helm for a Helm hook. The command "status" shows the problem
-// until the returned function is called. The caller must call it at the end of the run or of the wait.
+// takes long in the step DiscoverModules, or a long wait of Helm for a Helm hook. The command "status" shows the
+// problem until the returned function is called. The caller must call it at the end of the run or of the wait.
 func (o *lifecycleObserver) HookSlow(r report.SlowRun) (ended func()) {
 	subject := r.Task.Subject
 	kind, why := "hook", "no run of its current code has succeeded yet"

@@ -30,8 +30,8 @@ type running struct {
 	settings settings.Settings
 }
 
-// plan returns what a converge of the running operator would do. If r names other directories, plan returns what a start
-// run with these directories would do.
+// plan returns what a converge of the running operator would do. If r names other directories, plan returns what a
+// start run with these directories would do.
 func (o running) plan(ctx context.Context, r debugapi.PlanRequest) (*inspect.Plan, error) {
 	s := o.settings
 	basis, start := "the running operator", r.ModulesDirs != "" || r.GlobalHooksDir != ""

@@ -47,8 +47,8 @@ func verb(t *testing.T, argv ...string) (out, failed, stderr string) {
 	return stdout.String(), failed, warned.String()
 }
 
-// stoppedStore returns the path of the store file of a stopped operator. The store has the modules web and db, two hooks
-// of web, a global hook, and an event of a hook of web. The event is in the queue pods and has failed twice.
+// stoppedStore returns the path of the store file of a stopped operator. The store has the modules web and db, two
+// hooks of web, a global hook, and an event of a hook of web. The event is in the queue pods and has failed twice.
 func stoppedStore(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")

@@ -48,8 +48,8 @@ func webSample(t *testing.T) *fixture {
 	return s
 }
 
-// startWeb starts an operator with the web page, and returns the URL of the page. Before it returns, startWeb waits until
-// the failing module has failed and the scheduled hook has run several times.
+// startWeb starts an operator with the web page, and returns the URL of the page. Before it returns, startWeb waits
+// until the failing module has failed and the scheduled hook has run several times.
 func (s *fixture) startWeb(c *cluster.Cluster, more ...string) string {
 	s.t.Helper()
 	address := net.JoinHostPort(freeAddress(s.t))

@@ -36,9 +36,9 @@ type watcher struct {
 // mostChanges is the maximum number of changes that the feed collects for one watcher.
 const mostChanges = 1000
 
-// Observe returns an observer whose functions Began, Recorded, Raised, Ended and Broken first notify the change feed, and
-// then call the same function of the given observer, unless it is nil. The caller must pass the returned observer to the
-// engine, so that the feed collects the changes of a commit before [store.Options.Committed] is called.
+// Observe returns an observer whose functions Began, Recorded, Raised, Ended and Broken first notify the change feed,
+// and then call the same function of the given observer, unless it is nil. The caller must pass the returned observer
+// to the engine, so that the feed collects the changes of a commit before [store.Options.Committed] is called.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	observer.Began = before(observer.Began, func(t workflow.Task) { n.noteProcessing(t.Queue) })
 	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })

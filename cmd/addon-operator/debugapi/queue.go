@@ -60,8 +60,8 @@ type TaskLine struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	State       string `json:"state"`
-	// Reason is the reason why the task cannot start; nil if there is none. Reason is also nil if other tasks are before
-	// the task in its queue.
+	// Reason is the reason why the task cannot start; nil if there is none. Reason is also nil if other tasks are
+	// before the task in its queue.
 	Reason *store.Reason `json:"reason,omitempty"`
 	// Grouped is set if the task is in a group of events.
 	Grouped bool `json:"grouped,omitempty"`

@@ -84,7 +84,8 @@ func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done strin
 }
 
 // changeError adds an HTTP status to err, which is the error of a change of the task with this ID. To most errors, it
-// also adds a text that says what a person can do. If changeError does not know an error, it returns the error unchanged.
+// also adds a text that says what a person can do. If changeError does not know an error, it returns the error
+// unchanged.
 func changeError(id store.ID, err error) error {
 	if errors.Is(err, workflow.ErrNoTask) {
 		return notFound("%w; see addon-operator queue list", err)

@@ -45,7 +45,8 @@ type moduleLine struct {
 	Why      string    `json:"why,omitempty"`
 	// Addon is the addon from which the module was made; nil for a module of the image.
 	Addon *modules.Made `json:"addon,omitempty"`
-	// Broken is the reason why the module cannot be loaded, or why its CRDs cannot be installed; empty if there is none.
+	// Broken is the reason why the module cannot be loaded, or why its CRDs cannot be installed; empty if there is
+	// none.
 	Broken string `json:"broken,omitempty"`
 }
 

@@ -55,8 +55,8 @@ type person struct{ authentication.UserInfo }
 // Name returns the name of the user or the service account.
 func (p person) Name() string { return p.Username }
 
-// token returns the bearer token in the header Authorization of a request, or else the token in the cookie; empty if the
-// request has neither.
+// token returns the bearer token in the header Authorization of a request, or else the token in the cookie; empty if
+// the request has neither.
 func token(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)

@@ -84,8 +84,8 @@ type run struct {
 	Tree  []treeRow
 	Chart *attempts
 	Graph *rails
-	// Outline is the graph as text. Graph is nil if the run has reached at most one node, which would be hard to find in a
-	// drawing of the whole graph.
+	// Outline is the graph as text. Graph is nil if the run has reached at most one node, which would be hard to find
+	// in a drawing of the whole graph.
 	Outline string
 	// All is set if the tree shows all steps of the run.
 	All bool
