@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// committed counts a commit of the store in the metrics, and wakes open web pages and commands that follow
-// changes. Commits at the start, before the metrics exist, are not counted.
+// committed measures an attempt of the store to commit, even if it has failed, and wakes open web pages and commands
+// that follow changes. Commits at the start, before the metrics exist, are not measured.
 func (o *operator) committed(c store.Commit) {
 	o.changes.Committed(c)
 	if o.metrics != nil {

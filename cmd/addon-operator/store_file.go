@@ -33,7 +33,7 @@ type storeFile struct {
 	path      string
 	log       zerolog.Logger
 	client    *kube.Client
-	committed func(store.Commit) // called after each commit
+	committed func(store.Commit) // called after each attempt to commit, even if it has failed
 	shortages wakeup             // raised when a shortage of the store's disk has started or ended
 
 	db *store.DB

@@ -65,9 +65,9 @@ func before[T any](then, first func(T)) func(T) {
 	}
 }
 
-// Committed wakes the readers after the commit c. The store must call it after each commit. A reader that collects
-// changes is woken only if the feed has collected changes for it, or if the commit has actions of people. Other readers
-// are woken after each commit.
+// Committed wakes the readers after the commit c. It must be called as [store.Options.Committed]. A reader that
+// collects changes is woken only if the feed has collected changes for it, or if the commit has actions of people.
+// Other readers are woken after each commit.
 func (n *ChangeFeed) Committed(c store.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
