@@ -307,8 +307,8 @@ func (a *Absences) dropPlaces(which func(Source) bool) {
 }
 
 // unconfirmed returns the objects that a check must request from the API server, because they are not settled and are
-// not in the watch of their source. It marks the objects that are in the watch as settled. Objects whose source has not
-// delivered its first list stay unsettled until a later check.
+// not in the snapshot of their source. It marks the objects that are in the snapshot as settled. Objects whose source
+// has not delivered its first list stay unsettled until a later check.
 func (a *Absences) unconfirmed() []*expected {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -98,7 +98,8 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 }
 
 // write sets the data of the ConfigMap and returns the new content. The argument before is the content that was read.
-// If the ConfigMap was changed after it was read, the error is a conflict.
+// If the ConfigMap was changed, created or deleted after it was read, the error is a conflict, "already exists" or "not
+// found".
 func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]string) (Content, error) {
 	body, err := m.body(before, data)
 	if err != nil {
@@ -182,8 +183,9 @@ func managesData(fields *metav1.FieldsV1) bool {
 }
 
 // Watch calls deliver with the current content, and again with the new content after changes of the data, until ctx
-// ends. There may be only one call for several changes. If deliver returns an error, Watch calls it again. When ctx
-// has ended, Watch returns the error of ctx.
+// ends. There may be only one call for several changes. After a gap in the watch, Watch also calls deliver, even if
+// nothing has changed. If deliver returns an error, Watch calls it again. When ctx has ended, Watch returns the error
+// of ctx.
 func (m *ConfigMap) Watch(ctx context.Context, observer Observer, deliver func(context.Context, Content) error) error {
 	data, err := jq.CompileOwn(".data")
 	if err != nil {

@@ -36,7 +36,8 @@ const (
 // a cluster, the cluster that kubectl would use.
 type Options struct {
 	// Kubeconfig is the path of a kubeconfig file, or a list of paths with the syntax of $KUBECONFIG. The files of a
-	// list are merged as kubectl does. If Kubeconfig is empty, the file is looked for at the default paths.
+	// list are merged as kubectl merges them. If Kubeconfig is empty, the file is looked for at the default paths of
+	// kubectl.
 	Kubeconfig string
 	// Context is the name of a context in the kubeconfig. If it is empty, the current context is used.
 	Context string
@@ -50,8 +51,9 @@ type Options struct {
 	Burst int
 }
 
-// Connect returns the configuration of a client for the cluster, and the namespace of this pod or of the context in
-// the kubeconfig. The namespace is empty if the context has none. Connect sends no request.
+// Connect returns the configuration of a client for the cluster, and the namespace of this pod or of the context in the
+// kubeconfig. The namespace is empty if the context has none, or if the pod has no file with its namespace. Connect
+// sends no request.
 func Connect(o Options) (*rest.Config, string, error) {
 	config, namespace, err := o.load()
 	if err != nil {

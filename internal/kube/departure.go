@@ -51,7 +51,8 @@ func leaveRefused(ctx context.Context, f *watch) error {
 }
 
 // deliverEmpty removes all objects from the view, and delivers an empty list to all owners to which objects of the view
-// were delivered in this process or an earlier one. The version of the list is not older than the stored version.
+// were delivered in this process or an earlier one. The version of the list is not older than the stored version. If
+// the receiver has stored nothing of the view, deliverEmpty does nothing.
 func (d departure) deliverEmpty(ctx context.Context) error {
 	f, v := d.watch, d.view
 	var stored string
@@ -73,8 +74,8 @@ func (d departure) deliverEmpty(ctx context.Context) error {
 }
 
 // finish calls [Receiver.Left] for the owners, and removes them. If the namespace matches again, an owner with the same
-// name may have joined the view again. Then finish does not call Left for this name: the receiver would forget that
-// objects were delivered to the owner that has joined again.
+// name may have joined the view again. Then finish does not call Left for this name, because Left would make the
+// receiver forget that objects were delivered to the owner that has joined again.
 func (d departure) finish(ctx context.Context) error {
 	f, v := d.watch, d.view
 	f.mu.Lock()

@@ -9,7 +9,7 @@
 //     all namespaces, that have certain names, labels and fields. For each receiver, there is one watch for all owners
 //     of a source.
 //   - A filter is a compiled jq program that selects the relevant content of an object.
-//   - A view consists of the results of a filter for the objects of a source. A receiver stores a durable cursor for
+//   - A view consists of the results of a filter for the objects of a source. A receiver can store a durable cursor for
 //     each view.
 //   - A selection says which objects a monitor follows: a kind, and optionally names, namespaces, labels and fields. A
 //     selection consists of any number of sources. The sources may change when namespaces are created or deleted, or

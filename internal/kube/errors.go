@@ -82,7 +82,7 @@ func IsRefused(err error) bool {
 	}
 }
 
-// isVersionRefused reports whether err means that a watch cannot start at the requested version.
+// isVersionRefused reports whether err means that a watch cannot start or continue at its version.
 func isVersionRefused(err error) bool {
 	return errors.Is(err, errAhead) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
@@ -100,10 +100,10 @@ type retry struct {
 // reset makes the next delay as short as the first. Call reset when the API server has answered.
 func (r *retry) reset() { r.delays = nil }
 
-// next returns the delay after an attempt that has ended with err. The delay is 50 ms after the first attempt, is
-// doubled after each further attempt up to 10 s, and has jitter. If the API server requests a longer delay, next
-// returns the longer one. If the first attempt has ended without an error, such as a watch that the server has ended,
-// the delay is zero.
+// next returns the delay after an attempt that has ended with err. The delay is 50 ms after the first attempt, and is
+// doubled after each further attempt up to 10 s. At random, it is up to 20 % longer. If the API server requests a
+// longer delay, next returns the longer one. If the first attempt has ended without an error, such as a watch that the
+// server has ended, the delay is zero.
 func (r *retry) next(err error) time.Duration {
 	if r.delays == nil {
 		r.delays = backoff.NewExponentialBackOff(

@@ -30,11 +30,12 @@ type Object struct {
 	// the whole object.
 	Checksum string
 
-	// Raw is the whole object as JSON, as the API server has sent it. It is nil if no owner of the view keeps full
-	// objects.
+	// Raw is the whole object as JSON, as the API server sends it in a watch. It is nil if no owner of the view keeps
+	// full objects.
 	Raw json.RawMessage
 
-	// FilterResult is the result of the filter for the object, as JSON. It is nil if the view has no filter.
+	// FilterResult is the result of the filter for the object, as JSON. It is nil if the view has no filter. It can
+	// also be nil if the filter has failed.
 	FilterResult json.RawMessage
 
 	// Unfiltered is true if the filter has failed and the view did not contain the object before. Such an object has

@@ -39,9 +39,9 @@ func (a *periodicTimer) rearm() {
 // of the list.
 type missing struct{ uid, version string }
 
-// relist lists the source again, updates the views, and delivers the objects of each view to the receiver. The
-// receiver compares them with the objects that were delivered before. relist skips views whose objects are newer than
-// the version that the watch has reached.
+// relist lists the source again, updates the views, and delivers the objects of each view to the receiver. The receiver
+// compares them with the objects that were delivered before. relist skips views whose objects are newer than the
+// version that the watch has reached, and views for which the receiver was not asked yet which version it has stored.
 //
 // The list may be newer than the version that the watch has reached. The changes after this version will come from the
 // watch, so relist does not apply them to the views. If the versions cannot be compared, relist applies all changes,
@@ -69,9 +69,9 @@ func (f *watch) relist(ctx context.Context) error {
 
 // update updates the view of g from the list with this version. The argument reached is the version that the watch has
 // reached. update applies no changes that are known to be later than this version. An object that is not in the list
-// may have been deleted after the version that the watch has reached. So update removes the object only if an earlier
-// list did not contain it either, and the version of that list is not known to be later than reached. The caller holds
-// the lock.
+// may have been deleted after the version that the watch has reached. So update removes the object only if the previous
+// periodic list did not contain it either, and the version of that list is not known to be later than reached. The
+// caller holds the lock.
 func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RejectedFields returns one text for each field that the API server has rejected as invalid: the path of the field,
-// and the message of the API server. The text omits the value of the field, which can be a secret. RejectedFields
-// returns nil if status names no rejected fields.
+// RejectedFields returns why the API server has rejected fields as invalid. Each text has the path of a field and the
+// message of the API server. A field can have several texts. The texts omit the value of the field, which can be a
+// secret. RejectedFields returns nil if status names no rejected fields.
 func RejectedFields(status *metav1.Status) (fields []string) {
 	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil {
 		return nil

@@ -41,8 +41,8 @@ type Selection struct {
 	// Namespaces are the namespaces of the objects. If there are none, the objects may be in any namespace. If the
 	// kind is not namespaced, Namespaces and NamespaceLabels are ignored.
 	Namespaces []string
-	// NamespaceLabels selects objects by the labels of their namespaces. When these labels change, the selected
-	// namespaces change too. If NamespaceLabels is set, Namespaces is ignored.
+	// NamespaceLabels selects objects by the labels of their namespaces. When the labels of a namespace change, its
+	// objects can become selected, or cease to be selected. If NamespaceLabels is set, Namespaces is ignored.
 	NamespaceLabels *metav1.LabelSelector
 }
 

@@ -16,7 +16,8 @@ func isAhead(a, b string) bool {
 	return err == nil && order > 0
 }
 
-// later returns the later one of two resource versions. The empty version is earlier than all others.
+// later returns the later one of two resource versions. The empty version is earlier than all others. If the versions
+// cannot be compared, later returns b.
 func later(a, b string) string {
 	if a == "" || (b != "" && After(b, a)) {
 		return b

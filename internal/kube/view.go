@@ -40,8 +40,8 @@ func (vs views) ordered() []*view {
 	return slices.SortedFunc(maps.Values(vs), func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
 }
 
-// oldestDelivered returns the oldest of the versions up to which the views were delivered. The next watch must start at
-// this version. The result is empty if nothing was delivered.
+// oldestDelivered returns the oldest of the versions up to which the views were delivered. The first watch of the
+// source starts at this version. The result is empty if nothing was delivered.
 func (vs views) oldestDelivered() string {
 	oldest := ""
 	for _, v := range vs {
@@ -127,8 +127,8 @@ func (v *view) all() []*Object {
 	return slices.SortedFunc(maps.Values(v.objects), compareObjects)
 }
 
-// snapshot returns the objects in snapshots, sorted by namespace and name. snapshot returns the same slice until the
-// view changes.
+// snapshot returns the objects except Unfiltered ones, sorted by namespace and name. snapshot returns the same slice
+// until the view changes.
 func (v *view) snapshot() []*Object {
 	if v.sorted == nil {
 		v.sorted = slices.DeleteFunc(v.all(), func(o *Object) bool { return o.Unfiltered })

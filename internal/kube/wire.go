@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// pageSize is the number of objects in a page of a list. A page is read object by object, so the whole page is
-	// never in memory as one text.
+	// pageSize is the maximum number of objects in a page of a list. A page is read object by object, so the whole page
+	// is never in memory as one text.
 	pageSize = 500
 
-	// watchSeconds is the minimum duration of a watch, in seconds. For each watch, a random duration between
-	// watchSeconds and twice as much is requested, so that not all watches end at the same time.
+	// watchSeconds is the shortest duration that is requested for a watch, in seconds. For each watch, a random
+	// duration between watchSeconds and twice as much is requested, so that not all watches end at the same time.
 	watchSeconds = 300
 
 	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
