@@ -66,6 +66,6 @@ type Loaded struct {
 	Addon Addon
 	// Archive is the chart as a gzipped tar archive. It depends only on the files of the chart.
 	Archive []byte
-	// Advice contains warnings about the chart, mostly of helm lint. They do not make the addon fail.
+	// Advice contains findings about the chart, mostly of helm lint. They do not make the addon fail.
 	Advice []string
 }

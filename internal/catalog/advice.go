@@ -12,9 +12,9 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 )
 
-// advise returns the findings of helm lint for Chart.yaml, and warnings about missing dependencies. It runs no rules
-// of helm lint that render templates or read the schema: a template can use any amount of memory, and a schema can
-// refer to any URL.
+// advise returns the warnings and errors of helm lint for Chart.yaml, and warnings about missing dependencies. It runs
+// no rules of helm lint that render templates or read the schema: a template can use any amount of memory, and a schema
+// can refer to any URL.
 func advise(files []file, ch *chart.Chart) []string {
 	advice, err := lintChartFile(files)
 	if err != nil {

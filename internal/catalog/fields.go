@@ -55,7 +55,7 @@ func (f *fields) text(name string) string {
 	return text
 }
 
-// tristate returns the boolean value of the field with this name, or nil if the map does not have the field.
+// tristate returns the boolean value of the field with this name, or nil if the field is missing or null.
 func (f *fields) tristate(name string) *bool {
 	value := field(f.of, name)
 	if value == nil {

@@ -55,7 +55,7 @@ type Release struct {
 }
 
 // load reads the chart of the release from disk. Each action must load the chart again, because Helm actions modify
-// charts, and hooks may change the directory at any time. Loading takes less than a millisecond.
+// charts, and hooks may change the directory at any time. Loading a small chart takes less than a millisecond.
 func (r Release) load() (*chart.Chart, error) {
 	read := loadBare
 	if _, err := os.Stat(filepath.Join(r.ChartDir, chartFile)); err == nil {

@@ -22,7 +22,7 @@ type DryRun struct {
 	revisions []DryRevision // guarded by mu
 }
 
-// A DryRevision is a revision that a dry run would have stored, or a release that it would have deleted.
+// A DryRevision is a revision that the client would store without the dry run, or a release that it would delete.
 type DryRevision struct {
 	Release string
 	// Revision is the number of the revision. If the release would be deleted, it is the number of its last revision.

@@ -115,8 +115,8 @@ func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, err
 	return list, err
 }
 
-// WatchUntilReady waits until the Jobs and Pods among the Helm hooks have completed. WatchUntilReady returns an error
-// if one of them fails or takes longer than timeout.
+// WatchUntilReady waits until the Jobs and Pods among the Helm hooks have completed or were deleted. WatchUntilReady
+// returns an error if one of them fails or takes longer than timeout.
 func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Duration) error {
 	if o.reads != nil {
 		defer o.reads.clear() // Helm hooks may have changed any object

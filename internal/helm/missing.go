@@ -14,9 +14,9 @@ import (
 // lookups is the maximum number of concurrent requests for objects of a release.
 const lookups = 8
 
-// Missing returns the elements of objects that do not exist in the cluster, in the same order. The result includes
-// objects whose kind the API server does not serve. Missing sends one small request for each object, and changes
-// nothing.
+// Missing returns those of the given objects that do not exist in the cluster, in the same order. The result includes
+// objects whose kind the API server does not serve. Missing sends one small request for each object of a served kind,
+// and changes nothing.
 func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error) {
 	mappings, err := c.cluster.mappings(ctx, objects)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 type Object struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Namespace is empty for cluster-scoped objects.
+	// Namespace is empty for cluster-scoped objects. In a [Change] and a [DryRevision], it is also empty if the
+	// manifest names no namespace.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }

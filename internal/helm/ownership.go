@@ -149,11 +149,11 @@ func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, polic
 	return result, errs
 }
 
-// deleteOwn deletes an object, and reports whether the object is deleted. It does not delete the object if keep
-// returns true for its annotations, or if the object belongs to another release. If the API server does not serve the API
-// version of the object any more, meta.IsNoMatchError returns true for the error. The precondition of the delete request
-// is the resource version that was read. So if another release takes over the object in the meantime, the object is not
-// deleted.
+// deleteOwn deletes an object, and reports whether it has done so or the object did not exist. It does not delete the
+// object if keep returns true for its annotations, or if the object belongs to another release. If the API server does
+// not serve the API version of the object any more, meta.IsNoMatchError returns true for the error. The precondition of
+// the delete request is the resource version that was read. So if another release takes over the object in the
+// meantime, the object is not deleted.
 func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPropagation, keep func(map[string]string) bool) (deleted bool, err error) {
 	helper := resource.NewHelper(object.Client, object.Mapping)
 	named := nameOf(object)

@@ -42,7 +42,7 @@ type answer struct {
 }
 
 // remembering returns a copy of config. A client that is made from the copy stores the responses to GET requests for
-// single objects in the cache r.
+// single objects in the cache r, and uses them instead of repeated requests.
 func (r *reads) remembering(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {

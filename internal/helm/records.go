@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// checksumLabel is a label of each record. Its value is the checksum of the revision's manifest.
+	// checksumLabel is a label of each record that the operator writes. Its value is the checksum of the revision's
+	// manifest.
 	checksumLabel = "moduleChecksum"
 
 	// checksumValue is the key of a top-level value of a release. Older versions of flant/addon-operator stored the
@@ -29,11 +30,12 @@ const (
 	checksumValue = "_addonOperatorModuleChecksum"
 )
 
-// maintenanceLabel is a label of the objects of a release in maintenance mode, with an empty value. Each record of a
-// release has it, too, with the value true or false.
+// maintenanceLabel is a label of the objects of a release in maintenance mode, with an empty value. Each record that
+// the operator writes has it, too, with the value true or false.
 const maintenanceLabel = "maintenance.deckhouse.io/no-resource-reconciliation"
 
-// addonLabel is a label of each record. Its value is true if the chart of the revision is that of a registered addon.
+// addonLabel is a label of each record that the operator writes. Its value is true if the chart of the revision is that
+// of a registered addon.
 const addonLabel = "addons.kyma-project.io/addon"
 
 // Labels that Helm sets on each record.

@@ -18,8 +18,8 @@ const (
 	// Deployed means that the last revision was applied completely.
 	Deployed Status = "deployed"
 
-	// Failed means that the last revision was not applied completely. Some of its objects may be applied. The next
-	// upgrade applies the missing changes.
+	// Failed means that the last revision was not applied completely, or that its status in Helm is superseded or
+	// unknown. Some of its objects may be applied. The next upgrade applies the missing changes.
 	Failed Status = "failed"
 
 	// Pending means that the last revision is being applied, or was being applied when a process was killed. The next

@@ -25,9 +25,9 @@ type Upgraded struct {
 }
 
 // Upgrade installs or upgrades the release r, so that its objects match the chart. It creates objects that do not
-// exist. If an object exists, it becomes part of the release, even if it belonged to another release. Then it deletes
-// the objects of the release that are not in the chart. If this fails for an object, the release is Failed. Upgrade
-// does not wait until objects are ready.
+// exist. If an object exists, it becomes part of the release, even if it belonged to another release. Then Upgrade
+// deletes the objects of the release that are not in the chart. If the deletion of an object fails, the release is
+// Failed. Upgrade does not wait until objects are ready.
 //
 // Upgrade also upgrades a release whose last action failed. If a process was killed during an
 // install or an upgrade, Upgrade removes the revision of that action and uses its number again. If a

@@ -19,7 +19,7 @@ import (
 type version struct {
 	mu        sync.Mutex
 	oldest    string // the minimum version; "" requests the newest version
-	since     string // the latest write since oldest is ""; "" if there is none
+	since     string // the version of the latest write since oldest became ""; "" if there was none
 	forgotten int    // number of calls of forget so far
 }
 
@@ -74,9 +74,10 @@ func newer(a, b string) string {
 	}
 }
 
-// written must be called after each create or update, with the result of the request. It makes the resource version of
-// the object the minimum version. After an error, it calls forget. Between a delete and the end of the next list, the
-// minimum version stays "", because a write that ran at the same time as the delete may have an older version.
+// written must be called after each create or update, with the result of the request. If the resource version of the
+// object is newer than the minimum version, it becomes the minimum version. After an error, written calls forget.
+// Between a delete and the end of the next list, the minimum version stays "", because a write that ran at the same
+// time as the delete may have an older version.
 func (v *version) written(object metav1.Object, err error) {
 	if err != nil {
 		v.forget() // the write may have succeeded

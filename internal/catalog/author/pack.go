@@ -7,7 +7,8 @@ import (
 )
 
 // Package packs each addon that is a directory into an archive. It writes the archives into the given directory, and
-// returns their file names. If an addon is invalid, Package writes nothing and returns an error.
+// returns their file names. If an addon is invalid, or no addon is a directory, Package writes nothing and returns an
+// error.
 func (r *Repository) Package(to string) (names []string, err error) {
 	if err := r.valid(); err != nil {
 		return nil, err

@@ -37,7 +37,8 @@ type addon struct {
 }
 
 // Open reads the addons in the directory dir. It ignores hidden files and directories, files that are not .tgz
-// archives, and directories that contain none of meta.yaml, chart/ and plans/.
+// archives, and directories that contain none of meta.yaml, chart/ and plans/. Open returns an error if dir contains no
+// addons, or is an addon itself.
 func Open(ctx context.Context, dir string) (*Repository, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

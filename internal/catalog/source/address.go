@@ -63,9 +63,9 @@ const (
 )
 
 // Render returns the address for a repository URL. It replaces each placeholder by the value of its key in the Secret,
-// and escapes the value for its position in the URL. secret is the data of the Secret, or nil if the configuration
-// names no Secret. Render returns an error if the value of a placeholder is missing or not allowed at its position, or
-// if the URL or a value is too long.
+// without line breaks at the end, and escapes the value for its position in the URL. secret is the data of the Secret,
+// or nil if the configuration names no Secret. Render returns an error if the value of a placeholder is missing or not
+// allowed at its position, or if the URL or a value is too long.
 func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	if len(rawURL) > maxURL {
 		return Address{}, fmt.Errorf("the repository URL has %d bytes, more than the limit of %d; shorten it", len(rawURL), maxURL)

@@ -42,7 +42,7 @@ type Limits struct {
 	// Disk is the maximum total size in bytes of all temporary files of the Fetcher. They use at most half of their file
 	// system, even if Disk is larger.
 	Disk int64
-	// Objects is the maximum number of objects in a git repository.
+	// Objects is the maximum number of objects in the packfile that a git server sends.
 	Objects int
 	// Redirects is the maximum number of redirects of one request.
 	Redirects int
@@ -169,7 +169,8 @@ func New(o Options) (*Fetcher, error) {
 	return f, nil
 }
 
-// connectWithin is the timeout for opening a connection, and the timeout for its TLS handshake.
+// connectWithin is the timeout for opening a connection, and the timeout for its TLS handshake. If [Limits.Request] is
+// shorter, it is used instead.
 const connectWithin = 10 * time.Second
 
 func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {

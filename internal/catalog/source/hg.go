@@ -68,7 +68,8 @@ func (h *hgRepository) close() error {
 	return err
 }
 
-// reserve reserves the space for a clone. If too many clones exist, it waits until one of them is freed.
+// reserve reserves the space for a clone. If too many clones exist, it waits until one of them is freed. If other
+// temporary files use the space, reserve returns an error.
 func (h *hgRepository) reserve(ctx context.Context) error {
 	select {
 	case h.fetcher.clones <- struct{}{}:

@@ -161,7 +161,7 @@ var schemesOf = map[kind]schemes{
 }
 
 // allow returns an error if the scheme is not allowed for l.kind, or if the URL has no host. URLs with the scheme file
-// have no host.
+// need no host.
 func (l *location) allow(scheme string, develop bool) error {
 	allowed, ok := schemesOf[l.kind]
 	if !ok {

@@ -19,7 +19,8 @@ type packer struct {
 	entries int
 }
 
-// newPacker returns a packer. The maximum total size of its files is that of a downloaded archive.
+// newPacker returns a packer. The maximum size of its archive is [Limits.Archive], plus an overhead for the maximum
+// number of files.
 func (f *Fetcher) newPacker() *packer {
 	const overhead = 2 << 10 // of each file
 	p := &packer{to: f.disk.newSpool("the directory of the addon", f.limits.Archive+int64(catalog.DefaultLimits.Entries)*overhead)}

@@ -60,7 +60,8 @@ func (c *Content) FS(ctx context.Context) (fs.FS, error) {
 // Close frees the fetched archive. File systems that [Content.FS] has returned stay valid.
 func (c *Content) Close() error { return c.archive.Close() }
 
-// A Repository is an addon repository at one address. Its methods may be called concurrently.
+// A Repository is an addon repository at one address. Its methods may be called concurrently. If the context of a call
+// has ended, Index and Addon return the cause of the context. All their other errors have the type *[Error].
 type Repository struct {
 	backend backend
 	redact  *redactor

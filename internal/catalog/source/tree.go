@@ -144,8 +144,8 @@ func (a *treeArchive) add(ctx context.Context, hash plumbing.Hash, dir, below st
 }
 
 // follow returns the entry to which the link e leads, and the path of this entry in a.root. at is the path of the link.
-// If the link leads out of a.root or to nothing, or if the path in the link contains another link, the error is
-// [fs.ErrNotExist].
+// If the link leads out of a.root or to nothing, or if a directory on the path in the link is itself a link, the error
+// is [fs.ErrNotExist].
 func (a *treeArchive) follow(e treeEntry, at string) (treeEntry, string, error) {
 	for e.isLink() {
 		if a.links++; a.links > maxLinks {
