@@ -212,8 +212,8 @@ type shape struct {
 	storage, served     string // names of the first version with storage: true and the first with served: true
 }
 
-// shapeOf returns the shape of the definition o. shapeOf returns an error if one of the fields is missing or has a
-// wrong type.
+// shapeOf returns the shape of the definition o. shapeOf returns an error if the group, a name or the list of versions
+// is missing or has a wrong type. The fields storage and served can be empty.
 func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(o.Object, path...)

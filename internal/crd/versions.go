@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// pageSize is the number of objects in one page of a list, and rewrites is the maximum number of objects that are
-	// written in parallel.
+	// pageSize is the maximum number of objects in one page of a list, and rewrites is the maximum number of objects
+	// that are written in parallel.
 	pageSize = 500
 	rewrites = 8
 

@@ -22,8 +22,8 @@ func kindsOf(t *testing.T, manifest string) (kinds []string) {
 	return kinds
 }
 
-// versionOf returns the API versions that an API server serves after it has removed the kind Gadget, and an old API
-// version of PodDisruptionBudget.
+// versionOf returns an API version in which an API server serves a kind, or "" if there is none. This API server has
+// removed the kind Gadget, and an old API version of PodDisruptionBudget.
 func versionOf(apiVersion, kind string) string {
 	switch kind {
 	case "Gadget":

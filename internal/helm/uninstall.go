@@ -42,7 +42,7 @@ func (c *Client) uninstall(ctx context.Context, name string, revision int) (kept
 	ctx, acting := startAction(ctx, c.namespace, "uninstall", name)
 	acting.Set("revision", revision)
 	defer func() { acting.End(err) }()
-	caps, err := c.cluster.current(ctx) // not known, because no rendering has just read the kinds
+	caps, err := c.cluster.current(ctx) // asks the API server, because no rendering has just read the kinds
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ type Spec struct {
 	// KeepFull means that snapshots and changes contain the full objects.
 	KeepFull bool
 	// Period is the interval of periodic lists, which the receiver compares with the objects that were delivered. Zero
-	// means that there are no such lists. If a source has several owners, the shortest of their periods is used.
+	// means that the owner needs no such lists. If a source has several owners, the shortest of their periods is used.
 	Period time.Duration
 	// Resume is true if the owner has already followed the same selection in an earlier process, and got its snapshot.
 	// In this case, the views that were not delivered to the owner in that process are delivered with the cause

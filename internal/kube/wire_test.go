@@ -237,7 +237,7 @@ func TestKindsAreMatchedByNameBeforeShortName(t *testing.T) {
 	}
 }
 
-// answers is a transport that returns the body of the response to a request with this query.
+// answers is a transport. The function returns the body of the response to a request with this query.
 type answers func(query url.Values) (body string)
 
 func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {

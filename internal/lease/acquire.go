@@ -19,7 +19,7 @@ import (
 // Acquire waits until the process holds the Lease, and returns the previous holder. The process can
 // acquire the Lease if it does not exist, was released, has expired, or is held by the same
 // identity. If ctx ends first, Acquire returns the error of ctx. If the operator has no permission
-// for Leases, the error is [ErrForbidden].
+// for Leases, the error matches [ErrForbidden].
 func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 	w := waiter{lease: l}
 	for {

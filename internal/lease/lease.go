@@ -200,9 +200,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 	}
 }
 
-// Release releases the Lease, so that another process can acquire it at once. After Release, Check
-// returns an error, and this process must not act. The argument ended is the epoch of this process if
-// the store has a record of its clean exit; otherwise 0.
+// Release releases the Lease, so that another process can acquire it at once. After Release, Check returns an error,
+// and this process must not act. If Release returns an error, other processes may have to wait until the Lease expires.
+// The argument ended is the epoch of this process if the store has a record of its clean exit; otherwise 0.
 func (l *Lease) Release(ctx context.Context, ended uint64) error {
 	if l.Check() != nil {
 		return nil //nolint:nilerr // this process does not hold the Lease

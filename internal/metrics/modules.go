@@ -63,7 +63,7 @@ func (m moduleMetrics) DiscoveryFailed() { m.discoverErrors.Inc() }
 // ConfigRefused counts a change of the ConfigMap that was refused because it is invalid.
 func (m moduleMetrics) ConfigRefused() { m.configErrors.Inc() }
 
-// Converged counts a completed converge.
+// Converged counts a completed converge, and adds its duration to the total.
 func (m moduleMetrics) Converged(activation string, took time.Duration) {
 	m.convergeTime.WithLabelValues(activation).Add(max(0, took.Seconds()))
 	m.converges.WithLabelValues(activation).Inc()

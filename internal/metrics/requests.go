@@ -8,6 +8,7 @@ import (
 )
 
 // RequestSpan is the length of the period that [Requests] describes. The period ends when [Set.Requests] is called.
+// Because requests are counted in intervals of ten seconds, the period can be up to ten seconds shorter.
 const RequestSpan = 5 * time.Minute
 
 // Requests describes the requests to the API server in the last [RequestSpan].
@@ -16,7 +17,7 @@ type Requests struct {
 	// request with its retries by the client is counted once.
 	Answered int
 	// Within is the 95th percentile of the duration of the requests in Answered, rounded up to one of a few fixed
-	// bounds. If the duration exceeds the largest bound, Within is this bound, 30 s.
+	// bounds. If the duration exceeds the largest bound, Within is this bound, 30 s. If Answered is 0, Within is 0.
 	Within time.Duration
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status 5xx and of
 	// requests without a response. Throttled and Failed also count watches and retries.

@@ -33,8 +33,8 @@ type Set struct {
 	commitWrites prometheus.Counter
 }
 
-// New returns a set whose metric names start with prefix. The function state is called at each scrape. It must not
-// call methods of the set.
+// New returns a set whose metric names start with prefix. The metrics of the Go runtime and of the process have no
+// prefix. The function state is called at each scrape. It must not call methods of the set.
 func New(prefix string, state func() (State, error)) *Set {
 	s := &Set{registry: prometheus.NewRegistry()}
 	m := maker{prefix: prefix, into: s.registry, list: &s.list}

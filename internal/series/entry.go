@@ -7,8 +7,8 @@ type Entry struct {
 	key    string
 }
 
-// Entry returns op as an entry of the owner. It omits empty labels, and the labels "hook" and "module", which each
-// series of the owner has. For a global hook, it keeps the label "module".
+// Entry returns op as an entry of the owner. It omits labels with an empty value, and the labels "hook" and "module",
+// which each series of the owner has. For a global hook, it keeps the label "module".
 func (o Owner) Entry(op Op) Entry {
 	own := o.labels()
 	labels := make(map[string]string, len(op.Labels))

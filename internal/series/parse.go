@@ -10,9 +10,9 @@ import (
 )
 
 // Parse parses the operations of a hook: a sequence of JSON objects, with or without line breaks between them. The
-// first {PREFIX} in the name of a metric is replaced by prefix. If an operation is invalid, Parse returns no
-// operations. The error names the first invalid operation, by its number, and the invalid field. Numbers are counted
-// from 1.
+// first {PREFIX} in the name of a metric is replaced by prefix. If an operation is invalid, or the text exceeds a
+// limit, Parse returns no operations. The error for an invalid operation has the number of the operation, counted from
+// 1.
 func Parse(text []byte, prefix string) ([]Op, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%d bytes of metrics were written, more than the limit of %d MiB", len(text), maxText>>20)

@@ -29,8 +29,7 @@ type Collector struct {
 	// the endpoint in the standard environment variables OTEL_EXPORTER_OTLP_… is used. If they are not set either, the
 	// default endpoint of the OpenTelemetry library is used.
 	Endpoint string
-	// Protocol is GRPC or HTTP. If Protocol is empty, GRPC is used for Endpoint, and HTTP for the endpoint in a
-	// standard variable.
+	// Protocol is GRPC or HTTP. If Protocol is empty, GRPC is used if Endpoint is set, and HTTP otherwise.
 	Protocol string
 	// Token is the bearer token for the collector; empty if there is none.
 	Token string
@@ -38,8 +37,9 @@ type Collector struct {
 	Disabled bool
 }
 
-// Enabled reports whether spans are sent to a collector. The standard environment variables OTEL_SDK_DISABLED and
-// OTEL_TRACES_EXPORTER can disable tracing. OTEL_TRACES_EXPORTER can also enable it.
+// Enabled reports whether spans are sent to a collector. Tracing is enabled if Endpoint or a standard variable names an
+// endpoint, or if OTEL_TRACES_EXPORTER is otlp. Disabled, OTEL_SDK_DISABLED=true and OTEL_TRACES_EXPORTER=none disable
+// it.
 func (c Collector) Enabled() bool {
 	exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER"))
 	if c.Disabled || strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") || exporter == "none" {

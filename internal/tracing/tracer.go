@@ -66,8 +66,8 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	return &Tracer{ids: ids(o.Store), tracer: provider.Tracer(scope), provider: provider}, nil
 }
 
-// newExporter returns an exporter that sends spans to the collector. Settings that are empty in c are read from the
-// standard variables OTEL_EXPORTER_OTLP_….
+// newExporter returns an exporter that sends spans to the collector. If the endpoint is empty in c, it is read from the
+// standard variables OTEL_EXPORTER_OTLP_…. The headers in these variables are also sent.
 func newExporter(ctx context.Context, c Collector) (*otlptrace.Exporter, error) {
 	var headers map[string]string
 	if token := strings.TrimSpace(c.Token); token != "" {

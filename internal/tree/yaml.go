@@ -49,8 +49,8 @@ func (e *SyntaxError) Error() string {
 }
 
 // YAML yields the decoded documents of a YAML text. It decodes YAML 1.1 as Kubernetes does: of a duplicate key, the
-// last value is used, and keys like y, on and no become "true" and "false". YAML stops after the first error. The
-// error is a [SyntaxError], or says which limit is exceeded or which value JSON cannot represent.
+// last value is used, and keys like y, on and no become "true" and "false". YAML stops after the first error. The error
+// is a *[SyntaxError], or says which limit is exceeded or which value JSON cannot represent.
 func YAML(text []byte) iter.Seq2[any, error] {
 	return decodeYAML(text, func(decoder *goyaml.Decoder) (document any, err error) {
 		err = decoder.Decode(&document)
@@ -228,8 +228,8 @@ type Part struct {
 	Number, Line int
 }
 
-// Split splits a YAML text into documents at separator lines. Blank text before the first separator
-// is not a document.
+// Split splits a YAML text into documents at separator lines. Blank text before the first separator is not a document.
+// But Split always returns at least one part.
 //
 // Split does not use YAMLReader of apimachinery. YAMLReader does not report the number and the line of a document, so
 // errors could not name them. YAMLReader also rejects a separator with content, such as "--- {a: 1}", and the rest of
