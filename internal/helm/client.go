@@ -19,7 +19,7 @@ const (
 	// program.
 	fieldManager = "addon-operator"
 
-	// heritageLabel is a label that every object of every release gets.
+	// heritageLabel is a label that every object of every release gets, except the objects of Helm hooks.
 	heritageLabel = "heritage"
 	heritage      = "addon-operator"
 
@@ -53,8 +53,8 @@ type Options struct {
 	// Timeout is the maximum time to wait for each Helm hook of a chart. Zero means 20 minutes.
 	Timeout time.Duration
 
-	// ExtraLabels are added to every object of every release. If they do not contain the label heritage, the label
-	// heritage=addon-operator is added, too.
+	// ExtraLabels are added to every object of every release, except to the objects of Helm hooks. If they do not
+	// contain the label heritage, the label heritage=addon-operator is added, too.
 	ExtraLabels map[string]string
 
 	// DryRun, if not nil, makes the client do only dry runs: instead of storing revisions and running Helm hooks, the
@@ -141,7 +141,8 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, o Options)
 	return nil
 }
 
-// Labels returns the labels that every object of every release has, for example for selectors.
+// Labels returns the labels that the client adds to every object of every release, except to the objects of Helm hooks.
+// They can be used for selectors.
 func (c *Client) Labels() map[string]string {
 	return maps.Clone(c.labels)
 }

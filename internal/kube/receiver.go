@@ -22,9 +22,9 @@ type Receiver interface {
 	// cause [Appeared] changes it only if it is the first list of the view.
 	Stored(ctx context.Context, view View) (version string, err error)
 
-	// Behind is called when owners join a view again: in a new process, or because the API server serves the kind again.
-	// It reports whether one of these owners may have missed a change of the view that was delivered to others in the
-	// meantime, or has left the view in the meantime.
+	// Behind is called when owners join a view again: in a new process, or because the API server serves the kind
+	// again. It reports whether one of these owners has left the view since its last delivery, or may have missed a
+	// change of the view that was delivered to other owners.
 	Behind(ctx context.Context, view View, owners []string) (bool, error)
 
 	// Listed is called with a list of all objects of a view.

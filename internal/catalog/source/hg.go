@@ -175,7 +175,7 @@ type relay struct {
 	client  *client
 	target  *url.URL
 	limits  Limits
-	prefix  string // random prefix of all paths; only hg knows it, so nobody else can use the relay
+	prefix  string // random prefix of all paths, so that other processes cannot guess the address of the relay
 	left    atomic.Int64
 	failure atomic.Pointer[error]
 	server  *http.Server
