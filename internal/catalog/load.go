@@ -11,9 +11,9 @@ import (
 // maxRecord is the maximum size in bytes of the stored JSON of an [Addon].
 const maxRecord = 2 << 20
 
-// Load reads an addon from its files. Its errors have the same texts as those of helm-broker, because clients parse
-// them. Load first loads the chart, then reads the other files, and then validates the fields. If one of these stages
-// fails, Load does not continue. An error of the validation has all problems that the validation finds.
+// Load reads an addon from its files. Errors that helm-broker also returns have the same texts as there, because
+// clients parse them. Load first loads the chart, then reads the other files, and then validates the fields. If one of
+// these stages fails, Load does not continue. An error of the validation has all problems that the validation finds.
 func Load(fsys fs.FS) (*Loaded, error) {
 	r := newReader(fsys, DefaultLimits)
 	loaded, err := loadChart(r)

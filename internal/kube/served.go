@@ -12,8 +12,8 @@ import (
 // AwaitResource waits until the API server serves the resource with this plural name in apiVersion. If the function
 // ready is not nil, AwaitResource also waits until ready returns true for the resource. There is no event for a new
 // resource. So AwaitResource asks the API server at once, and then again after delays that grow from 50 ms. If the API
-// server refuses the request for another reason than "not found", AwaitResource returns that error. If ctx ends, the
-// error also contains the result of the last request.
+// server refuses the request for another reason than "not found", AwaitResource returns that error. If ctx ends first,
+// the error contains the cause and the result of the last request.
 func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, ready func(metav1.APIResource) bool) error {
 	var again retry
 	for {
