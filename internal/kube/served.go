@@ -13,7 +13,7 @@ import (
 // ready is not nil, AwaitResource also waits until ready returns true for the resource. There is no event for a new
 // resource. So AwaitResource asks the API server at once, and then again after delays that grow from 50 ms. If the API
 // server refuses the request for another reason than "not found", AwaitResource returns that error. If ctx ends first,
-// the error contains the cause and the result of the last request.
+// the error contains the cause of its end and the result of the last request.
 func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, ready func(metav1.APIResource) bool) error {
 	var again retry
 	for {

@@ -25,7 +25,7 @@ const (
 )
 
 // A pack is an index of the git packfile in the field content. The index does not have objects that are too large for
-// an addon, or whose chain of deltas exceeds a limit.
+// an addon, nor objects whose chain of deltas exceeds a limit.
 type pack struct {
 	content *spool
 	objects []packObject
