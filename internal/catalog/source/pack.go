@@ -24,8 +24,8 @@ const (
 	inflation = 8
 )
 
-// A pack is an index of the git packfile in the field content. The index does not have objects that are too large for
-// an addon, nor objects whose chain of deltas exceeds a limit.
+// A pack is an index of the git packfile in the field content. The index omits objects that are too large for an addon,
+// and objects whose chain of deltas exceeds a limit.
 type pack struct {
 	content *spool
 	objects []packObject
