@@ -23,7 +23,7 @@ type Configuration struct {
 	Earlier ID `json:"earlier,omitzero"`
 	// Phase is the result of the latest round; [PhasePending] while that round runs.
 	Phase Phase `json:"phase"`
-	// Processed is the time at which the latest round ended.
+	// Processed is the time at which the last complete round ended; zero if no round has ended.
 	Processed time.Time `json:"processed,omitzero"`
 	// Created is the creationTimestamp of the configuration.
 	Created time.Time `json:"created,omitzero"`

@@ -24,7 +24,7 @@ func excessAttempts(t *testing.T, db *DB) (a *Attempts) {
 func TestARunThatStaysOpenKeepsItsFirstAndLastAttempts(t *testing.T) {
 	t.Parallel()
 	db := opened(t, new(Memory))
-	const failures = 40_000 // a task that is tried every 30 s fails this often in 14 days
+	const failures = 40_000 // a task that is tried every 30 s fails about this often in 14 days
 	fails, other := graph.Subject{Module: "fails"}, graph.Subject{Module: "other"}
 	add := func(tx *Tx, run uint64, s graph.Subject, try int) error {
 		return AddRecord(tx, Record{

@@ -78,7 +78,7 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 	}
 }
 
-// mostListed is the maximum number of free pages that a commit lists in the file.
+// mostListed is the number of free pages above which a commit does not list them in the file.
 const mostListed = 1000
 
 // listFree decides whether the next commit writes the list of free pages. With the list, bbolt opens
@@ -105,7 +105,7 @@ func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
 	return func(string, int, os.FileMode) (*os.File, error) { return f, nil }
 }
 
-// newBolt locks the empty file f and creates an empty store in it. If newBolt returns an error, f is closed.
+// newBolt locks the empty file f, and creates a store without records in it. If newBolt returns an error, f is closed.
 func newBolt(f *os.File) (*bolt, error) {
 	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{
 		OpenFile: held(f), Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,

@@ -111,10 +111,10 @@ func fullOr(err error) error {
 // link gives a file a second name. A test replaces link, to simulate a file system without links.
 var link = os.Link
 
-// name links the file at temp to path, or renames it if the file system does not support links. If a file at path
-// exists already, name does not replace it, and returns an error that wraps fs.ErrExist. On a file system that supports
-// neither links nor RENAME_NOREPLACE, name looks for a file at path before the rename, and replaces a file that another
-// process creates after that.
+// name links the file at temp to path. If it cannot be linked, for example because the file system does not support
+// links, name renames it to path. If a file at path exists already, name does not replace it, and returns an error that
+// wraps fs.ErrExist. On a file system that supports neither links nor RENAME_NOREPLACE, name looks for a file at path
+// before the rename, and replaces a file that another process creates after that.
 func name(temp, path string) error {
 	err := link(temp, path) // unlike a rename, a link never replaces a file
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -192,7 +192,7 @@ func (b ballast) fill() {
 }
 
 // FreeBytes returns the number of bytes that can still be written to the disk of the file at path. The
-// directory of the file must exist, and the file need not.
+// directory of the file must exist. The file itself need not exist.
 func FreeBytes(path string) (uint64, error) {
 	dir := filepath.Dir(path)
 	var disk unix.Statfs_t

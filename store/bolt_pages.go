@@ -177,7 +177,7 @@ func (b *boltPages) Limits() Limits { return Limits{} }
 // Recovered does nothing, because nothing can be committed.
 func (b *boltPages) Recovered() {}
 
-// Damaged verifies the whole file.
+// Damaged verifies the whole file, and returns the keys of the damaged records, up to a limit.
 func (b *boltPages) Damaged() (damaged []Key, err error) {
 	err = b.whole(func(whole *bolt) (err error) {
 		damaged, err = whole.Damaged()

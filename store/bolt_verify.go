@@ -71,7 +71,7 @@ type verifiedFile struct {
 type verifier struct {
 	verifiedFile
 
-	used    int64 // number of pages in use, without the list of free pages
+	used    int64 // number of pages in use, without the meta pages and the list of free pages
 	records int
 	damaged []Key // keys of records whose checksum does not match, if the checksums are verified
 }

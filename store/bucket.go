@@ -16,11 +16,11 @@ type Bucket struct {
 }
 
 // A Deferral describes the deferred tasks of a hook in one queue. The field Due is the time at which these tasks are
-// due, and Every is the time between two runs of the hook.
+// due. On average, the rate limit of the hook allows one run in the time Every.
 type Deferral struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`
-	// Tasks is the number of tasks deferred so far.
+	// Tasks is the number of tasks that were deferred since the Deferral began, including those that have returned.
 	Tasks int `json:"tasks"`
 	// Expedited is the ID of the newest task that a person has expedited; zero if there is none.
 	// The rate limit applies neither to that task nor to older tasks of the hook in this queue,

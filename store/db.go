@@ -53,7 +53,7 @@ func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 func (db *DB) ReserveSpace() { db.backend.Recovered() }
 
 // Damaged reads all records, and returns the keys of the records whose checksums do not match: at most one hundred
-// keys. Load returns a RecordError for such a record. Commits do not wait for Damaged.
+// keys. Load returns an error that wraps a RecordError for such a record. Commits do not wait for Damaged.
 func (db *DB) Damaged() ([]Key, error) {
 	if err := db.Err(); err != nil {
 		return nil, err

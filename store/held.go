@@ -24,7 +24,8 @@ type Lane struct {
 	// Open is set when nothing blocks the tasks of the lane any more. The tasks of an open lane
 	// return to the tail of their queue, oldest first.
 	Open bool `json:"-"`
-	// Tasks is the number of held tasks.
+	// Tasks is the number of held tasks. Reason is the last reason why they could not start. Since is the time
+	// at which the lane got its first task.
 	Tasks  int       `json:"tasks"`
 	Reason Reason    `json:"reason"`
 	Since  time.Time `json:"since"`

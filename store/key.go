@@ -39,7 +39,7 @@ const (
 	// Versions holds the resourceVersions from which watches resume. Key: one text with the resource,
 	// the namespace, the names and the selectors.
 	Versions
-	// Ticks holds the last tick of each cron. Key: module (empty for a global hook), hook, binding.
+	// Ticks holds the time of the last tick of each schedule binding. Key: module (empty for a global hook), hook, binding.
 	Ticks
 	// ConfigMap holds the content in force and the refused content of the ConfigMap. Key: "applied" or "refused".
 	ConfigMap
@@ -83,8 +83,8 @@ const (
 	// Lanes holds the lanes of held tasks. Key: state ("shut" or "open"), queue, module or empty
 	// for global, hook, kind.
 	Lanes
-	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook,
-	// binding, graph, node, task id (epoch, number).
+	// Events holds the keys of the headers of events, which are tasks about Kubernetes objects. Key: queue, module or
+	// empty for global, hook, binding, graph, node, task id (epoch, number).
 	Events
 	// Interruptions holds the claims that a process had on items when the process ended, if the tasks of these items
 	// have been deleted. The next task that processes such an item gets the claim. Key: module or empty for global,
@@ -100,7 +100,7 @@ const (
 	// configuration. Each record is the result of a round for one repository. Key: round (epoch,
 	// number), index of the repository.
 	Rounds
-	// Holds is the table that says which addon contents each holder uses. Key: holder, content.
+	// Holds is the table that says which addon contents each [Holder] uses. Key: holder, content.
 	Holds
 	// Holders is the table of the rounds and modules that use addon contents. Key: state ("live" or "dropped"),
 	// holder.

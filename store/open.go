@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Open opens the store in the file at path. Open verifies the file, compacts a file that consists
-// mostly of free pages, and durably increments the epoch. Open creates a missing file, but not a
-// missing directory. Open returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error
-// of the file system. After one of the first four errors, the records in the file are unchanged.
+// Open opens the store in the file at path. Open verifies the pages of the file, but not the checksums of the records.
+// Open compacts a large file that consists mostly of free pages, and durably raises the epoch. Open creates a missing
+// file, but not a missing directory. Open returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error of
+// the file system. After one of the first four errors, the records in the file are unchanged.
 func Open(path string, o Options) (*DB, error) {
 	db, err := openOrCreate(path, o)
 	if err == nil {
@@ -137,9 +137,8 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	return db, nil
 }
 
-// begin starts a new epoch: it reads the identity of the store, upgrades the store, and increments
-// the epoch. begin moves the replaceable records that cannot be read to the table of damaged
-// records, and creates the secret for redacted values if the store has none.
+// begin starts a new epoch: it reads the identity of the store, upgrades the store, and raises the
+// epoch. begin moves the replaceable records that cannot be read to the table of damaged records, and creates the secret for redacted values if the store has none.
 func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err

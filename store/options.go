@@ -7,9 +7,9 @@ type Options struct {
 	// Clock returns the time of transactions. The default is the system's clock.
 	Clock func() time.Time
 
-	// Committed is called after each attempt of the backend to commit, even if the attempt has failed. It is called
-	// after the functions passed to Tx.OnCommit, and before Update returns. The next commit waits until Committed
-	// returns, so Committed must return quickly. Committed must not call Update or Close.
+	// Committed is called after each attempt to commit the writes of one or more calls of Update, even if the attempt
+	// has failed. It is called after the functions passed to Tx.OnCommit, and before Update returns. The next commit
+	// waits until Committed returns, so Committed must return quickly. Committed must not call Update or Close.
 	Committed func(Commit)
 
 	// Shortage is called with a shortage when commits begin to fail because the disk is full, and
@@ -46,7 +46,7 @@ func (o Options) wait() time.Duration {
 type Commit struct {
 	// Took is the duration of the attempt, by the clock of the store.
 	Took time.Duration
-	// Writes is the number of written keys.
+	// Writes is the number of keys to write or delete in this attempt.
 	Writes int
 	// Actions is set if the writes include records of the table [Actions].
 	Actions bool

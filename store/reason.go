@@ -23,7 +23,8 @@ type ReasonKind string
 // Reasons why a task cannot start.
 const (
 	// AwaitsStart: a step that must run before the hook of the task has not run in this start yet. Or the module of the
-	// task cannot be loaded; in this case, the error of the module is in the Detail, after a colon. The task is held.
+	// task has no directory or cannot be loaded. If it cannot be loaded, its error is in the Detail, after a colon. The
+	// task is held.
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item in quarantine holds the task; see [QuarantinedItem.Holds].
 	AwaitsRelease ReasonKind = "quarantine"

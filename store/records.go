@@ -60,8 +60,8 @@ type Binding struct {
 	// baseline.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
 	// Baseline is the number that [Tx.NextID] returned in the transaction that attached the binding
-	// with this Config. Tasks of the epoch AttachedIn with a greater number were created after the
-	// first snapshot.
+	// with this Config. Tasks of the epoch AttachedIn with a greater number were created after
+	// that transaction.
 	Baseline uint64 `json:"baseline,omitempty"`
 	// Tasks with IDs before FormChanged have events for an earlier Config of a kubernetes binding,
 	// which selected other objects or gave the events another content. If the ID of a task is also
@@ -78,9 +78,10 @@ type Binding struct {
 	// hooks. It is 0 if an older version attached the binding, or if a conversion binding was
 	// attached before these hooks. It is FormerCode if the code of the hook has changed since then.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
-	// SyncedIn is the start run in which the Synchronization of the binding last succeeded or was
-	// skipped. It is 0 if no Synchronization has succeeded since the binding was attached with this
-	// Config, and FormerCode if only earlier code of the hook has run Synchronization.
+	// SyncedIn is the start run that had attached the binding when its Synchronization last succeeded or
+	// was skipped. It is 0 if this has not happened since the binding was attached with this Config, or
+	// attached again after it was detached. It is FormerCode if only earlier code of the hook has run
+	// Synchronization.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
@@ -185,8 +186,8 @@ const (
 	On ModuleState = "on"
 	// Deleting: step 6 has begun to delete the module. The bindings of the module are detached.
 	Deleting ModuleState = "retiring"
-	// Uninstalled: the release of the module is deleted, but its afterDeleteHelm hooks have not run
-	// yet.
+	// Uninstalled: the release of the module is deleted, but not all of its afterDeleteHelm hooks have
+	// run yet.
 	Uninstalled ModuleState = "uninstalled"
 )
 
@@ -213,8 +214,10 @@ type Module struct {
 	// time at which Broken became non-empty. SetBroken sets both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
-	// Missing is true if the last discovery did not find the directory of the module, but its release still exists. While
-	// Missing is true, the events of the module wait.
+	// Missing is true if the last discovery did not find the module, but kept its record. The record is kept until the
+	// release of the module is deleted. It is also kept while the deletion of the release of any missing module is
+	// blocked or postponed, because the directories of modules may be missing by mistake. While Missing is true, the
+	// events of the module wait.
 	Missing bool `json:"missing,omitempty"`
 	// Defined is the digest of the CRDs at their last installation, and DefinedIn is the start run of that
 	// installation. Undefined is the reason why some of these CRDs could not be installed; empty if all
@@ -273,12 +276,14 @@ func AnyBroken(tx *Tx, names []string) (bool, error) {
 	return false, nil
 }
 
-// A Release is the state of a module's release at the last check or upgrade.
+// A Release is the state of a module's release. It is recorded by each upgrade, and by each check that finds the release
+// up to date.
 type Release struct {
-	Checksum string    `json:"checksum"`
-	Revision int       `json:"revision"`
-	Changed  time.Time `json:"changed,omitzero"`
-	Objects  []Object  `json:"objects,omitempty"`
+	Checksum string `json:"checksum"`
+	Revision int    `json:"revision"`
+	// Changed is the time at which Revision last changed in the record.
+	Changed time.Time `json:"changed,omitzero"`
+	Objects []Object  `json:"objects,omitempty"`
 	// Removed are the objects of the release that hooks of the module have deleted. The absence of these objects does
 	// not make the release outdated. An upgrade empties the list, and a check removes the objects that exist again.
 	Removed []Removed `json:"removed,omitempty"`

@@ -29,7 +29,7 @@ type Restoration struct {
 	// ID is the id of the snapshot's store, and Epoch is the epoch in which the snapshot was made.
 	ID    string
 	Epoch uint64
-	// Damaged is the number of unreadable records in the snapshot. At most 100 unreadable records
+	// Damaged is the number of records in the snapshot whose checksums do not match. At most 100 of them
 	// are counted.
 	Damaged int
 	// Lost is the span from the creation of the snapshot to the last write of the present file. If

@@ -27,7 +27,7 @@ func (id ID) Before(other ID) bool {
 	return id.Epoch < other.Epoch || id.Epoch == other.Epoch && id.N < other.N
 }
 
-// IsZero reports whether id names no task.
+// IsZero reports whether id is the zero ID, which identifies nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // ParseID parses the result of [ID.String].
@@ -107,7 +107,7 @@ type Task struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Chunks  int             `json:"chunks,omitempty"`
 
-	// Object is the object of a cluster event.
+	// Object is the object of a cluster event; nil for other tasks.
 	Object *ObjectRef `json:"object,omitempty"`
 	// AllowFailure is set if the binding allows its hook to fail.
 	AllowFailure bool `json:"lenient,omitempty"`
@@ -128,7 +128,8 @@ type Task struct {
 	// HomeQueue is the queue of the fan-out task if this task runs in a queue of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
-	// Past is the last node that the run began, of the nodes to which an edge can rewind a run; empty if there is none.
+	// Past is the last node that the run has begun among the nodes to which an edge can rewind the run; empty if it has
+	// begun none of them.
 	Past string `json:"past,omitempty"`
 	// Rewinds is the number of consecutive rewinds of the run to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`

@@ -19,7 +19,7 @@ type Tenure struct {
 func TenureKey() Key { return At(Meta).Str("tenure") }
 
 // A Copy marks a file as a copy of a store that was in use. The copy lacks the changes that were made to that store
-// later.
+// later. Epoch is the epoch of that store when the copy was made, and At is the time of the copy.
 type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`

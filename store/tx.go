@@ -59,9 +59,9 @@ func (tx *Tx) Spent() bool {
 	return written.Ops >= budget.Ops || written.Bytes >= budget.Bytes
 }
 
-// OnCommit makes fn run after the commit of this transaction and before Update returns. In a View,
-// fn is never called. The functions run in the order of their transactions, and the next commit
-// waits for them: fn must return quickly, and must not call Update or Close.
+// OnCommit makes fn run after the commit of this transaction and before Update returns. fn is not called if the
+// transaction is a View, or if the transaction or its commit fails. The functions run in the order of their
+// transactions, and the next commit waits for them: fn must return quickly, and must not call Update or Close.
 func (tx *Tx) OnCommit(fn func()) { tx.onCommit = append(tx.onCommit, fn) }
 
 // fail makes the transaction fail with err, unless an earlier error is recorded already.
@@ -153,9 +153,9 @@ func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
 }
 
-// Skim is like Range, but faster, for a View that decodes few of the records. Skim does not compare the values with
-// their checksums. To decode a record, the caller must read it again with Load. Keys and values are valid until the
-// View ends.
+// Skim is like Range, but is faster in a View, because it does not compare the values with their checksums there. It is
+// for a View that decodes few of the records. To decode a record, the caller must read it again with Load. Keys and
+// values are valid until the View ends.
 func (tx *Tx) Skim(prefix Key) iter.Seq2[Key, []byte] { return tx.skim(prefix, false) }
 
 // SkimBackwards is like Skim, but in descending order.

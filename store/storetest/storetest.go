@@ -8,8 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// Open returns a new store in a file of its own. When the test ends, the
-// store is checked and closed.
+// Open returns a new store in a file of its own. When the test ends, the store is checked, if it still
+// accepts transactions, and closed.
 func Open(t testing.TB) *store.DB {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "store.db"), store.Options{})
@@ -19,8 +19,8 @@ func Open(t testing.TB) *store.DB {
 	return checked(t, db)
 }
 
-// Memory returns a new store in memory. When the test ends, the store is
-// checked and closed.
+// Memory returns a new store in memory. When the test ends, the store is checked, if it still accepts
+// transactions, and closed.
 func Memory(t testing.TB) *store.DB {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
