@@ -94,7 +94,7 @@ func DecodeAll[T any](items []Item) ([]T, error) {
 // onStartup, no snapshots are available. In runs for other ordered bindings, all snapshots of the hook are available.
 // In all other runs, the snapshot of a kubernetes binding is available only if the binding of the run names the
 // kubernetes binding in includeSnapshotsFrom, or has the same group. All elements of a run have the same objects for a
-// binding.
+// binding. Snapshot returns an error if the snapshot is not available, or if an object cannot be decoded.
 func Snapshot[T any](r *Run, binding string) ([]T, error) {
 	var have []string
 	for _, element := range r.Elements {

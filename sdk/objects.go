@@ -91,10 +91,12 @@ func (o *Objects) CreateIfNotExists(object any) { o.object("CreateIfNotExists", 
 // happens.
 func (o *Objects) Delete(ref Ref) { o.add("Delete", ref, operation{}) }
 
-// DeleteInBackground deletes an object. The dependents of the object are deleted afterwards.
+// DeleteInBackground deletes an object. The dependents of the object are deleted afterwards. If the
+// object does not exist, nothing happens.
 func (o *Objects) DeleteInBackground(ref Ref) { o.add("DeleteInBackground", ref, operation{}) }
 
-// DeleteNonCascading deletes an object and keeps its dependents.
+// DeleteNonCascading deletes an object and keeps its dependents. If the object does not exist, nothing
+// happens.
 func (o *Objects) DeleteNonCascading(ref Ref) { o.add("DeleteNonCascading", ref, operation{}) }
 
 // MergePatch changes an object with a JSON merge patch (RFC 7396). The argument patch must be

@@ -39,7 +39,8 @@ const (
 	// Versions holds the resourceVersions from which watches resume. Key: one text with the resource,
 	// the namespace, the names and the selectors.
 	Versions
-	// Ticks holds the time of the last tick of each schedule binding. Key: module (empty for a global hook), hook, binding.
+	// Ticks holds the time of the last tick of each schedule binding. Key: module (empty for a global hook), hook,
+	// binding.
 	Ticks
 	// ConfigMap holds the content in force and the refused content of the ConfigMap. Key: "applied" or "refused".
 	ConfigMap

@@ -138,7 +138,8 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 }
 
 // begin starts a new epoch: it reads the identity of the store, upgrades the store, and raises the
-// epoch. begin moves the replaceable records that cannot be read to the table of damaged records, and creates the secret for redacted values if the store has none.
+// epoch. begin moves the replaceable records that cannot be read to the table of damaged records, and
+// creates the secret for redacted values if the store has none.
 func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err

@@ -276,8 +276,8 @@ func AnyBroken(tx *Tx, names []string) (bool, error) {
 	return false, nil
 }
 
-// A Release is the state of a module's release. It is recorded by each upgrade, and by each check that finds the release
-// up to date.
+// A Release is the state of a module's release. It is recorded by each upgrade, and by each check that finds the
+// release up to date.
 type Release struct {
 	Checksum string `json:"checksum"`
 	Revision int    `json:"revision"`

@@ -25,9 +25,8 @@ type ConfigMap struct {
 	// Seen is called with each content that the watch delivers. Seen must be set before Run, and
 	// can be nil.
 	Seen func(kube.Content)
-	// Raised is called with each content that the watch delivers. If the content is new, Raised is
-	// called after the event for the content was raised. Raised must be set before Run, and can be
-	// nil.
+	// Raised is called with each content that the watch delivers. If an event is raised for the content,
+	// Raised is called after the event is committed. Raised must be set before Run, and can be nil.
 	Raised func(kube.Content)
 
 	applied <-chan struct{} // receives a value when the content in force may have changed

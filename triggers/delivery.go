@@ -367,7 +367,8 @@ func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 
 // changesFor returns the events of the change c for the binding t, to which state was last delivered. If state and c
 // describe the same object, there is a Modified event, or no event if nothing has changed. If state describes another
-// object with the same name, the events are Deleted and Added.
+// object with the same name, the events are Deleted and Added. Events of types to which the binding does not subscribe
+// are left out.
 func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Change) ([]workflow.Event, error) {
 	o := c.Object
 	switch {

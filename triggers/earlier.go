@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// earlierViews are the views that were delivered to bindings in earlier processes. The first call
-// of the method of reads them from the marks of the cursors. After drop, there are no such views.
+// earlierViews are the views that were delivered to bindings in earlier processes. They are read from the
+// marks of the cursors when the method of is first called. After drop, there are no such views.
 type earlierViews struct {
 	db *store.DB
 

@@ -214,7 +214,7 @@ func checkModel(t *rapid.T, settings string) {
 		if c.fails = -1; err == nil {
 			continue
 		}
-		owners = us // the operator starts again after the error, and the bindings of them have not joined yet
+		owners = us // the operator starts again after the error, and the binding late has not joined yet
 		if err := listed(kube.Gap, owners); err != nil {
 			t.Fatal(err)
 		}

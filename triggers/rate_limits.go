@@ -11,8 +11,8 @@ import (
 // A Limiter checks the deferred tasks again. [*workflow.Engine] is a Limiter.
 type Limiter interface{ RateLimitsChanged() }
 
-// A RateLimits makes the engine check the deferred tasks again when the rate limit in the settings of a
-// hook has changed.
+// A RateLimits makes the engine check the deferred tasks again when the settings or the configVersion of a
+// hook have changed, because the rate limit of the hook depends on them.
 type RateLimits struct {
 	db      *store.DB
 	engine  Limiter

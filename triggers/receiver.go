@@ -27,8 +27,8 @@ type receiver struct {
 	reduced func(to graph.Subject, o *kube.Object, size int)
 	// damaged is called when an unreadable record was moved to the table of damaged records. damaged can be nil.
 	damaged func(store.Damaged)
-	// The mutex forgetting is locked while unused cursors are deleted. Stored locks this mutex as well, so that Stored
-	// never reads a cursor of which a part has been deleted.
+	// The mutex forgetting is locked while sweep or forget deletes cursors. Stored locks this mutex as well, so that
+	// Stored never reads a cursor of which they have deleted only a part.
 	forgetting sync.Mutex
 }
 

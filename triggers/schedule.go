@@ -29,7 +29,8 @@ const (
 	Once Missed = "once" // one tick replaces all missed ticks of a binding
 )
 
-// A Schedule raises an event for each tick of each attached schedule binding. The transaction that
+// A Schedule raises an event for each tick of each attached schedule binding. If several ticks of a binding have
+// become due at once, for example while the machine slept, it raises one event for them. The transaction that
 // raises a tick also stores it as the last tick of the binding.
 type Schedule struct {
 	DB     *store.DB
