@@ -131,7 +131,7 @@ type Task struct {
 	// Past is the last node that the run has begun among the nodes to which an edge can rewind the run; empty if it has
 	// begun none of them.
 	Past string `json:"past,omitempty"`
-	// Rewinds is the number of consecutive rewinds of the run to the node Past.
+	// Rewinds is the number of times that the run was rewound. Rewinds while a step failed repeatedly are not counted.
 	Rewinds int `json:"rewinds,omitempty"`
 	// Lagging is set on the last task of a run. Lagging is the number of runs of failing modules,
 	// in retry queues, that must end before this task starts.
@@ -174,7 +174,8 @@ type Task struct {
 // IsHeld reports whether t is in a lane and in no queue.
 func (t *Task) IsHeld() bool { return t.Lane != "" }
 
-// An ObjectRef names a cluster object, its version, and the type of the event that reported this version.
+// An ObjectRef names the object of a cluster event, its version, and the type of the event. If other events were
+// coalesced with the event, the version is that of the newest of them.
 type ObjectRef struct {
 	Event string `json:"event"` // Added, Modified or Deleted
 	// Coalesced is the type of the newest event that was coalesced with this one, if it differs from Event.

@@ -26,7 +26,7 @@ const (
 
 // An Absent raises an event when an object of an installed release no longer exists in the cluster, unless a hook of the
 // module has deleted the object. The first event is raised at once or, if a run or deletion of the module is in
-// progress, after it. For an object that disappears again and again, the time between events grows, up to five minutes.
+// progress, after its end. For an object that disappears again and again, the time between events grows, up to five minutes.
 type Absent struct {
 	// Delivered is called for each raised event, after the event is committed, with the absent objects.
 	// Delivered must be set before Run, and can be nil.

@@ -9,7 +9,7 @@ import (
 )
 
 // earlierViews are the views that were delivered to bindings in earlier processes. They are read from the
-// marks of the cursors when the method of is first called. After drop, there are no such views.
+// marks of the cursors at the first call of earlierViews.of. After drop, there are no such views.
 type earlierViews struct {
 	db *store.DB
 

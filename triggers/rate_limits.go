@@ -12,7 +12,7 @@ import (
 type Limiter interface{ RateLimitsChanged() }
 
 // A RateLimits makes the engine check the deferred tasks again when the settings or the configVersion of a
-// hook have changed, because the rate limit of the hook depends on them.
+// hook change, because the rate limit of the hook depends on them.
 type RateLimits struct {
 	db      *store.DB
 	engine  Limiter

@@ -29,9 +29,9 @@ const (
 	Once Missed = "once" // one tick replaces all missed ticks of a binding
 )
 
-// A Schedule raises an event for each tick of each attached schedule binding. If several ticks of a binding have
-// become due at once, for example while the machine slept, it raises one event for them. The transaction that
-// raises a tick also stores it as the last tick of the binding.
+// A Schedule raises an event for each tick of each attached schedule binding. If several ticks of a binding become due
+// before the Schedule reads the clock, for example while the machine sleeps, it raises one event for them. The
+// transaction that raises a tick also stores it as the last tick of the binding.
 type Schedule struct {
 	DB     *store.DB
 	Engine workflow.Raiser
