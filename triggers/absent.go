@@ -24,9 +24,10 @@ const (
 	repairLongest = 5 * time.Minute
 )
 
-// An Absent raises an event when an object of an installed release no longer exists in the cluster, unless a hook of the
-// module has deleted the object. The first event is raised at once or, if a run or deletion of the module is in
-// progress, after its end. For an object that disappears again and again, the time between events grows, up to five minutes.
+// An Absent raises an event when an object of an installed release no longer exists in the cluster, unless a hook of
+// the module has deleted the object. The first event is raised at once or, if a run or deletion of the module is in
+// progress, after its end. For an object that disappears again and again, the time between events grows, up to five
+// minutes.
 type Absent struct {
 	// Delivered is called for each raised event, after the event is committed, with the absent objects.
 	// Delivered must be set before Run, and can be nil.
@@ -202,8 +203,8 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 }
 
 // workedAt reports whether a run or deletion of the release's module is in progress at the head of a queue, or behind
-// tasks that were put in front of it. The steps of the run or deletion may delete objects of the release, so the release
-// is checked again after they have ended.
+// tasks that were put in front of it. The steps of the run or deletion may delete objects of the release, so the
+// release is checked again after they have ended.
 func workedAt(tx *store.Tx, release string) (bool, error) {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
