@@ -29,7 +29,7 @@ const (
 	DamagedRecord    ProblemKind = "damaged record"        // a record could not be read and was moved to the table of damaged records
 	UnusableAddon    ProblemKind = "unusable addon"        // an addon cannot be used as a module
 	OrphanedModule   ProblemKind = "orphaned module"       // the addon of a module is not registered any more
-	SharedObject     ProblemKind = "shared object"         // the charts of two modules have the same object
+	SharedObject     ProblemKind = "shared object"         // the releases of two modules have the same object
 	StaleWebhook     ProblemKind = "webhook configuration" // webhooks reject requests while no operator runs
 )
 

@@ -15,10 +15,12 @@ import (
 // A Hook is the record of a global hook or of a hook of a module: its file, its parsed configuration,
 // and the digest of the code from which they were read. Other packages encode File and Config.
 type Hook struct {
+	// Digest is the digest of the whole code of the module, such as its hooks, chart, values and schemas, or of the
+	// global hooks and their schemas. It is empty if a changed Config was saved ahead of the run of the module, because
+	// a conversion binding had to be attached.
 	Digest string `json:"digest"`
-	// Code is the digest of all hooks of the module, or of all global hooks. The field Digest also
-	// covers all other files of the module. Code is empty in a record that an earlier version
-	// wrote.
+	// Code is the digest of all hooks of the module without other code, or of all global hooks. It is empty in a record
+	// that an earlier version wrote.
 	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
