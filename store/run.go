@@ -72,10 +72,10 @@ const (
 	Failed      State = "failed"      // failed and is retried
 	Allowed     State = "allowed"     // failed, but the binding allows failures
 	Skipped     State = "skipped"     // a person skipped the task
-	Dropped     State = "dropped"     // the subject of the task is gone, or the result of the task is ignored
+	Dropped     State = "dropped"     // not run, or the result is ignored, for example because the subject is gone
 	Superseded  State = "superseded"  // another task replaced the task
-	Joined      State = "joined"      // an equal task was waiting already, and does the work
-	Quarantined State = "quarantined" // in quarantine until a user releases it
+	Joined      State = "joined"      // another task, which was waiting already, does the work
+	Quarantined State = "quarantined" // put into quarantine, or left out because of a quarantine or a pause
 )
 
 // A Record is one line of history: the result of one attempt or task.
@@ -105,7 +105,7 @@ type Record struct {
 	Output string `json:"output,omitempty"`
 	// Changes are the changed values; nil if there are none. The changes contain no secrets.
 	Changes *ValueChanges `json:"changes,omitempty"`
-	// Into names the task that does the work instead, or the item in quarantine that holds the work.
+	// Into names the task that does the work instead, or the quarantined item or pause that holds the work.
 	Into string `json:"into,omitempty"`
 	// Omitted is the number of later attempts of the same step in this run whose records were deleted.
 	Omitted int `json:"omitted,omitempty"`
