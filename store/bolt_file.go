@@ -169,7 +169,7 @@ func syncDir(dir string) error {
 }
 
 // A ballast is a file that reserves disk space. The store deletes the file when the disk is full,
-// so that it has space for more commits. If size is 0, the store has no ballast.
+// so that there is space for more commits. If size is 0, the store has no ballast.
 type ballast struct {
 	path string
 	size int64

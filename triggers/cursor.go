@@ -71,8 +71,8 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 	return store.Save(tx, key, m)
 }
 
-// unlist removes the bindings for which the function left returns true from the mark of a cursor, because they do not
-// select the view of the cursor any more. The argument of left is a text as in [mark.Owners].
+// unlist removes bindings from the mark of a cursor: those for which the function left returns true, because they do
+// not select the view of the cursor any more. The argument of left is a text as in [mark.Owners].
 func unlist(ctx context.Context, db *store.DB, cursor store.Key, left func(binding string) bool) error {
 	return db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		m, ok, err := store.Load[mark](tx, markKey(cursor))

@@ -334,8 +334,8 @@ func (k *Kube) isFollowedBy(s graph.Subject, v kube.View) bool {
 
 // Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete, or when it is known
 // that their kinds are not served. These bindings include all that were committed before the call. Ready waits while
-// Run is not active, because Run follows the bindings. Ready returns an error if a binding cannot be followed, or if ctx
-// ends first.
+// Run is not active, because Run follows the bindings. Ready returns an error if a binding cannot be followed, or if
+// ctx ends first.
 func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 	if err := k.catchUp(ctx); err != nil {
 		return err
