@@ -23,7 +23,7 @@ type Configuration struct {
 	Earlier ID `json:"earlier,omitzero"`
 	// Phase is the result of the latest round; [PhasePending] while that round runs.
 	Phase Phase `json:"phase"`
-	// Processed is the time at which the last complete round ended; zero if no round has ended.
+	// Processed is the time at which the latest round ended; zero while that round runs.
 	Processed time.Time `json:"processed,omitzero"`
 	// Created is the creationTimestamp of the configuration.
 	Created time.Time `json:"created,omitzero"`
@@ -33,8 +33,8 @@ type Configuration struct {
 	// Image is a checksum of the names of the modules with which the addons were last compared: the modules in the
 	// operator's image. It is empty if the image has no modules, or if the addons cannot be used as modules.
 	Image string `json:"image,omitempty"`
-	// Attempts is the number of consecutive rounds that failed for a temporary reason. Retry is the
-	// time of the next round; zero if none is planned.
+	// Attempts is the number of consecutive rounds with this Generation that failed for a temporary reason. Retry is
+	// the time of the next round; zero if none is planned.
 	Attempts int       `json:"attempts,omitempty"`
 	Retry    time.Time `json:"retry,omitzero"`
 	// Reasons is a checksum of the reasons why the last complete round failed; empty if that round did not fail.
