@@ -179,8 +179,8 @@ func (k *Kube) sweep(ctx context.Context) {
 // isUnused reports whether it is certain that a binding does not use the view v, whose source has no kind. The argument
 // text is the [graph.Subject.String] of the binding. If the binding is not followed, or has no views yet, for example
 // because its kind is not served, isUnused returns false. A binding has a view before it becomes an owner of the view's
-// cursor. So if isUnused is called in a transaction that has read this owner, the result is still correct when the
-// transaction is committed.
+// cursor. So if a transaction has read that the binding is an owner, and then calls isUnused, the result takes into
+// account the view with which the binding has become an owner.
 func (k *Kube) isUnused(text string, v kube.View) bool {
 	subject, attached := k.attachedAs(text)
 	k.mu.Lock()

@@ -123,7 +123,7 @@ func (w worker) commit(ctx context.Context, c *claim, fn func(*transition) (*cla
 	return next, nil
 }
 
-// do calls the step and executes its effects.
+// do gets the outcome of the step, from the journal or by calling the step, and executes its effects.
 func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure) {
 	out, err := w.outcome(ctx, c)
 	if err != nil {

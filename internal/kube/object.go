@@ -129,9 +129,8 @@ func (d *document) object() *Object {
 
 func (d *document) key() objectKey { return objectKey{d.id.Metadata.Namespace, d.id.Metadata.Name} }
 
-// filtered applies filter to d, and returns the object with the result of the filter. If full is true, it has the
-// whole object too. If the filter fails, filtered returns the error and the object, which then has no result and no
-// checksum.
+// filtered applies filter to d, and returns an Object with the result of the filter. If full is true, the field Raw is
+// set as well. If the filter fails, filtered returns the error, and an Object without a result and a checksum.
 func (d *document) filtered(ctx context.Context, filter *jq.Filter, full bool) (*Object, error) {
 	object := d.object()
 	if full {

@@ -68,7 +68,7 @@ func (t Takeover) Of(release *store.Release) bool {
 }
 
 // keepsData reports whether the object may contain data that a chart cannot restore. For kinds that are not built
-// into Kubernetes, it returns true.
+// into Kubernetes, it returns true, unless their API group has one label before .k8s.io, as in autoscaling.k8s.io.
 func keepsData(o store.Object) bool {
 	group, _, named := strings.Cut(o.APIVersion, "/")
 	if !named {

@@ -97,7 +97,7 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
 			return err
 		}
-		defer tx.Delete(journal) // deleted at the end, because the journal belongs to no task
+		defer tx.Delete(journal) // because the check of the store rejects a journal without a task
 		if err := s.ConfigMap.SaveApplied(tx, before, "6"); err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ type note struct {
 	More    int      `json:"more,omitempty"`
 	// Unserved are the kinds that the API server did not serve in time.
 	Unserved []string `json:"unserved,omitempty"`
-	// Mark is the mark of the first operation that is not done or rejected. It is saved before the request of the
-	// operation is sent.
+	// Mark describes the request of the first operation that is neither done nor rejected. It is saved before this
+	// request is sent; nil if the request is not prepared yet.
 	Mark *operation.Mark `json:"mark,omitempty"`
 }
 

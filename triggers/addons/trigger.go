@@ -311,7 +311,7 @@ func (a *Trigger) raiseDue(ctx context.Context) error {
 					delete(a.due, id)
 				}
 				a.mu.Unlock()
-				if next.After(now) { // the configuration was due for a repair of its status, or the clock was wrong
+				if next.After(now) { // the next attempt is not due yet: only a repair of the status was due, or the clock was wrong
 					a.planAt(id, next)
 				}
 			})

@@ -22,7 +22,7 @@ type evidence struct {
 	history  *historyIndex   // nil until [evidence.index] is called
 }
 
-// newEvidence returns the evidence at the commit of tx.
+// newEvidence returns the evidence in the state of the store that tx reads.
 func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
 	s, err := r.scan(tx)
 	if err != nil {

@@ -115,7 +115,7 @@ func (pages runPages) logs(r *http.Request) (Page, error) {
 	return Page{t, func(layout inspect.Layout) string { return inspect.LogsText(&t, layout) }}, err
 }
 
-// logsRequest returns the request for the output of attempts in r.
+// logsRequest reads from the query of r which output of attempts is requested.
 func logsRequest(r *http.Request) (req inspect.LogsRequest, err error) {
 	if req.TimelineRequest, err = timelineRequest(r, ShownLogs); err != nil {
 		return req, err

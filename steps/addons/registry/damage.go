@@ -7,10 +7,11 @@ import (
 )
 
 // Recover does nothing if the record of a configuration can be read, or does not exist. Otherwise, it moves the record
-// to the table of damaged records, unregisters the addons of the configuration, and drops its rounds. Recover also
-// unregisters the addons of the scope whose records can be neither read nor made again. After that, the configuration
-// is unknown, and its next round registers its addons again. The result lost is the moved record; nil if no record was
-// moved. The result freed reports whether addons were unregistered.
+// to the table of damaged records, unregisters the addons of the configuration, and drops its rounds. In the whole
+// scope, Recover also unregisters each addon whose record cannot be read, and cannot be made again from the results of
+// the round that registered the addon. After that, the configuration is unknown, and its next round registers its addons
+// again. The result lost is the moved record; nil if no record was moved. The result freed reports whether addons were
+// unregistered.
 func Recover(tx *store.Tx, scope Scope, name string) (lost *store.Damaged, freed bool, err error) {
 	key := store.ConfigurationKey(string(scope), name)
 	_, _, err = store.Load[store.Configuration](tx, key)
@@ -78,8 +79,8 @@ func dropUnreadable(tx *store.Tx, scope Scope) (dropped bool, err error) {
 	return true, nil
 }
 
-// dropUnknown drops the rounds to which no configuration refers. If the record of another configuration cannot be read,
-// dropUnknown drops no rounds: the registered addons of that configuration need the contents of one of them.
+// dropUnknown drops the rounds to which no configuration refers. If the record of any configuration cannot be read,
+// dropUnknown drops no rounds, because it is unknown to which round this configuration refers.
 func dropUnknown(tx *store.Tx) error {
 	known := map[store.ID]bool{}
 	for k := range tx.Range(store.At(store.Configurations)) {
