@@ -177,7 +177,7 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 		}
 	}
 	m.claimHeadLater(queue)
-	return nil, m.queues.saveTop() // the write of the new head can be delayed
+	return nil, m.queues.saveTop() // does the write of the new head if setTop has delayed it
 }
 
 // mostStarts is the maximum number of tasks at the head of one queue that a transition processes

@@ -273,7 +273,7 @@ func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 }
 
 // absentFromScreens implements the command "absent REGEXP...". It fails if the output of the last command "screen", or
-// of a command "follow" after it, matches one of the patterns.
+// of a command "follow" after it, matches one of the patterns. The command "well" discards these outputs.
 func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New(`there is no command "screen" before this command`)

@@ -101,8 +101,8 @@ type retry struct {
 func (r *retry) reset() { r.delays = nil }
 
 // next returns the delay after an attempt that has ended with err. The delay is 50 ms after the first attempt, and is
-// doubled after each further attempt up to 10 s. It is up to 20 % longer at random. If the API server requests a longer
-// delay, next returns the longer one. If the first attempt has ended without an error, such as a watch that the server
+// doubled after each further attempt up to 10 s. If the API server requests a longer delay, next uses the longer one. The
+// result is up to 20 % longer at random. If the first attempt has ended without an error, such as a watch that the server
 // has ended, the delay is zero.
 func (r *retry) next(err error) time.Duration {
 	if r.delays == nil {

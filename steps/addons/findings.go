@@ -117,7 +117,8 @@ func loading(entry, version string) string {
 }
 
 // markDuplicates marks an addon as failed if an earlier addon of the configuration has the same ID, or the same name
-// and version. From all other addons with an ID, it removes the reason of an earlier check.
+// and version. From all other addons with an ID, it removes the result of an earlier check: the reason, the message and
+// the field ImageModule.
 func markDuplicates(results []store.RepositoryResult) {
 	type place struct{ repository, addon int }
 	ids, names := map[string]place{}, map[[2]string]place{}

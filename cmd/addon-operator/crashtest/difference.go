@@ -80,8 +80,9 @@ func union[K comparable, V any](a, b map[K]V) map[K]bool {
 	return keys
 }
 
-// excerpts shortens two long values: it replaces their common beginning by an ellipsis, except the
-// last shownBefore-1 common characters.
+// excerpts shortens two values if one of them is longer than longestValue: it replaces their common
+// beginning by an ellipsis, except the last shownBefore-1 common characters. Values whose common
+// beginning has at most shownBefore characters stay unchanged.
 func excerpts(a, b string) (x, y string) {
 	first, second, same := []rune(a), []rune(b), 0
 	if max(len(first), len(second)) <= longestValue {

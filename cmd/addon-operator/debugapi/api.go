@@ -143,8 +143,8 @@ func (api *API) queues(redacted bool) queueReader {
 type Standby struct {
 	Text  string // description of the wait
 	Since time.Time
-	// Error says why the operator could not read or acquire the Lease. Error is empty if another operator holds the
-	// Lease.
+	// Error says why the operator could not read or acquire the Lease. Error is empty if the operator only waits for
+	// another operator, which holds the Lease.
 	Error string
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Removes the slug from the ConfigMap, to which slug.sh has written it. This hook
-# runs after the release is deleted.
+# Removes the slug from the ConfigMap, whether slug.sh or a person has written it.
+# This hook runs after the release is deleted.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then
