@@ -51,8 +51,8 @@ func notFailedError(tx *store.Tx, t *store.Task) error {
 func taskName(t *store.Task) string { return strings.TrimSpace(t.Node + " " + t.Subject.String()) }
 
 // Skip ends the failed step of the pending task with the given ID, or its current step if none has
-// failed, as if the step had succeeded without any fact. If the task is a fan-out task, Skip skips
-// only its current item. If the run of the task has started over after the failure, the run
+// failed, as if the step had succeeded without any fact. In a fan-out, Skip skips only the item to
+// which this step belongs. If the run of the task has started over after the failure, the run
 // continues at once. If the task is in quarantine, its run starts over. The run then passes over
 // the step each time it reaches the step, until the run ends, returns to a node at which runs
 // begin, or is joined by another request. Skip deletes a damaged record with this ID. The history

@@ -278,8 +278,8 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	}
 }
 
-// The method changes reports the directory of module m as a problem if the directory has changed after the last run of
-// the module, or if the module can no longer be loaded.
+// The method changes reports the directory of module m as a problem if the module can no longer be loaded, or if it is
+// enabled and the directory has changed after the last run of the module.
 func (v *surveyRun) changes(m module.Module, record store.Module) {
 	digest, broken := "", m.Broken
 	if broken == nil {
