@@ -42,8 +42,8 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	}
 }
 
-// flock locks f. If another process holds the lock, flock waits for at most the duration wait. It polls, because the
-// system call can wait only forever or not at all.
+// flock locks f. If the lock is held, also by another open file of this process, flock waits for at most the duration
+// wait. It polls, because the system call can wait only forever or not at all.
 func flock(f *os.File, how int, wait time.Duration) error {
 	const pause = 20 * time.Millisecond
 	for ; ; wait -= pause {

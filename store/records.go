@@ -62,8 +62,8 @@ type Binding struct {
 	// baseline.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
 	// Baseline is the number that [Tx.NextID] returned in the transaction that attached the binding
-	// with this Config. Tasks of the epoch AttachedIn with a greater number were created after
-	// that transaction.
+	// with this Config. Tasks of the epoch AttachedIn with a greater number were created later, in
+	// this transaction or after it.
 	Baseline uint64 `json:"baseline,omitempty"`
 	// Tasks with IDs before FormChanged have events for an earlier Config of a kubernetes binding,
 	// which selected other objects or gave the events another content. If the ID of a task is also

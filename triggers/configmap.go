@@ -88,7 +88,8 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 }
 
 // compare compares the last content from the watch with the content in force: after each change of the content in
-// force, and after each task or attempt that ended without success. It returns when ctx is done.
+// force, and after each task or attempt that ended without success, except failed attempts of step 16. It returns when
+// ctx is done.
 func (c *ConfigMap) compare(ctx context.Context) {
 	for {
 		select {

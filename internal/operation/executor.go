@@ -94,8 +94,8 @@ type Attempt struct {
 	// Mark is the last mark of an earlier attempt; nil if there is none.
 	Mark *Mark
 	// Note stores a mark durably. It is called before the request that the mark describes, and may be called several
-	// times. A deletion also calls it if the object does not exist; no request follows. If Note returns an error, the
-	// attempt ends with this error.
+	// times. A deletion without a mark also calls it if the object does not exist; no request follows. If Note returns an
+	// error, the attempt ends with this error.
 	Note func(Mark) error
 	// Write is called before each request that creates, updates, patches or deletes an object. The function
 	// that it returns is called after the request, with the version of the object after the request. The

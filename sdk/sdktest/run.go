@@ -21,7 +21,7 @@ type (
 	Op = values.Op
 	// Operation is an operation on an object.
 	Operation = operation.Operation
-	// Metric is an operation on metrics. The text {PREFIX} is removed from its name.
+	// Metric is an operation on metrics. The first {PREFIX} is removed from its name.
 	Metric = series.Op
 	// Verdict is the response to an admission request.
 	Verdict = hook.Verdict

@@ -30,7 +30,8 @@ type Selection struct {
 	// Modules are sorted by name. Their charts are read from the store.
 	Modules []module.AddonModule
 	// Problems has the addons that cannot be used as modules, the modules whose addons are no longer registered, and
-	// the AddonsConfigurations on which the annotation for modules has no effect.
+	// the AddonsConfigurations on which the annotation for modules has no effect. [Provided.Choose] adds a problem if
+	// the modules could not be written.
 	Problems []store.Problem
 }
 
