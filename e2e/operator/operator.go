@@ -171,8 +171,8 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Ready waits until /readyz returns status 200: the first converge of this process has ended, or the start has nothing
-// to converge. Ready returns an error if the process or ctx ends before that.
+// Ready waits until /readyz returns status 200: no module is pending, and the first converge of this process has ended
+// or the start has nothing to converge. Ready returns an error if the process or ctx ends before that.
 func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + "/readyz"
 	return p.Until(ctx, "the first converge to end", func() bool {

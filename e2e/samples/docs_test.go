@@ -304,8 +304,8 @@ var (
 )
 
 // metricsServed checks that a running operator serves all metrics that are named in docs/operations.md and in the
-// dashboard. It leaves out counters of errors and of dropped data, because the operator serves such a counter only
-// after it has counted something.
+// dashboard. It leaves out counters of errors and of dropped data, because the operator serves those of them that have
+// labels only after they have counted something.
 func metricsServed(t *testing.T, p *operator.Process) {
 	t.Helper()
 	named := map[string]string{} // path of a file that names the metric, by metric

@@ -228,8 +228,8 @@ func (o *operator) end(signal os.Signal) error {
 }
 
 // waitConverged implements the command "wait-converged". It waits until the running process of the operator is ready,
-// which means that its first converge has ended, or that its start has nothing to converge. It returns an error if the
-// process ends before that.
+// which means that no module is pending, and that its first converge has ended or its start has nothing to converge. It
+// returns an error if the process ends before that.
 func waitConverged(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 || w.operator == nil {
 		return usage("wait-converged, while an operator runs")

@@ -22,8 +22,8 @@ func parseYAML(text []byte) (any, error) {
 	return tree.FirstYAML(text)
 }
 
-// field returns the value of the key called name in a map. Like encoding/json, it compares keys case-insensitively, and
-// prefers a key that matches exactly. If no key matches, it returns nil.
+// field returns the value of the key called name in a map. Like encoding/json, it compares keys case-insensitively.
+// Unlike encoding/json, it prefers a key that matches exactly. If no key matches, it returns nil.
 func field(of map[string]any, name string) any {
 	if value, exact := of[name]; exact {
 		return value

@@ -106,8 +106,9 @@ func TestBareChartFollowsLinksToDirectories(t *testing.T) {
 	}
 }
 
-// Hidden files in templates are not part of a chart, with or without Chart.yaml. If templates is a volume with a
-// ConfigMap, the hidden files contain each object a second time.
+// With or without Chart.yaml, a chart leaves out the files and directories directly in templates whose names begin with
+// a dot, but not those in subdirectories of templates. If templates is a volume with a ConfigMap, the files that are
+// left out contain each object a second time.
 func TestBareChartHasNoHiddenTemplates(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{

@@ -12,10 +12,11 @@ import (
 )
 
 // version is the minimum resource version for lists of release records. It is the resource version of the first list
-// after the start, a delete or a failed write, or of the latest write after that list. If a list request has such a
-// minimum version, the API server can answer it from its cache at once. If a request asks for the newest version, the
-// API server waits until its cache has caught up with etcd, up to 0.1 s for a kind that did not change. The zero value
-// requests the newest version. A version is safe for concurrent use.
+// after the start, a delete, a failed write or a refused minimum version. If a write that ended during this list or
+// after it has a newer version, it is the version of this write. If a list request has such a minimum version, the API
+// server can answer it from its cache at once. If a request asks for the newest version, the API server waits until its
+// cache has caught up with etcd, up to 0.1 s for a kind that did not change. The zero value requests the newest version.
+// A version is safe for concurrent use.
 type version struct {
 	mu        sync.Mutex
 	oldest    string // the minimum version; "" requests the newest version

@@ -66,7 +66,7 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod, releases string)
 		return release != "", nil
 	})
 	if gone || meta.IsNoMatchError(err) {
-		return "", exists, nil // the chain ends at a controller that does not exist or has an unknown kind
+		return "", exists, nil // the pod does not exist, or the chain ends at a controller that does not exist or has an unknown kind
 	}
 	if err != nil {
 		return "", exists, fmt.Errorf("find the release of pod %s/%s: %w", namespace, pod, err)

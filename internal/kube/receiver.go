@@ -36,8 +36,8 @@ type Receiver interface {
 
 	// Left is called when owners no longer follow the view, because its namespace does not match their selections any
 	// more. All earlier changes have been delivered before this call, with one exception: if the API server refuses to
-	// list the source although the namespace still exists, pending changes are not delivered. If a monitor is closed, or
-	// if the namespace matches again before the call, Left is not called.
+	// list the source, or does not serve it, although the namespace still exists, pending changes are not delivered. If a
+	// monitor is closed, or if the namespace matches again before the call, Left is not called.
 	Left(ctx context.Context, view View, owners []string) error
 }
 

@@ -148,8 +148,8 @@ func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
 	return h.run(ctx, program, dir, "--cwd", clone, "archive", "--type", "files", "--rev", revision, "--", filepath.Join(dir, "files"))
 }
 
-// run runs the program hg in dir with args. hg reads no configuration files. Of the operator's environment variables,
-// it gets only PATH and PYTHONPATH.
+// run runs the program hg in dir with args. hg reads no configuration files of the system and of users. Of the
+// operator's environment variables, it gets only PATH and PYTHONPATH.
 func (h *hgRepository) run(ctx context.Context, program, dir string, args ...string) error {
 	// The shell limits the size of each file that hg writes.
 	const inBlocks = 512
