@@ -24,8 +24,8 @@ type Hook struct {
 }
 
 // Main is the whole main function of a hook. If the first argument of the process is --config, Main prints the
-// configuration. Without arguments, Main runs the hook with the inputs that the environment names. Any other argument is
-// an error. Main then ends the process.
+// configuration. Without arguments, Main runs the hook with the inputs that the environment names. Any other argument
+// is an error. Main then ends the process.
 func Main(hook Hook) {
 	//nolint:forbidigo // it stands for main
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)

@@ -88,8 +88,8 @@ type RepositoryResult struct {
 	Addons []AddonResult   `json:"addons,omitempty"`
 	// If the index could not be read, Known has the addons of the last index that was read, and Index identifies that
 	// index. The round holds the contents of these addons, so that the next round does not fetch unchanged contents
-	// again. If the earlier round has no result for this URL, Known has the names and versions of the addons of
-	// replaced URLs, and Index is empty.
+	// again. If no index of this URL was ever read, Known has the names and versions of the addons of replaced URLs,
+	// and Index is empty.
 	Known []AddonResult `json:"known,omitempty"`
 }
 

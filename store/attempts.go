@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptAttempts is the maximum number of latest attempts of each step in the history of an unfinished run. The first
-// attempt of the step stays, too.
+// keptAttempts is the number of latest attempts of each step that Forget leaves in the history of an unfinished run.
+// The first attempt of the step stays, too.
 const keptAttempts = 100
 
 // A step identifies the work that an attempt tried to do.

@@ -7,9 +7,10 @@ type Options struct {
 	// Clock returns the time of transactions. The default is the system's clock.
 	Clock func() time.Time
 
-	// Committed is called after each attempt to commit the writes of one or more calls of Update, even if the attempt
-	// has failed. It is called after the functions passed to Tx.OnCommit, and before Update returns. The next commit
-	// waits until Committed returns, so Committed must return quickly. Committed must not call Update or Close.
+	// Committed is called after each attempt of the backend to commit the writes of one or more calls of Update, even if
+	// the attempt has failed. It is not called if the guard rejects the commit. It is called after the functions passed to
+	// Tx.OnCommit, and before Update returns. The next commit waits until Committed returns, so Committed must return
+	// quickly. Committed must not call Update or Close.
 	Committed func(Commit)
 
 	// Shortage is called with a shortage when commits begin to fail because the disk is full, and

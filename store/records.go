@@ -16,11 +16,11 @@ import (
 // and the digest of the code from which they were read. Other packages encode File and Config.
 type Hook struct {
 	// Digest is the digest of the whole code of the module, such as its hooks, chart, values and schemas, or of the
-	// global hooks and their schemas. It is empty if a changed Config was saved ahead of the run of the module, because
-	// a conversion binding had to be attached.
+	// global hooks and their schemas. It is empty if a new or changed Config was saved ahead of the run of the module,
+	// because a conversion binding had to be attached.
 	Digest string `json:"digest"`
 	// Code is the digest of all hooks of the module without other code, or of all global hooks. It is empty in a record
-	// that an earlier version wrote.
+	// that an earlier version wrote, and in the record of a new hook that was saved ahead of the run of the module.
 	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
@@ -216,10 +216,10 @@ type Module struct {
 	// time at which Broken became non-empty. SetBroken sets both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
-	// Missing is true if the last discovery did not find the module, but kept its record. The record is kept until the
-	// release of the module is deleted. It is also kept while the deletion of the release of any missing module is
-	// blocked or postponed, because the directories of modules may be missing by mistake. While Missing is true, the
-	// events of the module wait.
+	// Missing is true if a discovery did not find the module, but kept its record. The record is kept until the release
+	// of the module is deleted. It is also kept while the deletion of the release of any missing module is blocked or
+	// postponed, because the directories of modules may be missing by mistake. While Missing is true, the events of the
+	// module wait. If a directory of modules is empty, the discovery keeps all records, and does not set Missing.
 	Missing bool `json:"missing,omitempty"`
 	// Defined is the digest of the CRDs at their last installation, and DefinedIn is the start run of that
 	// installation. Undefined is the reason why some of these CRDs could not be installed; empty if all
@@ -279,7 +279,8 @@ func AnyBroken(tx *Tx, names []string) (bool, error) {
 }
 
 // A Release is the state of a module's release. It is recorded by each upgrade, and by each check that finds the
-// release up to date.
+// release up to date, or leaves it as it is because of maintenance. If a hook deletes an object of the release, only
+// Removed changes.
 type Release struct {
 	Checksum string `json:"checksum"`
 	Revision int    `json:"revision"`

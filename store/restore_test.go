@@ -418,7 +418,7 @@ func TestEpochsOfCleanExitsAreNotUsedAgainAfterARestore(t *testing.T) {
 }
 
 // If a new store is created at the path of another store, the note of clean exits is still that of the other store. The
-// epochs of the new store must be later than those in the note.
+// epochs of the new store must be later than those in the note, except numbers that are ignored as damaged.
 func TestEpochsOfCleanExitsAreNotUsedByANewStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")

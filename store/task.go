@@ -204,9 +204,9 @@ type FanOut struct {
 	// Edge is set for the fan-out of an edge, which starts a task for each item. The fan-out task
 	// of a node processes its items itself, except items for other queues.
 	Edge bool `json:"edge,omitempty"`
-	// Group is the parallel group of the items that run now. If an item runs behind an earlier run of its module, Group
-	// is the queue of that run instead. Items of other groups, and items without a group, start after
-	// these items have ended.
+	// Group is the parallel group of the items that run now. If an item runs behind an earlier run of its module, and
+	// the fan-out task waits for the item, Group is the queue of that run instead. Items of other groups, and items
+	// without a group, start after these items have ended.
 	Group string `json:"side,omitempty"`
 	// Note is the note that the step returned with the items.
 	Note json.RawMessage `json:"note,omitempty"`

@@ -19,11 +19,12 @@ type Tenure struct {
 func TenureKey() Key { return At(Meta).Str("tenure") }
 
 // A Copy marks a file as a copy of a store that was in use. The copy lacks the changes that were made to that store
-// later. Epoch is the epoch of that store when the copy was made, and At is the time of the copy.
+// later. Epoch is the epoch of that store when the copy was made, and At is the time of the copy. If [Restore] made the
+// file from a snapshot, Epoch and At are those of the snapshot.
 type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
-	// If [Restore] made the copy, Restored is the name of the snapshot, and Until is the end of [Restoration.Lost].
+	// If [Restore] made the file, Restored is the name of the snapshot, and Until is the end of [Restoration.Lost].
 	// Otherwise both are zero.
 	Restored string    `json:"restored,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
@@ -84,10 +85,10 @@ func (l LostSpan) String() string {
 	return fmt.Sprintf("%s; it is unknown what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
 }
 
-// DropWork deletes the pending work in the store, ends all runs, and keeps all other records. DropWork stores the
-// argument lost as the reason, and ensures that the next start begins a new start run. DropWork uses transactions of
-// bounded size. If the disk is full, DropWork waits for free space. If DropWork is interrupted, it must be called
-// again.
+// DropWork deletes the pending work in the store and the [AllowedPurge], ends all runs, and keeps all other records.
+// DropWork stores the argument lost as the reason, and ensures that the next start begins a new start run. DropWork
+// uses transactions of bounded size. If the disk is full, DropWork waits for free space. If DropWork is interrupted, it
+// must be called again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }

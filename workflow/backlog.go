@@ -31,11 +31,11 @@ type backlogs struct {
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
 // coalesceEvent replaces the newest waiting event of t's object with the new event t, if t is a
-// Modified event and too many events of the binding wait. The result coalesced is true if t must not
-// be added to the queue. Otherwise, if the events of the binding are counted, coalesceEvent adds t
-// to their number. A replaced Added event stays an Added event, because the hook has not received
-// it. After a Deleted event was added, neither this event nor older events of its object are
-// replaced.
+// Modified event, too many events of the binding wait, and the newest event was also added while too
+// many events waited. The result coalesced is true if t must not be added to the queue. Otherwise,
+// if the events of the binding are counted, coalesceEvent adds t to their number. A replaced Added
+// event stays an Added event, because the hook has not received it. After a Deleted event was added,
+// neither this event nor older events of its object are replaced.
 func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	if !l.isEvent(t) {
 		return false, nil

@@ -155,8 +155,8 @@ func (k *batches) endBatch(c *claim, t *store.Task) error {
 	return nil
 }
 
-// othersOf returns the tasks of c's batch behind the first one. It leaves out tasks that were removed during the
-// attempt, because their records could not be read. Another task can have the slot of a removed task.
+// othersOf returns the tasks of c's batch behind the first one. It leaves out the tasks that were removed during the
+// attempt because their records could not be read. Another task can have the slot of a removed task.
 func (k *batches) othersOf(c *claim) ([]*store.Task, error) {
 	others := c.task.Batch[1:]
 	if !store.HasDamaged(k.tx) {

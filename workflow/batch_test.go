@@ -175,9 +175,9 @@ func TestBatchIsLimitedByTheInputOfItsStep(t *testing.T) {
 	})
 }
 
-// TestInterruptedBatchIsKeptAlthoughItsInputHasGrown interrupts an attempt at three tasks, and then makes their input
-// larger. The next attempt must have all three tasks. Otherwise, the attempt at the other tasks would not know that an
-// earlier attempt at them was interrupted.
+// TestInterruptedBatchIsKeptAlthoughItsInputHasGrown makes the input of three tasks larger during an attempt at them,
+// and then interrupts the attempt. The next attempt must have all three tasks. Otherwise, the attempt at the other tasks
+// would not know that an earlier attempt at them was interrupted.
 func TestInterruptedBatchIsKeptAlthoughItsInputHasGrown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, added := newSized(t, 1<<20)

@@ -59,8 +59,8 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 	return err
 }
 
-// abandon abandons other, which t cancels and which is running or has begun its effects. Step 6a waits only for tasks of
-// other queues. So in the queue of t, abandon moves other to the front: an interrupted effect is executed before the
+// abandon abandons other, which t cancels and which is running or has begun its effects. Step 6a waits only for tasks
+// of other queues. So in the queue of t, abandon moves other to the front: an interrupted effect is executed before the
 // deletion continues. If the last attempt of other has failed, abandon drops it instead, so that the deletion does not
 // wait for an effect that fails again.
 func (c *pendingCancels) abandon(t, other *store.Task) error {

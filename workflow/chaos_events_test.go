@@ -185,8 +185,8 @@ func (r reaction) Gate(tx *store.Tx, t *store.Task) (why string, err error) {
 	return why, err
 }
 
-// openGates raises a schedule tick of the gatekeeper of each module, which opens the gate of the module. A gate opens in
-// the transition that ends a step of its module, as [workflow.Gater] requires.
+// openGates raises a schedule tick of the gatekeeper of each module, which opens the gate of the module. A gate opens
+// in the transition that ends a step of its module, as [workflow.Gater] requires.
 func (c *chaos) openGates(modules ...string) {
 	for _, module := range modules {
 		trigger := lifecycle.OnModuleSchedule
@@ -208,8 +208,8 @@ func (c *chaos) doneKey(t workflow.Task) string {
 	return fmt.Sprint(t.ID, name(t.Node, t.Subject), tasks)
 }
 
-// applyStep is the method Apply of all steps. It records the deliveries of events, opens gates, and withdraws the events
-// that a Synchronization has made unnecessary.
+// applyStep is the method Apply of all steps. It records the deliveries of events, opens gates, and withdraws the
+// events that a Synchronization has made unnecessary.
 func (c *chaos) applyStep(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	if out.Allowed != "" {
 		return nil, nil
@@ -270,7 +270,8 @@ type delivery struct {
 	Event string
 }
 
-// expectDelivered expects that the events of each object were delivered up to the last one, except those that were lost.
+// expectDelivered expects that the events of each object were delivered up to the last one, except those that were
+// lost.
 func (c *chaos) expectDelivered() {
 	joined := map[uint64]uint64{}
 	for _, run := range c.runs() {

@@ -28,8 +28,8 @@ type chaosAction struct {
 	Which int
 }
 
-// chaosActions are the kinds of actions. A kind with several entries is more frequent. The first kind does nothing: when
-// rapid simplifies a history that fails, it replaces unnecessary actions by the first kind.
+// chaosActions are the kinds of actions. A kind with several entries is more frequent. The first kind does nothing:
+// when rapid simplifies a history that fails, it replaces unnecessary actions by the first kind.
 var chaosActions = []string{
 	"nothing",
 	"event", "event", "event", "burst", "burst", "tick", "absent", "request", "config", "flags", "global", "start", "reload", "mended",

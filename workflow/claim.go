@@ -17,7 +17,7 @@ type claim struct {
 	node    *graph.Node
 	outcome *Outcome // outcome in the journal of the task; nil if the task has no journal
 	prepare bool     // whether the attempt prepares the fan-out, which is not created yet
-	size    int      // bytes of the payloads of the batch; 0 if the node or the rate limit allows no batch
+	size    int      // bytes of the payloads of the batch; 0 if extendBatch was not called for the claim
 
 	ctx    context.Context //nolint:containedctx // context of the attempt, set at the commit of the claim
 	cancel context.CancelCauseFunc

@@ -172,8 +172,8 @@ func (ps *preparations) abandonSynchronizations() error {
 
 // leaveRetryQueues moves the waiting runs of modules from their retry queues, and from the parallel queues in which
 // they wait behind another run, to the tail of the main queue. It leaves the items of fan-out tasks where they are. The
-// start run reaches these modules itself, and no other run may reach them before the start run. leaveRetryQueues returns
-// errEnough if the budget is spent.
+// start run reaches these modules itself, and no other run may reach them before the start run. leaveRetryQueues
+// returns errEnough if the budget is spent.
 func (ps *preparations) leaveRetryQueues() error {
 	for queue, err := range store.QueuesFrom(ps.tx, parallelPrefix) {
 		if err != nil {

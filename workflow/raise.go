@@ -13,8 +13,8 @@ type Event struct {
 	On      graph.Trigger
 	Subject graph.Subject
 	// Queue is the queue of the binding. The task is added to this queue if the place of its edge
-	// is BindingQueue. If Queue is empty, the task is added to the main queue or, if the subject is a
-	// configuration, to the queue of the configuration.
+	// is BindingQueue, and if Queue is not empty. Otherwise the task is added to the main queue or, if
+	// the subject is a configuration, to the queue of the configuration.
 	Queue   string
 	Payload json.RawMessage
 	Object  *store.ObjectRef

@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A RateLimiter returns the rate limit of its step for one hook. RateLimit is called in transactions that claim t, defer
-// t, or move t back to its queue. RateLimit must not write.
+// A RateLimiter returns the rate limit of its step for one hook. RateLimit is called in transactions that claim t,
+// defer t, or move t back to its queue. RateLimit must not write.
 //
 // Only the tasks of nodes with Batch are deferred. If a task reaches the head of its queue before
 // the limit allows an attempt, the task leaves the queue. Later tasks of the same hook are deferred

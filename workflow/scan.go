@@ -101,9 +101,9 @@ func lastBelow(tx *store.Tx, t *store.Task) (last *store.Task, err error) {
 	return last, nil
 }
 
-// MainWaitsFor reports whether match returns true for a task that the main queue waits for. These are the tasks that may
-// have begun in the main queue, and in each queue for which a fan-out task of the main queue waits, directly or through
-// the items of other fan-out tasks.
+// MainWaitsFor reports whether match returns true for a task that the main queue waits for. These are the tasks that
+// may have begun in the main queue, and in each queue for which a fan-out task of the main queue waits, directly or
+// through the items of other fan-out tasks.
 func MainWaitsFor(tx *store.Tx, match func(*store.Task) bool) (bool, error) {
 	for t, err := range heads(tx, Main) {
 		if err != nil || match(t) {

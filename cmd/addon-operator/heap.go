@@ -18,7 +18,8 @@ const (
 )
 
 // limitHeap limits the growth of the heap to [heapGrowth]. The environment variable GOGC has precedence over
-// [heapGrowth]. limitHeap also makes the allocation of [heapReserve], which lasts until the returned function is called.
+// [heapGrowth]. limitHeap also makes the allocation of [heapReserve], which lasts until the returned function is
+// called.
 func limitHeap() (end func()) {
 	firstgc.SetGrowth(heapGrowth)
 	reserve := make([]byte, heapReserve)

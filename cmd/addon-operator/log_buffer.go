@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// mostBuffered is the maximum size of the pending log lines, in bytes. If no line is pending, a longer line is accepted.
+	// mostBuffered is the maximum size of the pending log lines, in bytes. If no line is pending, a longer line is
+	// accepted.
 	mostBuffered = 1 << 20
 	// longestLogWait is the maximum time that a line waits for space in the buffer. After this time
 	// the line is dropped.

@@ -203,9 +203,9 @@ func (m *maintenance) snapshot() error {
 	return errors.Join(removed, removeSnapshots(old[:max(0, len(old)-(snapshotsKept-1))]))
 }
 
-// olderThan returns the paths of the existing snapshots of the store, oldest first. The argument path is the path of the
-// new snapshot, which the result excludes. A snapshot with a later name than path was written while the clock was ahead.
-// olderThan treats such a snapshot as older than the others.
+// olderThan returns the paths of the existing snapshots of the store, oldest first. The argument path is the path of
+// the new snapshot, which the result excludes. A snapshot with a later name than path was written while the clock was
+// ahead. olderThan treats such a snapshot as older than the others.
 func (m *maintenance) olderThan(path string) ([]string, error) {
 	found, err := m.snapshots()
 	found = slices.DeleteFunc(found, func(other string) bool { return other == path })
@@ -214,9 +214,9 @@ func (m *maintenance) olderThan(path string) ([]string, error) {
 }
 
 // makeRoom removes the oldest snapshots until the disk has space for a new one, and returns the paths of the remaining
-// snapshots. The argument old has the paths of all snapshots, oldest first. makeRoom always keeps the newest of them. If
-// the removal of all others would not free enough space, makeRoom removes nothing and returns an error: a snapshot that
-// does not fit would fill the disk, and commits would fail.
+// snapshots. The argument old has the paths of all snapshots, oldest first. makeRoom always keeps the newest of them.
+// If the removal of all others would not free enough space, makeRoom removes nothing and returns an error: a snapshot
+// that does not fit would fill the disk, and commits would fail.
 func (m *maintenance) makeRoom(old []string) (left []string, err error) {
 	needed, err := bytesOnDisk(m.path)
 	if err != nil {

@@ -346,8 +346,8 @@ func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	return options
 }
 
-// ownPod returns the name of the operator's own pod, and whether the operator certainly runs in a pod of the cluster. If
-// inPod is false, the name can be the host name of a machine outside of the cluster.
+// ownPod returns the name of the operator's own pod, and whether the operator certainly runs in a pod of the cluster.
+// If inPod is false, the name can be the host name of a machine outside of the cluster.
 func ownPod(s *settings.Settings) (name string, inPod bool) {
 	return s.OwnPod(), s.Pod != "" || connection(s).InCluster()
 }

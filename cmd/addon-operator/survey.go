@@ -86,8 +86,8 @@ func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// updateProblems updates the problems of directories and ConfigMap keys until ctx ends. While the disk is full, it repeats
-// the survey.
+// updateProblems updates the problems of directories and ConfigMap keys until ctx ends. While the disk is full, it
+// repeats the survey.
 func (s *surveys) updateProblems(ctx context.Context) {
 	delay, failed := surveyDelay, "" // this delay also applies to the first survey, because the start needs the CPU
 	for s.problems.raise(); ; {
@@ -163,8 +163,8 @@ func doOnWakeup(ctx context.Context, wake wakeup, delays retry.Delays, do func()
 
 // requestAddons runs until ctx ends. It requests a converge whenever the registered addons provide other modules than
 // before, and when modules that could not be written have been written. It checks the modules after each change of
-// registered addons, and after a failed write. As long as modules cannot be written, or the last discovery has not found
-// the modules, it repeats the check after the delays repeatedChecks.
+// registered addons, and after a failed write. As long as modules cannot be written, or the last discovery has not
+// found the modules, it repeats the check after the delays repeatedChecks.
 func (s *surveys) requestAddons(ctx context.Context) {
 	requested := "" // the outdated modules for which the last converge was requested
 	// The first check does not wait for a change, because an earlier process may have ended before

@@ -295,8 +295,8 @@ func TestAConvergeIsRequestedWhenModulesMadeFromAddonsCanBeWrittenAgain(t *testi
 	})
 }
 
-// TestProblemsAreUpdatedAfterTheDiskWasFull lets the commits of the first surveys fail. No change follows that would cause
-// another survey.
+// TestProblemsAreUpdatedAfterTheDiskWasFull lets the commits of the first surveys fail. No change follows that would
+// cause another survey.
 func TestProblemsAreUpdatedAfterTheDiskWasFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
@@ -349,7 +349,8 @@ func TestProblemsAreUpdatedAfterTheDiskWasFull(t *testing.T) {
 	})
 }
 
-// TestSurveysUseLittleTimeWhileTheDiskIsFull repeats a survey for an hour. Each commit takes 10 s and finds a full disk.
+// TestSurveysUseLittleTimeWhileTheDiskIsFull repeats a survey for an hour. Each commit takes 10 s and finds a full
+// disk.
 func TestSurveysUseLittleTimeWhileTheDiskIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, surveyed := false, 0

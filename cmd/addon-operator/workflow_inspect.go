@@ -175,8 +175,8 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// end returns the result of a watch that has ended. A watch ends if the user presses Ctrl-C, if the operator ends, or if
-// the run that the argument RUN names ends. If no operator runs, a watch ends after one snapshot.
+// end returns the result of a watch that has ended. A watch ends if the user presses Ctrl-C, if the operator ends, or
+// if the run that the argument RUN names ends. If no operator runs, a watch ends after one snapshot.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
 		return nil //nolint:nilerr // the user has ended the watch with Ctrl-C

@@ -14,8 +14,8 @@ var root = filepath.Join("..", "..")
 const sampled = 20
 
 // byChance is part of the names of tests that check only some of the files that a power loss can leave. Which files
-// they check depends on timing, so these tests do not find a breakage each time. The test below leaves them out. It also
-// leaves out simulations, which need minutes. The make target breakages uses both.
+// they check depends on timing, so these tests do not find a breakage each time. The test below leaves them out. It
+// also leaves out simulations, which need minutes. The make target breakages uses both.
 const byChance = "LossOfPower"
 
 func TestEveryBreakageChangesTheCodeAndASampleIsCaught(t *testing.T) {

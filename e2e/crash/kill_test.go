@@ -73,8 +73,8 @@ func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 }
 
 // killedConverge kills operators in converges, each round in an environment of its own: first in the converges of
-// [killedInChains], then once in each of the given number of rounds, and twice in a tenth as many further rounds. If the
-// environment variable KILLS is set, its value replaces the number of rounds. If continues is set, the operator
+// [killedInChains], then once in each of the given number of rounds, and twice in a tenth as many further rounds. If
+// the environment variable KILLS is set, its value replaces the number of rounds. If continues is set, the operator
 // continues with the other modules when one fails.
 func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Helper()

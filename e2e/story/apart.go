@@ -91,8 +91,8 @@ func eventAttempts(w *environment, hook string) (began []time.Time, err error) {
 	return began, nil
 }
 
-// within returns an error unless the time from start N to start M is within the limits of args, which are N, M, AT-LEAST
-// and AT-MOST. The function began returns the time of a start, in seconds.
+// within returns an error unless the time from start N to start M is within the limits of args, which are N, M,
+// AT-LEAST and AT-MOST. The function began returns the time of a start, in seconds.
 func within(args []string, began func(n string) (float64, error)) error {
 	first, err := began(args[0])
 	if err != nil {

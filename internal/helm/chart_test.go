@@ -80,8 +80,8 @@ func TestBareChartHoldsWhatBelongsToAChart(t *testing.T) {
 	}
 }
 
-// A templates directory that is a link is part of the chart. Without its objects, an upgrade would delete the objects of
-// the release.
+// A templates directory that is a link is part of the chart. Without its objects, an upgrade would delete the objects
+// of the release.
 func TestBareChartFollowsLinksToDirectories(t *testing.T) {
 	t.Parallel()
 	shared := tree(t, map[string]string{"a.yaml": "a", "sub/b.yaml": "b"})

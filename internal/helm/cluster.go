@@ -156,8 +156,8 @@ func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.R
 }
 
 // absent reports whether err is the answer of the API server for an object that does not exist. The API server gives a
-// similar answer if it does not serve the API version in mapping any more. Then absent reads the kinds again, and returns
-// an error for which meta.IsNoMatchError returns true. absent returns all other errors unchanged.
+// similar answer if it does not serve the API version in mapping any more. Then absent reads the kinds again, and
+// returns an error for which meta.IsNoMatchError returns true. absent returns all other errors unchanged.
 func (k *cluster) absent(ctx context.Context, mapping *meta.RESTMapping, err error) (bool, error) {
 	if !apierrors.IsNotFound(err) {
 		return false, err

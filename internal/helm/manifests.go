@@ -129,8 +129,8 @@ func asServed(manifest string, versionOf func(apiVersion, kind string) string) (
 	return s, err
 }
 
-// hooksAsServed changes the manifests of those hooks whose objects can get a served API version. It returns the number of
-// changed objects.
+// hooksAsServed changes the manifests of those hooks whose objects can get a served API version. It returns the number
+// of changed objects.
 func hooksAsServed(hooks []*release.Hook, versionOf func(apiVersion, kind string) string) (changed int, err error) {
 	for _, h := range hooks {
 		s, err := asServed(h.Manifest, versionOf)

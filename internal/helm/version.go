@@ -15,8 +15,8 @@ import (
 // after the start, a delete, a failed write or a refused minimum version. If a write that ended during this list or
 // after it has a newer version, it is the version of this write. If a list request has such a minimum version, the API
 // server can answer it from its cache at once. If a request asks for the newest version, the API server waits until its
-// cache has caught up with etcd, up to 0.1 s for a kind that did not change. The zero value requests the newest version.
-// A version is safe for concurrent use.
+// cache has caught up with etcd, up to 0.1 s for a kind that did not change. The zero value requests the newest
+// version. A version is safe for concurrent use.
 type version struct {
 	mu        sync.Mutex
 	oldest    string // the minimum version; "" requests the newest version

@@ -169,8 +169,8 @@ func onlyOwn(managers []metav1.ManagedFieldsEntry) (own bool) {
 	return own
 }
 
-// managesData reports whether the fields of a ConfigMap contain its data, or a part of it. If the fields cannot be read,
-// managesData returns true.
+// managesData reports whether the fields of a ConfigMap contain its data, or a part of it. If the fields cannot be
+// read, managesData returns true.
 func managesData(fields *metav1.FieldsV1) bool {
 	if fields == nil {
 		return false

@@ -63,9 +63,9 @@ func (e *undecidedError) Unwrap() error { return e.err }
 
 // IsRefused reports whether it is useless to send the same request again. This is so if the API server has answered
 // with a 4xx status other than 401, 408, 409 and 429, or if all attempts of a write have failed because of conflicts.
-// After any other error, such as a 5xx status, a timeout or a broken connection, another attempt may succeed. The status
-// 401 does not depend on the request: the token has expired, for example while the machine was asleep, and the client
-// reads a new token from its file within a minute.
+// After any other error, such as a 5xx status, a timeout or a broken connection, another attempt may succeed. The
+// status 401 does not depend on the request: the token has expired, for example while the machine was asleep, and the
+// client reads a new token from its file within a minute.
 func IsRefused(err error) bool {
 	if errors.Is(err, errConflicts) {
 		return true
@@ -101,9 +101,9 @@ type retry struct {
 func (r *retry) reset() { r.delays = nil }
 
 // next returns the delay after an attempt that has ended with err. The delay is 50 ms after the first attempt, and is
-// doubled after each further attempt up to 10 s. If the API server requests a longer delay, next uses the longer one. The
-// result is up to 20 % longer at random. If the first attempt has ended without an error, such as a watch that the server
-// has ended, the delay is zero.
+// doubled after each further attempt up to 10 s. If the API server requests a longer delay, next uses the longer one.
+// The result is up to 20 % longer at random. If the first attempt has ended without an error, such as a watch that the
+// server has ended, the delay is zero.
 func (r *retry) next(err error) time.Duration {
 	if r.delays == nil {
 		r.delays = backoff.NewExponentialBackOff(

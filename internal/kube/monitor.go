@@ -458,8 +458,8 @@ func (m *Monitor) unwanted(kind Kind, wanted []Source) (unwanted []Source) {
 	return unwanted
 }
 
-// arrange joins the sources in wanted that the monitor does not follow yet, and leaves the followed sources that are not
-// in wanted. It also joins the sources in unwanted, and leaves them when their remaining changes are delivered.
+// arrange joins the sources in wanted that the monitor does not follow yet, and leaves the followed sources that are
+// not in wanted. It also joins the sources in unwanted, and leaves them when their remaining changes are delivered.
 func (m *Monitor) arrange(wanted, unwanted []Source, appeared bool) {
 	delivered := map[Source]bool{} // its keys are the sources in wanted
 	for _, source := range wanted {

@@ -39,8 +39,8 @@ func withoutValue(cause metav1.StatusCause) string {
 	return what
 }
 
-// structured matches the beginning of a list, a map or a struct in JSON or in the syntax of Go. simple matches a number,
-// a boolean or null.
+// structured matches the beginning of a list, a map or a struct in JSON or in the syntax of Go. simple matches a
+// number, a boolean or null.
 var (
 	structured = regexp.MustCompile(`^[\w.*&]*[{\[(]`)
 	simple     = regexp.MustCompile(`^(?:-?\d[\d.eE+-]*|true|false|null)`)

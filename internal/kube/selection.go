@@ -12,9 +12,9 @@ import (
 )
 
 // namedSources is the maximum number of names for which each name has a source of its own, in each namespace. If there
-// are more names, a namespace has one source for all of them. The API server then sends all objects, and the watch picks
-// those with the names. The limit does not depend on the number of namespaces. So the views of a namespace stay the same
-// when other namespaces are added or removed.
+// are more names, a namespace has one source for all of them. The API server then sends all objects, and the watch
+// picks those with the names. The limit does not depend on the number of namespaces. So the views of a namespace stay
+// the same when other namespaces are added or removed.
 const namedSources = 8
 
 // FieldMatch is a condition in a field selector.

@@ -180,8 +180,8 @@ func setParam(request *rest.Request, name, value string) {
 	}
 }
 
-// readPage reads a list or a page of a list from body, and calls each(item) as soon as an item has been read. It returns
-// the metadata of the list, which may be in front of the items or behind them.
+// readPage reads a list or a page of a list from body, and calls each(item) as soon as an item has been read. It
+// returns the metadata of the list, which may be in front of the items or behind them.
 func readPage(body io.Reader, each func(json.RawMessage) error) (metav1.ListMeta, error) {
 	var page metav1.ListMeta
 	decoder := json.NewDecoder(body)

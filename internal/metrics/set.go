@@ -74,9 +74,9 @@ func (s *Set) RecordDamaged(table string) { s.damaged.WithLabelValues(table).Inc
 // Looped counts a run that was delayed because its steps cause each other in a loop.
 func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }
 
-// HookSlow records that a running hook takes much longer than in all previous runs, that an enabled script takes long, or
-// that Helm waits long for a Helm hook. The caller must call ended() at the end of the run or of the wait. The argument
-// module is empty for a global hook.
+// HookSlow records that a running hook takes much longer than in all previous runs, that an enabled script takes long,
+// or that Helm waits long for a Helm hook. The caller must call ended() at the end of the run or of the wait. The
+// argument module is empty for a global hook.
 func (s *Set) HookSlow(module, hook string) (ended func()) {
 	gauge := s.hookSlow.WithLabelValues(module, hook)
 	gauge.Inc()

@@ -101,8 +101,8 @@ func (m *Module) ChartDir() string {
 	return m.Path
 }
 
-// findAddon sets m.Addon, m.FromAddon, m.Chart and m.CRDs from the files in the module's directory if the module is made
-// from an addon. Otherwise it does nothing.
+// findAddon sets m.Addon, m.FromAddon, m.Chart and m.CRDs from the files in the module's directory if the module is
+// made from an addon. Otherwise it does nothing.
 func (m *Module) findAddon() error {
 	path := filepath.Join(m.Path, addonFile)
 	text, err := os.ReadFile(path)

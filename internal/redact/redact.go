@@ -1,4 +1,5 @@
-// Package redact recognizes the names of secrets, and replaces secrets in texts and values by marks such as "(redacted)".
+// Package redact recognizes the names of secrets, and replaces secrets in texts and values by marks such as
+// "(redacted)".
 package redact
 
 import (
@@ -163,7 +164,8 @@ func Text(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// indentation returns the number of characters before the first field in a line of YAML or of a comparison of such lines.
+// indentation returns the number of characters before the first field in a line of YAML or of a comparison of such
+// lines.
 func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t+-")) }
 
 // beginsPrivateKey reports whether a private key in PEM begins in the text.

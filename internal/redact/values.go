@@ -107,9 +107,9 @@ func (r Redactor) hide(v any, at place) any {
 	return v
 }
 
-// privateKey reports whether text contains a private key in PEM, which can be in base64. The result encoded is true if the
-// whole text is in base64. Many charts have such a key in a setting whose name, such as key, does not say that it is a
-// secret. A kubeconfig is a text with such a key in base64.
+// privateKey reports whether text contains a private key in PEM, which can be in base64. The result encoded is true if
+// the whole text is in base64. Many charts have such a key in a setting whose name, such as key, does not say that it
+// is a secret. A kubeconfig is a text with such a key in base64.
 func privateKey(text string) (is, encoded bool) {
 	if strings.HasPrefix(text, encodedBegin) {
 		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {

@@ -42,8 +42,8 @@ func Parse(text string) (first, longest time.Duration, err error) {
 func (d Delays) Upper() time.Duration { return max(d.Resync, d.Longest) }
 
 // Next returns the time of the next attempt at work that has just failed; zero means that there is no further attempt.
-// The argument attempts is the number of temporary failures in a row, including this one; it is 0 if this failure is not
-// temporary.
+// The argument attempts is the number of temporary failures in a row, including this one; it is 0 if this failure is
+// not temporary.
 func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }

@@ -11,7 +11,8 @@ import (
 type strict struct{ value any }
 
 // UnmarshalYAML implements yaml.Unmarshaler. The parser does not say which kind of value it decodes, so UnmarshalYAML
-// tries a scalar, then a map, and then a list. Most values are scalars. The parser counts each try when it limits aliases.
+// tries a scalar, then a map, and then a list. Most values are scalars. The parser counts each try when it limits
+// aliases.
 func (s *strict) UnmarshalYAML(decode func(any) error) (err error) {
 	if s.value, err = wordOr(decode); !isMismatch(err) {
 		return err
@@ -30,8 +31,8 @@ func (s *strict) UnmarshalYAML(decode func(any) error) (err error) {
 	return err
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler. For the texts "null" and "~" in quotes, the parser calls it in place
-// of UnmarshalYAML.
+// UnmarshalText implements encoding.TextUnmarshaler. For the texts "null" and "~" in quotes, the parser calls it in
+// place of UnmarshalYAML.
 func (s *strict) UnmarshalText(word []byte) error {
 	s.value = string(word)
 	return nil

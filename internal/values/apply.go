@@ -166,8 +166,8 @@ func editList(node []any, name, op string, value any) (any, error) {
 	}
 }
 
-// test returns an error if the current value, the argument held, differs from the expected value. If there is no current
-// value, held is nil.
+// test returns an error if the current value, the argument held, differs from the expected value. If there is no
+// current value, held is nil.
 func test(held, expected any) error {
 	changed, err := Changed(held, expected)
 	if err == nil && changed {

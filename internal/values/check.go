@@ -65,8 +65,8 @@ func over(s *schema.Schema, static Values, key string, config any) any {
 // the saved operations. While CheckFiles returns an error for the section of a module, the module does not run, unless
 // it has already run in this start of the operator.
 //
-// A value that only the schema for values requires may be missing, because a hook can set it. It is missing in each first
-// start, because no hook has run before.
+// A value that only the schema for values requires may be missing, because a hook can set it. It is missing in each
+// first start, because no hook has run before.
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {

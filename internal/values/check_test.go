@@ -138,7 +138,8 @@ func TestFilesAndConfigMapAreHeldToBothSchemas(t *testing.T) {
 	}
 }
 
-// In flant/addon-operator, config-values.yaml describes only the content of the ConfigMap. Values files can have more keys.
+// In flant/addon-operator, config-values.yaml describes only the content of the ConfigMap. Values files can have more
+// keys.
 func TestValuesFilesCanHaveKeysThatUsersCannotSet(t *testing.T) {
 	t.Parallel()
 	l := values.Layers{

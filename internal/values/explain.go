@@ -93,8 +93,8 @@ type explanation struct {
 	said    map[string][]LayerValue // recorded values by path; of one path, the value of the lowest layer is first
 }
 
-// merge merges layer, which is the section in a values file or the ConfigMap, over e.section. It records the values that
-// layer sets.
+// merge merges layer, which is the section in a values file or the ConfigMap, over e.section. It records the values
+// that layer sets.
 func (e *explanation) merge(layer any, by LayerValue) {
 	merged := Merge(Values{e.key: e.section}, Values{e.key: layer})
 	own := leaves(e.pointer(), layer)

@@ -135,8 +135,8 @@ func TestResultsFollowFromTheErrorOfAReview(t *testing.T) {
 	}
 }
 
-// If a hook has ended in time, but its output is not applied before the API server stops waiting, the response must name
-// the reason. If the hook has not ended, the response must say that the API server stops waiting.
+// If a hook has ended in time, but its output is not applied before the API server stops waiting, the response must
+// name the reason. If the hook has not ended, the response must say that the API server stops waiting.
 func TestATimeoutNamesTheReasonWhyTheOutputOfAHookIsNotApplied(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

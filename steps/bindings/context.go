@@ -152,8 +152,8 @@ func versions(objects []*kube.Object) map[string]Version {
 // Event returns the element for the task t, which is one event of the cluster or one schedule tick. An event for an
 // earlier configuration of its binding gets the form of the current configuration, see current. If the event does not
 // exist in this form, if the binding does not subscribe to events of its type any more, or if the binding no longer
-// exists, the error wraps [hook.ErrGone]. If the binding subscribes only to the type of a newer event that was coalesced
-// with t, the element has this type.
+// exists, the error wraps [hook.ErrGone]. If the binding subscribes only to the type of a newer event that was
+// coalesced with t, the element has this type.
 func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {

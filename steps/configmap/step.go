@@ -285,10 +285,10 @@ func (s *Step) staysEnabled(ctx context.Context, t workflow.Task, name string, c
 	return err == nil && stays
 }
 
-// deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a failing task
-// delays the main queue. As long as this task fails, it can prevent a reload from reaching the step that deletes modules.
-// If no failing task delays the queue, deletedAtOnce returns no modules, because the reload deletes the disabled modules
-// after it has run the other modules.
+// deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a failing
+// task delays the main queue. As long as this task fails, it can prevent a reload from reaching the step that deletes
+// modules. If no failing task delays the queue, deletedAtOnce returns no modules, because the reload deletes the
+// disabled modules after it has run the other modules.
 //
 // In two cases, modules are not deleted at once, but by the reload. First, if a newly enabled module can take over an
 // object of a module, the module must not be deleted before the takeover. Second, if no person has written the

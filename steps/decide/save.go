@@ -90,8 +90,8 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 }
 
 // saveAddonModules records which of the found modules are made from addons. The store keeps the files of addons whose
-// modules are enabled or not deleted yet. If a module made from an addon cannot be loaded, its addon may be unknown, and
-// its record stays.
+// modules are enabled or not deleted yet. If a module made from an addon cannot be loaded, its addon may be unknown,
+// and its record stays.
 func saveAddonModules(tx *store.Tx, found []Module, before map[string]store.Module) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {

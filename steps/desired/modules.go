@@ -87,8 +87,8 @@ func (d *Modules) GlobalHooks() string { return d.globalHooks }
 // Digests returns the cache with which digests of the files of modules are computed.
 func (d *Modules) Digests() *module.Digests { return &d.digests }
 
-// List reads the directories of modules, without the schemas, and without a check for missing values files and for files
-// that cannot be read. It does not replace the modules of the last scan.
+// List reads the directories of modules, without the schemas, and without a check for missing values files and for
+// files that cannot be read. It does not replace the modules of the last scan.
 func (d *Modules) List() (module.Set, error) {
 	return module.Scan(d.dirs, d.addonDir, d.unnumberedOrder)
 }

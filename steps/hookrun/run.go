@@ -144,8 +144,9 @@ func (s *Step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessa
 	return items, nil, nil
 }
 
-// Apply saves the output of the hook. For events and schedule ticks, it returns facts that say what the output has
-// changed. If the attempt failed and the binding allows failures, there is no output.
+// Apply saves the output of the hook. For events and schedule ticks, it returns facts that say what the output, or the
+// deletion of values patches and flags of earlier code, has changed. If the attempt failed and the binding allows
+// failures, there is no output.
 func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	out, err := hookio.Decode(t.Subject.Module, o.Data)
 	if err != nil {

@@ -24,7 +24,8 @@ type note struct {
 	// Unserved are the kinds that the API server did not serve in time.
 	Unserved []string `json:"unserved,omitempty"`
 	// Mark describes the request of the first operation that is neither done nor rejected. It is saved before this
-	// request is sent; nil if the request is not prepared yet.
+	// request is sent; nil if the request is not prepared yet, or if its operation needs no mark. A deletion of an
+	// object that does not exist saves a mark without a request.
 	Mark *operation.Mark `json:"mark,omitempty"`
 }
 

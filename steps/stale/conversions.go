@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Conversions are conversion bindings in the store that their hooks no longer have, and the bindings of other hooks that
-// replace them. A conversion can move to another module, whose run may begin much later than the run of the first
+// Conversions are conversion bindings in the store that their hooks no longer have, and the bindings of other hooks
+// that replace them. A conversion can move to another module, whose run may begin much later than the run of the first
 // module. So all these bindings are replaced in one transaction, before the first of these runs.
 //
 // In a start, if no hook converts the objects any more, the stale binding is removed, too. If it stayed, the operator

@@ -541,8 +541,8 @@ func (a *Trigger) raiseChanged(ctx context.Context, all []configuration) error {
 	return nil
 }
 
-// recordOf returns the record of a configuration, and whether the store has one. A record that cannot be read is treated
-// as missing: then the configuration is new, and the steps of its event replace the record.
+// recordOf returns the record of a configuration, and whether the store has one. A record that cannot be read is
+// treated as missing: then the configuration is new, and the steps of its event replace the record.
 func recordOf(tx *store.Tx, id api.Identity) (store.Configuration, bool, error) {
 	c, ok, err := store.Load[store.Configuration](tx, store.ConfigurationKey(id.Namespace, id.Name))
 	if errors.As(err, new(*store.RecordError)) {

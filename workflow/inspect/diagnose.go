@@ -141,7 +141,7 @@ func (d *diagnostician) disk() ([]Finding, error) {
 	}}, nil
 }
 
-// mostSkew is how far the times in the store may differ from the clock, or be out of order, before this is a finding.
+// mostSkew is how far the times in the store may be in the future, or out of order, before this is a finding.
 const mostSkew = 5 * time.Second
 
 // clock finds the same as [diagnostician.future], and also a start whose time is before the time of the previous start.

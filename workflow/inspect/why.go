@@ -305,8 +305,8 @@ func (e *explainer) usesQueue() (bool, error) {
 	return false, nil
 }
 
-// advise adds commands that show more and change nothing. If the subject has a problem, advise also adds the fix, and
-// commands to use after the fix or instead of it.
+// advise adds commands that show more and change nothing. If the subject has a problem, advise also adds the fix and, if
+// an operator runs, commands to use after the fix or instead of it.
 func (e *explainer) advise() {
 	p := e.item
 	if p == nil {

@@ -224,9 +224,9 @@ func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
 	return nil, nil
 }
 
-// reasonOf returns the reason that a person gave with the request that began the run; empty if there is none. This is
-// the oldest action of the run without a task. Requests that joined the run later have newer actions, and an action with
-// a task, such as a retry, did not begin the run.
+// reasonOf returns the reason that a person gave with the request that began the run; empty if there is none. Of the
+// run's actions that have no task, the request is the oldest. Requests that joined the run later have newer actions,
+// and an action with a task, such as a retry, did not begin the run.
 func (e *evidence) reasonOf(run uint64) (reason string, _ error) {
 	for a, err := range store.ActionsBackwards(e.scan.tx) {
 		if err != nil {

@@ -7,9 +7,9 @@ import "strings"
 const mostImportant = 4
 
 // WhyText returns w as text: each question with its causes, the nearest cause first, then the fix and the next
-// commands. Unless the layout shows whole texts, WhyText shortens a text of more than 23 lines: first it omits the blank
-// lines between the answers, then the last answers. If fewer than mostImportant answers are left, WhyText cuts the
-// nearest cause. Layout.Now must be set.
+// commands. Unless the layout shows whole texts, WhyText shortens a text of more than 23 lines: first it omits the
+// blank lines between the answers, then the last answers. If fewer than mostImportant answers are left, WhyText cuts
+// the nearest cause. Layout.Now must be set.
 func WhyText(w *Why, layout Layout) string {
 	text, shown := w.text(layout, mostNearest)
 	if shown < min(len(w.Answers), mostImportant) {

@@ -10,10 +10,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes its readers after commits of the store. ChangeFeed wakes a busy reader once for several commits. Some
-// readers collect changes: they receive the changes that the engine has committed. The feed also records the queues that
-// the engine cannot process, with their errors. If a queue is added to this record or removed from it, ChangeFeed wakes
-// the readers that collect no changes. The zero value is ready to use.
+// ChangeFeed wakes its readers after commits of the store. ChangeFeed wakes a busy reader once for several commits.
+// Some readers collect changes: they receive the changes that the engine has committed. The feed also records the
+// queues that the engine cannot process, with their errors. If a queue is added to this record or removed from it,
+// ChangeFeed wakes the readers that collect no changes. The zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
@@ -96,8 +96,8 @@ func (w *watcher) signal() {
 	}
 }
 
-// narrow makes w collect only changes for which the function wants returns true. narrow also calls wants for each change
-// that w has collected already, in their order, and removes the changes for which wants returns false.
+// narrow makes w collect only changes for which the function wants returns true. narrow also calls wants for each
+// change that w has collected already, in their order, and removes the changes for which wants returns false.
 func (n *ChangeFeed) narrow(w *watcher, wants func(inspect.Change) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

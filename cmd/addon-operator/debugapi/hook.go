@@ -127,8 +127,8 @@ func BindingsOf(config json.RawMessage) []string {
 }
 
 // hookSnapshots returns the snapshots of the bindings of a hook. name is MODULE/HOOK or HOOK. If several modules have a
-// hook called HOOK, the page has the snapshots of all these hooks. If r names a binding, the page has only the snapshots
-// of this binding.
+// hook called HOOK, the page has the snapshots of all these hooks. If r names a binding, the page has only the
+// snapshots of this binding.
 func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
 	if err != nil {

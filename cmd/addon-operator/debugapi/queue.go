@@ -146,8 +146,8 @@ func (reader queueReader) queues() (list *QueueList, err error) {
 	return list, err
 }
 
-// boundQueues returns the names of main and of the queues of attached bindings, sorted. boundQueues passes over bindings
-// whose records cannot be read.
+// boundQueues returns the names of main and of the queues of attached bindings, sorted. boundQueues passes over
+// bindings whose records cannot be read.
 func boundQueues(tx *store.Tx) ([]string, error) {
 	names := []string{workflow.Main}
 	for k := range tx.Range(store.At(store.Bindings)) {
@@ -196,9 +196,9 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the first *left tasks of a queue, or the first shownTasks tasks if *left is smaller. queue only counts the
-// other tasks and the tasks that cannot be read. queue reduces *left by the number of tasks that it has read, so *left
-// can become negative.
+// queue reads the first *left tasks of a queue, or the first shownTasks tasks if *left is smaller. queue only counts
+// the other tasks and the tasks that cannot be read. queue reduces *left by the number of tasks that it has read, so
+// *left can become negative.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine

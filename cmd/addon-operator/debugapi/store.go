@@ -250,8 +250,8 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 
 // ConvergeTasks returns the number of pending tasks that are treated as tasks of a converge. These are all tasks in the
 // main queue, except those of events, of schedule ticks and of step 16. So the number includes the run of a single
-// module, even if no converge has requested that run. The number also includes all tasks in the queue [workflow.Parked],
-// which has the last steps of converges that wait for failing modules.
+// module, even if no converge has requested that run. The number also includes all tasks in the queue
+// [workflow.Parked], which has the last steps of converges that wait for failing modules.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

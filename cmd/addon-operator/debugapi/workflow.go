@@ -243,10 +243,10 @@ func (pages runPages) groups(limit int) (groups []inspect.RunGroup, err error) {
 	return groups, err
 }
 
-// watchRoute streams snapshots of a run, one per line. The first snapshot is sent at once. After commits, a new snapshot
-// is sent if it differs from the last one. If the request names a run, the stream ends when this run ends. Otherwise the
-// stream follows the run that the zero inspect.Request selects, and the next run after the end of that run. If no
-// operator runs, the stream ends after one snapshot.
+// watchRoute streams snapshots of a run, one per line. The first snapshot is sent at once. After commits, a new
+// snapshot is sent if it differs from the last one. If the request names a run, the stream ends when this run ends.
+// Otherwise the stream follows the run that the zero inspect.Request selects, and the next run after the end of that
+// run. If no operator runs, the stream ends after one snapshot.
 func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	id, err := number(r, "run", 0)
 	if err != nil {

@@ -140,8 +140,8 @@ func randomTree(random *rand.Rand, depth int) any {
 	}
 }
 
-// TestTreesHaveNoChangesOnlyIfTheyAreEqual compares pairs of random trees in both directions. Exactly the pairs of equal
-// trees must have no changes, and both directions must have the same number of changes.
+// TestTreesHaveNoChangesOnlyIfTheyAreEqual compares pairs of random trees in both directions. Exactly the pairs of
+// equal trees must have no changes, and both directions must have the same number of changes.
 func TestTreesHaveNoChangesOnlyIfTheyAreEqual(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

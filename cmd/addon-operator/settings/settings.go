@@ -14,8 +14,9 @@ import (
 	"addon-operator/triggers"
 )
 
-// Settings are the settings of an operator. A flag takes precedence over its variables, and the variables take precedence
-// over the default. If a flag has several variables, the first one in its help text that is not empty is used.
+// Settings are the settings of an operator. A flag takes precedence over its variables, and the variables take
+// precedence over the default. If a flag has several variables, the first one in its help text that is not empty is
+// used.
 type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string

@@ -29,9 +29,9 @@ const (
 	complainEvery = time.Minute
 )
 
-// An Observer makes one span for each run, for each attempt, and for each part of an attempt that package span measures.
-// A run is a trace. The span of a run is sent when the run ends, and is the parent of the spans of its attempts. If
-// spans cannot be sent, no task fails. A nil observer makes no spans.
+// An Observer makes one span for each run, for each attempt, and for each part of an attempt that package span
+// measures. A run is a trace. The span of a run is sent when the run ends, and is the parent of the spans of its
+// attempts. If spans cannot be sent, no task fails. A nil observer makes no spans.
 type Observer struct {
 	tracer  *tracing.Tracer
 	clock   func() time.Time
@@ -225,8 +225,8 @@ func (t *Observer) ended(run store.Run) {
 }
 
 // Write returns a function, or nil if t is nil. The function must be called before an attempt writes an object. It
-// returns another function, wrote. After the request, wrote must be called with the version that was written, or with an
-// empty text if no version was written.
+// returns another function, wrote. After the request, wrote must be called with the version that was written, or with
+// an empty text if no version was written.
 func (t *Observer) Write() func(task workflow.Task, object kube.Ref) (wrote func(resourceVersion string)) {
 	if t == nil {
 		return nil

@@ -24,8 +24,8 @@ func LoadCertificate(cert, key string) (*Certificate, error) {
 	return c, err
 }
 
-// Config returns the TLS settings of a server. Each handshake uses the current content of the files. If the files cannot be
-// read, the handshake uses the certificate that was read last.
+// Config returns the TLS settings of a server. Each handshake uses the current content of the files. If the files
+// cannot be read, the handshake uses the certificate that was read last.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},

@@ -125,8 +125,8 @@ func reviewText(t hook.Type) string {
 	return "admission review answered"
 }
 
-// Withdraw deletes the admission webhook configurations, and keeps the conversion webhooks. If it succeeds, this process
-// does not create the configurations again.
+// Withdraw deletes the admission webhook configurations, and keeps the conversion webhooks. If it succeeds, this
+// process does not create the configurations again.
 func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, WithdrawTimeout)
 	defer cancel()

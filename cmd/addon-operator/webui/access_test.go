@@ -50,8 +50,8 @@ func (all roles) Allows(_ context.Context, p webui.Person, right webui.Right) (b
 	return slices.Contains(all[token], strings.TrimSpace(text+" "+right.Name)), nil
 }
 
-// protected serves the page of w with access control. The returned function sends a request to this page, with the token
-// of a person.
+// protected serves the page of w with access control. The returned function sends a request to this page, with the
+// token of a person.
 func protected(w *fixture) func(method, path, token string, form url.Values) *httptest.ResponseRecorder {
 	o := w.options
 	o.Access = roles{"viewer": {"get status"}, "operator": {"get status", "get output", "get values", "create modules/run good"}, "nobody": nil, "undecided": nil}

@@ -10,8 +10,8 @@ import (
 // during many commits.
 const eventRest = 100 * time.Millisecond
 
-// events writes a server-sent event at once and after commits of the store, until the browser disconnects. One event can
-// be for several commits. The data of an event is [Options.Process].
+// events writes a server-sent event at once and after commits of the store, until the browser disconnects. One event
+// can be for several commits. The data of an event is [Options.Process].
 func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	if err := may(r, viewRight(statusResource)); err != nil {
 		p.fail(w, r, err)

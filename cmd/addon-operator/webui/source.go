@@ -44,8 +44,8 @@ func (s source) get(ctx context.Context, path string, query url.Values, into any
 	return nil
 }
 
-// together calls the functions at the same time, waits for all of them, and returns the first error. Each function reads
-// its own snapshot of the store.
+// together calls the functions at the same time, waits for all of them, and returns the first error. Each function
+// reads its own snapshot of the store.
 func together(questions ...func() error) error {
 	var group errgroup.Group
 	for _, question := range questions {

@@ -42,8 +42,8 @@ type treeBuilder struct {
 const mostAlike = 3
 
 // rows returns the rows of the steps below parent. The argument ahead has the nodes that can follow; if there are any,
-// the last row names them. If more than mostAlike adjacent rows would show only the same state, rows puts them below one
-// merged row.
+// the last row names them. If more than mostAlike adjacent rows would show only the same state, rows puts them below
+// one merged row.
 func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
 	for i := 0; i < len(steps); {
 		n := b.alike(steps[i:])

@@ -71,9 +71,9 @@ func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) 
 	return to.finish(d.archive(ctx, dir, "", to))
 }
 
-// archive adds all files in and below a directory to an archive. dir is the path of the directory, and below is its path
-// in the archive. If a link in it leads to a file or directory in d.root, archive adds this file or directory under the
-// name of the link.
+// archive adds all files in and below a directory to an archive. dir is the path of the directory, and below is its
+// path in the archive. If a link in it leads to a file or directory in d.root, archive adds this file or directory
+// under the name of the link.
 func (d *directory) archive(ctx context.Context, dir, below string, to *packer) error {
 	if err := errors.Join(ctx.Err(), to.enter()); err != nil {
 		return err

@@ -91,8 +91,8 @@ func (l Limits) orDefault() Limits {
 }
 
 // within returns the limits for temporary files on a file system of this size in bytes: Disk is at most half of it, and
-// Repository is at most Disk. The other half is for the temporary files of hooks, which fail if the file system is full.
-// In the pod of the operator, the file system is a small volume in memory. If the size is 0, it is not known.
+// Repository is at most Disk. The other half is for the temporary files of hooks, which fail if the file system is
+// full. In the pod of the operator, the file system is a small volume in memory. If the size is 0, it is not known.
 func (l Limits) within(fileSystem int64) Limits {
 	const mebibyte = 1 << 20
 	if half := fileSystem / 2; 0 < half && half < l.Disk {
@@ -102,9 +102,9 @@ func (l Limits) within(fileSystem int64) Limits {
 	return l
 }
 
-// clone returns the size in bytes that a clone of an hg repository can have. A Fetcher reserves this size for each clone.
-// Repository can be the whole space for temporary files. Then half of this space stays free for the index and the addons
-// that are read from the clone, and for other repositories.
+// clone returns the size in bytes that a clone of an hg repository can have. A Fetcher reserves this size for each
+// clone. Repository can be the whole space for temporary files. Then half of this space stays free for the index and
+// the addons that are read from the clone, and for other repositories.
 func (l Limits) clone() int64 { return max(min(l.Repository, l.Disk/2), 1) }
 
 // clones returns the maximum number of clones of hg repositories that exist at the same time.
@@ -119,8 +119,8 @@ func sizeOfFileSystem(dir string) int64 {
 	return sizeOf(disk)
 }
 
-// sizeOf returns the size in bytes of a file system, or 0 if it is not known. Blocks counts units of Frsize. Bsize is the
-// best size of a read, which is much larger for file systems in user space.
+// sizeOf returns the size in bytes of a file system, or 0 if it is not known. Blocks counts units of Frsize. Bsize is
+// the best size of a read, which is much larger for file systems in user space.
 func sizeOf(disk syscall.Statfs_t) int64 {
 	high, size := bits.Mul64(disk.Blocks, uint64(cmp.Or(disk.Frsize, disk.Bsize))) //nolint:gosec // sizes are not negative
 	if high > 0 || size > math.MaxInt64 {

@@ -9,9 +9,9 @@ import (
 // Recover does nothing if the record of a configuration can be read, or does not exist. Otherwise, it moves the record
 // to the table of damaged records, unregisters the addons of the configuration, and drops its rounds. In the whole
 // scope, Recover also unregisters each addon whose record cannot be read, and cannot be made again from the results of
-// the round that registered the addon. After that, the configuration is unknown, and its next round registers its addons
-// again. The result lost is the moved record; nil if no record was moved. The result freed reports whether addons were
-// unregistered.
+// the round that registered the addon. After that, the configuration is unknown, and its next round registers its
+// addons again. The result lost is the moved record; nil if no record was moved. The result freed reports whether
+// addons were unregistered.
 func Recover(tx *store.Tx, scope Scope, name string) (lost *store.Damaged, freed bool, err error) {
 	key := store.ConfigurationKey(string(scope), name)
 	_, _, err = store.Load[store.Configuration](tx, key)

@@ -54,8 +54,8 @@ func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Conf
 }
 
 // SaveResult stores the result of the i-th repository. It replaces an earlier result of the same repository in the same
-// round. The round must be a holder of all contents that the result names. Long messages are cut. If a result may be too
-// large, the caller must first pass it to [Budget.Fit].
+// round. The round must be a holder of all contents that the result names. Long messages are cut. If a result may be
+// too large, the caller must first pass it to [Budget.Fit].
 func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r store.RepositoryResult) error {
 	if _, err := current(tx, scope, name, round); err != nil {
 		return err

@@ -26,8 +26,8 @@ type List struct {
 }
 
 // A Configuration is the state of one addons configuration, which the operator processes in rounds. Processed is the
-// time at which the latest round ended, or zero while the round runs. Retry is the time of the next round, or zero if no
-// retry is planned.
+// time at which the latest round ended, or zero while the round runs. Retry is the time of the next round, or zero if
+// no retry is planned.
 type Configuration struct {
 	// Namespace is empty for a ClusterAddonsConfiguration.
 	Namespace  string    `json:"namespace,omitempty"`
