@@ -28,8 +28,8 @@ type owner struct {
 	since      string // the owner does not get the changes up to this version; empty if it gets all changes
 }
 
-// leaves reports whether the watch must deliver the pending changes and remove the owner now. If an earlier process has
-// delivered objects to the owner, leaves returns false until the owner is registered.
+// leaves reports whether the watch must deliver the pending changes and remove the owner now. If the owner has joined
+// before, often in an earlier process, leaves returns false until the owner is registered.
 func (o *owner) leaves() bool { return o.leaving && (o.registered || !o.resume) }
 
 // views are the views of a source, by the text of their filter. The lock of the watch guards the map.

@@ -21,7 +21,7 @@ const (
 	Set Action = "set"
 	// Observe adds a value to a histogram.
 	Observe Action = "observe"
-	// Expire removes all series that the hook has in a group.
+	// Expire removes all series of a group, including those of other hooks.
 	Expire Action = "expire"
 )
 

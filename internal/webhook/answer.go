@@ -22,7 +22,7 @@ const (
 	Refused   Result = "refused"   // the hook returned a reason instead of objects, or there is no chain of hooks
 	Failed    Result = "failed"    // the hook failed, or its response is invalid
 	Empty     Result = "empty"     // the hook wrote no response
-	TimedOut  Result = "timeout"   // the time for the response has passed, or the API server has canceled the request
+	TimedOut  Result = "timeout"   // the time for the response has passed, or the request was canceled
 	Withdrawn Result = "withdrawn" // the binding was removed, so its hook was not called
 	Broken    Result = "error"     // there was an error that the hook did not cause
 )

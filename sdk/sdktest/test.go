@@ -126,7 +126,7 @@ func valueAt(t testing.TB, tree map[string]any, path string) any {
 	return holder.value
 }
 
-// holder decodes any JSON value. Integers become int64 values, so that they stay exact.
+// holder decodes any JSON value. Integers in the range of int64 become int64 values, so that they stay exact.
 type holder struct{ value any }
 
 // UnmarshalJSON implements json.Unmarshaler.

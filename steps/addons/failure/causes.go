@@ -18,7 +18,7 @@ import (
 // Causes are the reasons why a configuration has the phase Failed.
 type Causes struct {
 	repositories, unread int // number of repositories; number of repositories that could not be read
-	addons, failed       int // number of addons in the repositories; number of these addons that failed
+	addons, failed       int // number of addons in the repositories that could be read; number of these addons that failed
 	reasons              []api.Reason
 	// Problems describes the first repositories and addons that failed, one in each element. If
 	// more have failed, the last element is "…".
